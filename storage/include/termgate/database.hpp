@@ -42,22 +42,22 @@ struct OpenOptions {
 };
 
 struct WriteOptions {
-  std::optional<WriteId> write_id;                   // makes the write repeatable after OutcomeUnknown
-  std::optional<std::chrono::milliseconds> timeout;  // for the work, COMMIT excluded; then Unavailable
+  std::optional<WriteId> write_id = {};              // makes the write repeatable after OutcomeUnknown
+  std::optional<std::chrono::milliseconds> timeout = {};  // for the work, COMMIT excluded; then Unavailable
   Isolation isolation = Isolation::database_default;
   int retries = 0;  // how often Conflict runs the callback again; 0: never, the callback runs once
 };
 
 struct AppendOptions {
-  std::optional<SequenceNo> expected;  // the last number that the writer saw; else SequenceConflict
-  std::optional<Scope> scope;          // a stream's scope is fixed by its first write
-  std::optional<WriteId> write_id;
+  std::optional<SequenceNo> expected = {};  // the last number that the writer saw; else SequenceConflict
+  std::optional<Scope> scope = {};          // a stream's scope is fixed by its first write
+  std::optional<WriteId> write_id = {};
 };
 
 struct LeaseOptions {
-  std::string owner;     // empty: host:pid:random, one for each process
-  std::string endpoint;  // where the holder can be reached; for people and followers
-  std::optional<std::chrono::milliseconds> grace;  // before sessions in the way are evicted; none: the setting
+  std::string owner = {};     // empty: host:pid:random, one for each process
+  std::string endpoint = {};  // where the holder can be reached; for people and followers
+  std::optional<std::chrono::milliseconds> grace = {};  // before sessions in the way are evicted; none: the setting
   std::chrono::milliseconds wait{30'000};          // acquire_lease only: how long to wait for another's lease
 };
 
@@ -228,8 +228,8 @@ class Database {
 
   // Triggers on the owner's own tables, and what is not covered.
   struct Protection {
-    std::optional<std::string> scope_column;  // one of the two must be given
-    std::optional<std::string> scope;
+    std::optional<std::string> scope_column = {};  // one of the two must be given
+    std::optional<std::string> scope = {};
     std::string mode = "enforce";  // or "observe": refuse nothing, count what would have been refused
   };
   std::int64_t protect(std::string_view table, const Protection& protection);
