@@ -1,0 +1,9 @@
+# Real servers and real clients. Each file adds its own tests, so that two people rarely meet in this one.
+include(live/live_postgres.cmake OPTIONAL)
+include(live/live_sqlite.cmake OPTIONAL)
+if(TARGET termgate)
+  add_test(NAME live_cli COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/live/cli_test.py" $<TARGET_FILE:termgate> "${CMAKE_CURRENT_SOURCE_DIR}/support/pg_server.sh")
+  set_tests_properties(live_cli PROPERTIES LABELS live SKIP_RETURN_CODE 77 TIMEOUT 600)
+  add_test(NAME live_demo COMMAND termgate demo)
+  set_tests_properties(live_demo PROPERTIES LABELS live TIMEOUT 120 PASS_REGULAR_EXPRESSION "TG001 stale term 1 .*the law is kept")
+endif()
