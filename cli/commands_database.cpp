@@ -19,7 +19,7 @@ int run_init(const Arguments& arguments) {
     grants.emplace_back(grant.substr(0, at), grant.substr(at + 1));
   }
   const std::string failover = arguments.text_or("failover", "");
-  if (!failover.empty() && failover != "synchronous" && failover != "asynchronous") throw UsageError("--failover is synchronous or asynchronous");
+  if (!failover.empty() && failover != "synchronous" && failover != "declared") throw UsageError("--failover is synchronous or declared");
   const auto installed = database.install();
   for (const auto& [role, level] : grants) database.grant(role, level);
   if (!failover.empty()) database.set_setting("failover", failover);
@@ -142,7 +142,7 @@ void add_database_commands(std::vector<Command>& commands) {
                       "Grants: read (views), write (check, append), lead (leases, seal), operate (force-release, reset, prune).",
                       [](po::options_description& o) {
                         o.add_options()("grant", po::value<std::vector<std::string>>(), "ROLE=read|write|lead|operate, as often as need be")(
-                            "failover", po::value<std::string>(), "synchronous: a promotion here loses nothing (default: asynchronous)");
+                            "failover", po::value<std::string>(), "synchronous: a promotion here loses nothing (default: declared, by the operator)");
                       },
                       {}, run_init});
   commands.push_back({"uninstall", "take all of it away", "Fences, leases, streams, audit: all gone; protect's triggers too.",
