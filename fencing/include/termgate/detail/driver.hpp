@@ -1,0 +1,73 @@
+// The port to one database: the only thing that Database (storage/) knows of PostgreSQL or SQLite.
+// Internal; not part of the public API.
+//
+// A driver moves statements and values and turns the database's errors into termgate::Error types. It
+// holds no law: what a check or a seal is stands in sql/<database>/, and Database sends the statements of
+// sql/<database>/calls/ (listed in sql/README.md) through this port.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <termgate/isolation.hpp>
+#include <termgate/value.hpp>
+
+namespace termgate::sql {
+struct Calls;  // generated from sql/<database>/calls/ by sql/embed.cmake: one string_view a statement
+}
+
+namespace termgate::inline v0::detail {
+
+struct TransactOptions {
+  bool read_only = false;
+  Isolation isolation = Isolation::database_default;
+  std::optional<std::chrono::milliseconds> timeout;  // for the work, COMMIT excluded; none: no limit
+};
+
+// One open transaction, valid inside the callback that it is handed to. That callback's thread only.
+class Session {
+ public:
+  virtual ~Session() = default;
+  // Runs one statement; `$1`, `$2` … are parameters on every database, outside quotes and comments.
+  virtual Rows execute(std::string_view sql, std::span<const Value> parameters) = 0;
+};
+
+struct InstallReport {
+  int from_version = 0;  // 0: nothing was there
+  int to_version = 0;
+};
+
+// One database. Any thread; owns its connections. Every call throws the types of <termgate/error.hpp>:
+// Unavailable where the database was not reached, OutcomeUnknown where COMMIT was sent and not answered.
+class Driver {
+ public:
+  virtual ~Driver() = default;
+
+  virtual const sql::Calls& calls() const noexcept = 0;
+  // "postgresql" or "sqlite"; for messages and bench.
+  virtual std::string_view kind() const noexcept = 0;
+
+  // Runs `work` in one transaction and commits it; when this returns, it is committed and flushed as the
+  // database is set up. Whatever `work` throws rolls back and comes out unchanged. `work` runs once, on
+  // the caller's thread. Calling transact or call from inside `work` is refused with InvalidInput.
+  virtual void transact(const TransactOptions& options, const std::function<void(Session&)>& work) = 0;
+
+  // One statement as a transaction of its own, in one round trip where the database allows it.
+  virtual Rows call(std::string_view sql, std::span<const Value> parameters, bool read_only) = 0;
+
+  // Layer 1: installs or upgrades (idempotent, one transaction), tells the installed version (0: none),
+  // takes it away, gives a role its grant ("read", "write", "lead", "operate").
+  virtual InstallReport install() = 0;
+  virtual int installed_version() = 0;
+  virtual void uninstall() = 0;
+  virtual void grant(std::string_view role, std::string_view level) = 0;
+};
+
+}  // namespace termgate::inline v0::detail

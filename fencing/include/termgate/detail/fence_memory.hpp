@@ -1,0 +1,33 @@
+// The highest fences that this process has seen: a lower bound of the truth, never the truth.
+// Internal. Any thread.
+//
+// Two uses: a term above what is remembered is raised in a transaction of its own before the write that
+// needs it, so that the exclusive lock is short; and a database that shows a lower fence than is
+// remembered here has forgotten a raise (F3, TG004).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+
+namespace termgate::inline v0::detail {
+
+class FenceMemory {
+ public:
+  // Forgetting is always safe, so a full memory drops an arbitrary scope. About 100 bytes a scope.
+  static constexpr std::size_t scopes_max = 100'000;
+
+  // 0 when nothing is known of the scope.
+  std::int64_t highest(const std::string& scope) const;
+  void saw(const std::string& scope, std::int64_t fence);
+  // After an audited reset the old height means nothing.
+  void forget(const std::string& scope);
+
+ private:
+  mutable std::mutex mutex_;  // guards highest_
+  std::unordered_map<std::string, std::int64_t> highest_;
+};
+
+}  // namespace termgate::inline v0::detail

@@ -1,0 +1,118 @@
+// The errors of the write boundary. Every one says by its type what the caller may do next.
+//
+// A write ends in one of three ways: committed, surely not committed, or unknown. Only OutcomeUnknown
+// stands for the third; every other type here means that nothing of the write is in the database.
+// Messages that come from the database's own functions start with their code (TG001 … TG006); the codes
+// are listed in docs/contract.md, section 4. Thread rules: values, copy them as you like.
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace termgate::inline v0 {
+
+#define TERMGATE_EXPORT __attribute__((visibility("default")))
+
+// Base of all errors thrown by Termgate. code() is "TG001" … "TG006", the database's own code
+// (an SQLSTATE, an SQLite result code), or empty.
+class TERMGATE_EXPORT Error : public std::runtime_error {
+ public:
+  explicit Error(const std::string& message, std::string code = {}) : std::runtime_error(message), code_(std::move(code)) {}
+  ~Error() override;
+  std::string_view code() const noexcept { return code_; }
+
+ private:
+  std::string code_;
+};
+
+// TG001: the term is lower than its scope's fence. Surely not written; never retry it with this term.
+class TERMGATE_EXPORT StaleTerm : public Error {
+ public:
+  StaleTerm(const std::string& message, std::string scope, std::int64_t term, std::int64_t fence)
+      : Error(message, "TG001"), scope_(std::move(scope)), term_(term), fence_(fence) {}
+  ~StaleTerm() override;
+  const std::string& scope() const noexcept { return scope_; }
+  std::int64_t term() const noexcept { return term_; }    // the refused one; 0 if the database did not say
+  std::int64_t fence() const noexcept { return fence_; }  // what it met; 0 if the database did not say
+
+ private:
+  std::string scope_;
+  std::int64_t term_;
+  std::int64_t fence_;
+};
+
+// TG002: a fenced write without a declared term.
+class TERMGATE_EXPORT TermRequired : public Error {
+ public:
+  explicit TermRequired(const std::string& message) : Error(message, "TG002") {}
+  ~TermRequired() override;
+};
+
+// TG003: the expected sequence number is not the stream's last one.
+class TERMGATE_EXPORT SequenceConflict : public Error {
+ public:
+  explicit SequenceConflict(const std::string& message) : Error(message, "TG003") {}
+  ~SequenceConflict() override;
+};
+
+// TG004: the database was restored or promoted and may have forgotten raises (F3).
+class TERMGATE_EXPORT FenceInDoubt : public Error {
+ public:
+  explicit FenceInDoubt(const std::string& message) : Error(message, "TG004") {}
+  ~FenceInDoubt() override;
+};
+
+// TG005: a malformed scope, term or declaration; a term never issued; a stream's other scope.
+class TERMGATE_EXPORT InvalidInput : public Error {
+ public:
+  explicit InvalidInput(const std::string& message) : Error(message, "TG005") {}
+  ~InvalidInput() override;
+};
+
+// TG006: blocked past the grace or check_wait; the message names by whom. Trying again is safe.
+class TERMGATE_EXPORT Blocked : public Error {
+ public:
+  explicit Blocked(const std::string& message) : Error(message, "TG006") {}
+  ~Blocked() override;
+};
+
+// Rolled back by a conflict with another transaction (40001, a deadlock, a stale SQLite snapshot):
+// run the whole transaction again, with the same term.
+class TERMGATE_EXPORT Conflict : public Error {
+ public:
+  using Error::Error;
+  ~Conflict() override;
+};
+
+// The lease is no longer its holder's: expired, released, or another's. Stop leading.
+class TERMGATE_EXPORT LeaseLost : public Error {
+ public:
+  using Error::Error;
+  ~LeaseLost() override;
+};
+
+// The database was not reached, or went away before COMMIT was sent: nothing was written.
+class TERMGATE_EXPORT Unavailable : public Error {
+ public:
+  using Error::Error;
+  ~Unavailable() override;
+};
+
+// COMMIT was sent and no answer came. The library never repeats such a write; a write id tells which
+// it was: Database::outcome(write_id), or the same call again (F5).
+class TERMGATE_EXPORT OutcomeUnknown : public Error {
+ public:
+  using Error::Error;
+  ~OutcomeUnknown() override;
+};
+
+// Whatever else the database refused, with its own code. Nothing was written.
+class TERMGATE_EXPORT DatabaseError : public Error {
+ public:
+  using Error::Error;
+  ~DatabaseError() override;
+};
+
+}  // namespace termgate::inline v0

@@ -1,0 +1,43 @@
+// Scope and Stream: names, validated once when made. Values; any thread.
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace termgate::inline v0 {
+
+// Why `text` cannot be a scope's or stream's name, or nullptr when it can: 1 to 200 code points, at most
+// 800 bytes, valid UTF-8, no NUL. Names are compared byte by byte and never normalised.
+const char* name_problem(std::string_view text) noexcept;
+
+// What one leader is in charge of: a group, shard, job or aggregate.
+class Scope {
+ public:
+  static constexpr std::size_t code_points_max = 200;
+  static constexpr std::size_t bytes_max = 800;
+
+  // Throws InvalidInput (TG005) that says what is wrong.
+  explicit Scope(std::string name);
+
+  const std::string& name() const noexcept { return name_; }
+  friend auto operator<=>(const Scope&, const Scope&) = default;
+
+ private:
+  std::string name_;
+};
+
+// An append-only sequence of writes; its name follows the same rules as a scope's.
+class Stream {
+ public:
+  explicit Stream(std::string name);
+
+  const std::string& name() const noexcept { return name_; }
+  friend auto operator<=>(const Stream&, const Stream&) = default;
+
+ private:
+  std::string name_;
+};
+
+}  // namespace termgate::inline v0

@@ -1,0 +1,37 @@
+// Term: a fencing token, and SequenceNo: a write's place in its stream. Values; any thread.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+
+namespace termgate::inline v0 {
+
+// An integer from 1 to 2^62 that grows with every change of leader (docs/contract.md, section 1).
+class Term {
+ public:
+  static constexpr std::int64_t max_value = std::int64_t{1} << 62;
+
+  // Throws InvalidInput (TG005) outside 1 … 2^62.
+  explicit Term(std::int64_t value);
+
+  std::int64_t value() const noexcept { return value_; }
+  friend auto operator<=>(const Term&, const Term&) = default;
+
+ private:
+  std::int64_t value_;
+};
+
+// 1 for a stream's first write; 0 stands for "none yet" where a last number is expected.
+class SequenceNo {
+ public:
+  // Throws InvalidInput (TG005) below 0.
+  explicit SequenceNo(std::int64_t value);
+
+  std::int64_t value() const noexcept { return value_; }
+  friend auto operator<=>(const SequenceNo&, const SequenceNo&) = default;
+
+ private:
+  std::int64_t value_;
+};
+
+}  // namespace termgate::inline v0

@@ -1,0 +1,78 @@
+// Value, Rows: what goes into a statement's parameters and comes out of its result, on every database.
+// Values own their bytes. One thread at a time, like any container.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace termgate::inline v0 {
+
+// Bytes as they are: bytea, BLOB, varbinary.
+struct Bytes {
+  std::string data;
+  friend bool operator==(const Bytes&, const Bytes&) = default;
+};
+
+// Arrays exist for batches only (append_many): each driver has its own way to carry them.
+using BytesArray = std::vector<std::string>;
+using TextArray = std::vector<std::optional<std::string>>;
+
+class Value {
+ public:
+  using Variant = std::variant<std::monostate, bool, std::int64_t, double, std::string, Bytes, BytesArray, TextArray>;
+
+  Value() = default;
+  Value(std::nullptr_t) {}
+  Value(std::nullopt_t) {}
+  Value(bool value) : held_(value) {}
+  template <std::integral T>
+  requires(!std::same_as<T, bool>) Value(T value) : held_(static_cast<std::int64_t>(value)) {}
+  template <std::floating_point T>
+  Value(T value) : held_(static_cast<double>(value)) {}
+  Value(const char* value) : held_(std::string(value)) {}
+  Value(std::string_view value) : held_(std::string(value)) {}
+  Value(std::string value) : held_(std::move(value)) {}
+  Value(Bytes value) : held_(std::move(value)) {}
+  Value(BytesArray value) : held_(std::move(value)) {}
+  Value(TextArray value) : held_(std::move(value)) {}
+  template <class T>
+  Value(std::optional<T> value) {
+    if (value) *this = Value(*std::move(value));
+  }
+
+  const Variant& variant() const noexcept { return held_; }
+  bool is_null() const noexcept { return held_.index() == 0; }
+
+  // These convert between what databases disagree on (a bool is 0 or 1 on SQLite, an integer may come as
+  // text) and throw DatabaseError where there is no sense in it. Text of a NULL is "".
+  bool as_bool() const;
+  std::int64_t as_int() const;
+  std::string as_text() const;
+  std::string as_bytes() const;
+  std::optional<std::int64_t> as_optional_int() const;
+  std::optional<std::string> as_optional_text() const;
+
+ private:
+  Variant held_;
+};
+
+using Row = std::vector<Value>;
+
+struct Rows {
+  std::vector<std::string> columns;
+  std::vector<Row> rows;
+  std::int64_t affected = 0;  // rows changed by an INSERT, UPDATE or DELETE
+
+  bool empty() const noexcept { return rows.empty(); }
+  // The only row of a statement that must give exactly one; throws DatabaseError otherwise.
+  const Row& one() const;
+};
+
+}  // namespace termgate::inline v0

@@ -1,0 +1,23 @@
+#include <termgate/detail/fence_memory.hpp>
+
+namespace termgate::inline v0::detail {
+
+std::int64_t FenceMemory::highest(const std::string& scope) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = highest_.find(scope);
+  return found == highest_.end() ? 0 : found->second;
+}
+
+void FenceMemory::saw(const std::string& scope, std::int64_t fence) {
+  const std::lock_guard lock(mutex_);
+  if (highest_.size() >= scopes_max && !highest_.contains(scope)) highest_.erase(highest_.begin());
+  auto& held = highest_[scope];
+  if (fence > held) held = fence;
+}
+
+void FenceMemory::forget(const std::string& scope) {
+  const std::lock_guard lock(mutex_);
+  highest_.erase(scope);
+}
+
+}  // namespace termgate::inline v0::detail

@@ -1,0 +1,101 @@
+// The checks behind Term, SequenceNo, Scope, Stream and WriteId (docs/contract.md, section 1).
+#include <fcntl.h>
+#include <sys/random.h>
+
+#include <array>
+#include <cstdint>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <termgate/error.hpp>
+#include <termgate/scope.hpp>
+#include <termgate/term.hpp>
+#include <termgate/write_id.hpp>
+
+namespace termgate::inline v0 {
+namespace {
+
+// Bytes of the UTF-8 sequence that starts at text[at], or 0 if there is none: overlong forms, surrogates
+// and anything above U+10FFFF are none (Unicode 15, table 3-7).
+std::size_t utf8_sequence(std::string_view text, std::size_t at) noexcept {
+  auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
+  auto between = [&](std::size_t i, unsigned low, unsigned high) { return byte(i) >= low && byte(i) <= high; };
+  const unsigned first = byte(at);
+  if (first < 0x80) return 1;
+  if (first >= 0xC2 && first <= 0xDF) return between(at + 1, 0x80, 0xBF) ? 2 : 0;
+  if (first >= 0xE0 && first <= 0xEF) {
+    const unsigned low = first == 0xE0 ? 0xA0 : 0x80;
+    const unsigned high = first == 0xED ? 0x9F : 0xBF;
+    return between(at + 1, low, high) && between(at + 2, 0x80, 0xBF) ? 3 : 0;
+  }
+  if (first >= 0xF0 && first <= 0xF4) {
+    const unsigned low = first == 0xF0 ? 0x90 : 0x80;
+    const unsigned high = first == 0xF4 ? 0x8F : 0xBF;
+    return between(at + 1, low, high) && between(at + 2, 0x80, 0xBF) && between(at + 3, 0x80, 0xBF) ? 4 : 0;
+  }
+  return 0;
+}
+
+std::string checked_name(std::string name, const char* what) {
+  if (const char* problem = name_problem(name)) {
+    throw InvalidInput(fmt::format("TG005 malformed {}: {}", what, problem));
+  }
+  return name;
+}
+
+}  // namespace
+
+Term::Term(std::int64_t value) : value_(value) {
+  if (value < 1 || value > max_value) {
+    throw InvalidInput(fmt::format("TG005 malformed term {}: a term is an integer from 1 to 2^62", value));
+  }
+}
+
+SequenceNo::SequenceNo(std::int64_t value) : value_(value) {
+  if (value < 0) throw InvalidInput(fmt::format("TG005 malformed sequence number {}: it is 0 or above", value));
+}
+
+const char* name_problem(std::string_view text) noexcept {
+  if (text.empty()) return "it is empty";
+  if (text.size() > Scope::bytes_max) return "it is longer than 800 bytes";
+  std::size_t code_points = 0;
+  for (std::size_t at = 0; at < text.size(); ++code_points) {
+    if (text[at] == '\0') return "it contains a NUL";
+    const std::size_t bytes = utf8_sequence(text, at);
+    if (bytes == 0) return "it is not valid UTF-8";
+    at += bytes;
+  }
+  if (code_points > Scope::code_points_max) return "it is longer than 200 code points";
+  return nullptr;
+}
+
+Scope::Scope(std::string name) : name_(checked_name(std::move(name), "scope")) {}
+Stream::Stream(std::string name) : name_(checked_name(std::move(name), "stream")) {}
+
+WriteId::WriteId(std::string_view uuid) : text_(uuid) {
+  bool good = uuid.size() == 36;
+  for (std::size_t at = 0; good && at < uuid.size(); ++at) {
+    const bool dash = at == 8 || at == 13 || at == 18 || at == 23;
+    char& character = text_[at];
+    if (character >= 'A' && character <= 'F') character = static_cast<char>(character - 'A' + 'a');
+    const bool hex = (character >= '0' && character <= '9') || (character >= 'a' && character <= 'f');
+    good = dash ? character == '-' : hex;
+  }
+  if (!good) throw InvalidInput("TG005 malformed write id: a UUID such as 6f1f6a0e-3b1c-4f0e-9a51-0a1b2c3d4e5f is wanted");
+}
+
+WriteId WriteId::random() {
+  std::array<unsigned char, 16> raw{};
+  if (getentropy(raw.data(), raw.size()) != 0) throw Error("the system gives no random bytes for a write id");
+  raw[6] = static_cast<unsigned char>((raw[6] & 0x0F) | 0x40);
+  raw[8] = static_cast<unsigned char>((raw[8] & 0x3F) | 0x80);
+  std::string text;
+  for (std::size_t at = 0; at < raw.size(); ++at) {
+    if (at == 4 || at == 6 || at == 8 || at == 10) text += '-';
+    text += fmt::format("{:02x}", raw[at]);
+  }
+  return WriteId(text);
+}
+
+}  // namespace termgate::inline v0

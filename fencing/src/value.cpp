@@ -1,0 +1,67 @@
+// Conversions of Value, where databases disagree about a type.
+#include <charconv>
+
+#include <fmt/format.h>
+
+#include <termgate/error.hpp>
+#include <termgate/value.hpp>
+
+namespace termgate::inline v0 {
+namespace {
+
+[[noreturn]] void unfit(const char* wanted) {
+  throw DatabaseError(fmt::format("the database answered with something that is no {}", wanted));
+}
+
+}  // namespace
+
+bool Value::as_bool() const {
+  if (auto* held = std::get_if<bool>(&held_)) return *held;
+  if (auto* held = std::get_if<std::int64_t>(&held_)) return *held != 0;
+  if (auto* held = std::get_if<std::string>(&held_)) {
+    if (*held == "t" || *held == "true" || *held == "1") return true;
+    if (*held == "f" || *held == "false" || *held == "0") return false;
+  }
+  unfit("boolean");
+}
+
+std::int64_t Value::as_int() const {
+  if (auto* held = std::get_if<std::int64_t>(&held_)) return *held;
+  if (auto* held = std::get_if<bool>(&held_)) return *held ? 1 : 0;
+  if (auto* held = std::get_if<double>(&held_)) return static_cast<std::int64_t>(*held);
+  if (auto* held = std::get_if<std::string>(&held_)) {
+    std::int64_t value = 0;
+    auto [end, failure] = std::from_chars(held->data(), held->data() + held->size(), value);
+    if (failure == std::errc{} && end == held->data() + held->size()) return value;
+  }
+  unfit("integer");
+}
+
+std::string Value::as_text() const {
+  if (auto* held = std::get_if<std::string>(&held_)) return *held;
+  if (auto* held = std::get_if<std::int64_t>(&held_)) return fmt::format("{}", *held);
+  if (auto* held = std::get_if<bool>(&held_)) return *held ? "true" : "false";
+  if (auto* held = std::get_if<double>(&held_)) return fmt::format("{}", *held);
+  if (auto* held = std::get_if<Bytes>(&held_)) return held->data;
+  if (is_null()) return {};
+  unfit("text");
+}
+
+std::string Value::as_bytes() const { return as_text(); }
+
+std::optional<std::int64_t> Value::as_optional_int() const {
+  if (is_null()) return std::nullopt;
+  return as_int();
+}
+
+std::optional<std::string> Value::as_optional_text() const {
+  if (is_null()) return std::nullopt;
+  return as_text();
+}
+
+const Row& Rows::one() const {
+  if (rows.size() != 1) throw DatabaseError(fmt::format("the database answered with {} rows where one was due", rows.size()));
+  return rows.front();
+}
+
+}  // namespace termgate::inline v0
