@@ -1,3 +1,22 @@
-// Catch2's main, compiled once for all test executables.
-#define CATCH_CONFIG_MAIN
+// The main of all test executables. TERMGATE_TEST_NEEDS names environment variables without which the
+// executable has nothing to test against: it then exits 77, which CTest shows as Skipped.
+#define CATCH_CONFIG_RUNNER
 #include <catch2/catch.hpp>
+
+#include <cstdio>
+#include <cstdlib>
+#include <sstream>
+#include <string>
+
+int main(int argc, char** argv) {
+  if (const char* needs = std::getenv("TERMGATE_TEST_NEEDS")) {
+    std::istringstream names(needs);
+    for (std::string name; names >> name;) {
+      if (std::getenv(name.c_str()) == nullptr) {
+        std::printf("skipped: %s is not set\n", name.c_str());
+        return 77;
+      }
+    }
+  }
+  return Catch::Session().run(argc, argv);
+}

@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include <termgate/isolation.hpp>
 #include <termgate/value.hpp>
 
 namespace termgate::sql {
@@ -23,8 +24,6 @@ struct Calls;  // generated from sql/<database>/calls/ by sql/embed.cmake: one s
 }
 
 namespace termgate::inline v0::detail {
-
-enum class Isolation { database_default, read_committed, repeatable_read, serializable };
 
 struct TransactOptions {
   bool read_only = false;

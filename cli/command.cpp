@@ -1,0 +1,111 @@
+#include "command.hpp"
+
+#include <unistd.h>
+
+#include <array>
+#include <charconv>
+#include <cstdlib>
+#include <fstream>
+
+#include <fmt/format.h>
+
+namespace termgate::cli {
+namespace {
+
+std::optional<std::int64_t> parse_integer(std::string_view text) {
+  std::int64_t value = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (failure != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+std::optional<std::string> Arguments::maybe(const char* name) const {
+  if (values_.count(name) == 0) return std::nullopt;
+  return values_[name].as<std::string>();
+}
+
+std::string Arguments::text(const char* name) const {
+  if (auto value = maybe(name)) return *value;
+  throw UsageError(fmt::format("--{} is missing", name));
+}
+
+std::string Arguments::text_or(const char* name, std::string fallback) const { return maybe(name).value_or(std::move(fallback)); }
+
+std::vector<std::string> Arguments::list(const char* name) const {
+  if (values_.count(name) == 0) return {};
+  return values_[name].as<std::vector<std::string>>();
+}
+
+std::int64_t Arguments::integer(const char* name, std::int64_t low, std::int64_t high) const {
+  const std::string given = text(name);
+  const auto value = parse_integer(given);
+  if (!value || *value < low || *value > high) throw UsageError(fmt::format("--{} {}: a whole number from {} to {} is wanted", name, given, low, high));
+  return *value;
+}
+
+std::int64_t Arguments::integer_or(const char* name, std::int64_t fallback, std::int64_t low, std::int64_t high) const {
+  return maybe(name) ? integer(name, low, high) : fallback;
+}
+
+std::chrono::milliseconds Arguments::duration_or(const char* name, std::chrono::milliseconds fallback) const {
+  return maybe_duration(name).value_or(fallback);
+}
+
+std::optional<std::chrono::milliseconds> Arguments::maybe_duration(const char* name) const {
+  const auto given = maybe(name);
+  if (!given) return std::nullopt;
+  return parse_duration(*given);
+}
+
+Term Arguments::term(const char* name) const {
+  const std::string given = text(name);
+  const auto value = parse_integer(given);
+  if (!value) throw InvalidInput(fmt::format("TG005 malformed term \"{}\": a term is an integer from 1 to 2^62", given));
+  return Term(*value);
+}
+
+std::string Arguments::database_url() const {
+  if (auto url = maybe("db")) return *url;
+  if (auto path = maybe("db-file")) {
+    std::ifstream file(*path);
+    std::string url;
+    if (!std::getline(file, url) || url.empty()) throw UsageError(fmt::format("--db-file {}: no URL in its first line", *path));
+    return url;
+  }
+  if (const char* url = std::getenv("TERMGATE_DB"); url != nullptr && *url != '\0') return url;
+  throw UsageError("which database? Give --db URL (sqlite:app.db, postgresql://user@host/dbname), --db-file FILE or TERMGATE_DB");
+}
+
+Database Arguments::open() const {
+  OpenOptions options;
+  options.schema = text_or("schema", options.schema);
+  return Database::open(database_url(), options);
+}
+
+std::chrono::milliseconds parse_duration(std::string_view text) {
+  struct Unit {
+    std::string_view name;
+    std::int64_t ms;
+  };
+  // "ms" before "m" and "s": the longest suffix that fits is the unit.
+  for (const Unit& unit : {Unit{"ms", 1}, Unit{"s", 1000}, Unit{"m", 60'000}, Unit{"h", 3'600'000}, Unit{"d", 86'400'000}}) {
+    if (!text.ends_with(unit.name)) continue;
+    const auto number = parse_integer(text.substr(0, text.size() - unit.name.size()));
+    if (number && *number >= 0 && *number <= std::int64_t{100} * 366 * 86'400'000 / unit.ms) return std::chrono::milliseconds(*number * unit.ms);
+    break;
+  }
+  throw UsageError(fmt::format("\"{}\" is no duration: write 500ms, 10s, 5m, 2h or 1d", text));
+}
+
+std::string default_actor() {
+  std::array<char, 256> host{};
+  if (gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';
+  for (const char* name : {"SUDO_USER", "USER", "LOGNAME"}) {
+    if (const char* user = std::getenv(name); user != nullptr && *user != '\0') return fmt::format("{}@{}", user, host.data());
+  }
+  return fmt::format("uid{}@{}", getuid(), host.data());
+}
+
+}  // namespace termgate::cli

@@ -1,0 +1,89 @@
+// What every command of `termgate` shares: its options, the database, and how arguments become values.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <boost/program_options.hpp>
+
+#include <termgate/database.hpp>
+
+namespace termgate::cli {
+
+// Exit statuses (docs/contract.md, section 6).
+enum Exit : int {
+  done = 0,
+  failed = 1,
+  wrong_usage = 2,
+  refused_stale = 3,
+  lease_anothers = 4,
+  lease_lost = 5,
+  sequence_conflict = 6,
+  outcome_unknown = 7,
+  blocked = 8,
+  other_code = 9,
+};
+
+struct UsageError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// One command's arguments, parsed. Lives as long as the command runs.
+class Arguments {
+ public:
+  Arguments(boost::program_options::variables_map values, std::string program) : values_(std::move(values)), program_(std::move(program)) {}
+
+  bool has(const char* name) const { return values_.count(name) != 0 && !values_[name].defaulted(); }
+  bool flag(const char* name) const { return values_.count(name) != 0 && values_[name].as<bool>(); }
+  std::string text(const char* name) const;                      // throws UsageError if it is missing
+  std::string text_or(const char* name, std::string fallback) const;
+  std::optional<std::string> maybe(const char* name) const;
+  std::vector<std::string> list(const char* name) const;
+  std::int64_t integer(const char* name, std::int64_t low, std::int64_t high) const;
+  std::int64_t integer_or(const char* name, std::int64_t fallback, std::int64_t low, std::int64_t high) const;
+  std::chrono::milliseconds duration_or(const char* name, std::chrono::milliseconds fallback) const;
+  std::optional<std::chrono::milliseconds> maybe_duration(const char* name) const;
+
+  Scope scope() const { return Scope(text("scope")); }
+  Term term(const char* name = "term") const;  // InvalidInput (TG005) for what is no term
+  bool json() const { return flag("json"); }
+  const std::string& program() const { return program_; }  // how this process was called, to start it again
+
+  std::string database_url() const;  // --db, --db-file or TERMGATE_DB
+  Database open() const;
+
+ private:
+  boost::program_options::variables_map values_;
+  std::string program_;
+};
+
+struct Command {
+  std::string name;     // one or two words: "append", "fence list"
+  std::string summary;  // one line
+  std::string help;     // what it does, an example, what to do about its errors
+  std::function<void(boost::program_options::options_description&)> options;
+  std::vector<std::string> positional;  // option names that take the bare arguments; the last may be many
+  std::function<int(const Arguments&)> run;
+  bool hidden = false;
+};
+
+// "500ms", "10s", "5m", "2h", "1d". Throws UsageError.
+std::chrono::milliseconds parse_duration(std::string_view text);
+
+// The families; each adds its commands.
+void add_database_commands(std::vector<Command>& commands);
+void add_write_commands(std::vector<Command>& commands);
+void add_fence_commands(std::vector<Command>& commands);
+void add_lease_commands(std::vector<Command>& commands);
+void add_demo_command(std::vector<Command>& commands);
+void add_bench_command(std::vector<Command>& commands);
+
+// The user who acts, for audited actions: SUDO_USER or USER, and the host.
+std::string default_actor();
+
+}  // namespace termgate::cli

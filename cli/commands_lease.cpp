@@ -1,0 +1,173 @@
+// lease …: leases by hand, for scripts and operators.
+#include <fmt/format.h>
+
+#include "command.hpp"
+#include "output.hpp"
+
+namespace po = boost::program_options;
+
+namespace termgate::cli {
+namespace {
+
+constexpr std::chrono::milliseconds ttl_default{10'000};
+
+boost::json::object json_of(const LeaseInfo& lease) {
+  return {{"scope", lease.scope},
+          {"owner", lease.owner},
+          {"term", lease.term},
+          {"held", lease.remaining_ms > 0},
+          {"remaining_ms", lease.remaining_ms},
+          {"expires_at", moment(lease.expires_at_ms)},
+          {"acquired_at", moment(lease.acquired_at_ms)},
+          {"renewed_at", moment(lease.renewed_at_ms)},
+          {"released_at", lease.released_at_ms ? boost::json::value(moment(*lease.released_at_ms)) : boost::json::value(nullptr)},
+          {"endpoint", lease.endpoint}};
+}
+
+std::string owner_of(const Arguments& arguments) {
+  // Each shell command is a process of its own, so renew and release must be told the owner that acquire printed.
+  if (auto owner = arguments.maybe("owner")) return *owner;
+  throw UsageError("--owner is missing: the owner that `lease acquire` printed");
+}
+
+int run_acquire(const Arguments& arguments) {
+  const Scope scope = arguments.scope();
+  Database database = arguments.open();
+  LeaseOptions options;
+  options.owner = arguments.text_or("owner", Database::default_owner());
+  options.endpoint = arguments.text_or("endpoint", "");
+  options.grace = arguments.maybe_duration("grace");
+  const auto ttl = arguments.duration_or("ttl", ttl_default);
+  std::optional<Lease> lease;
+  if (const auto wait = arguments.maybe_duration("wait")) {
+    options.wait = *wait;
+    try {
+      lease = database.acquire_lease(scope, ttl, options);
+    } catch (const Blocked&) {
+      // Another's live lease is status 4; a session that could not be evicted stays status 8.
+      const auto info = database.lease(scope);
+      if (!info || info->remaining_ms <= 0 || info->owner == options.owner) throw;
+    }
+  } else {
+    lease = database.try_acquire_lease(scope, ttl, options);
+  }
+  if (!lease) {
+    const auto info = database.lease(scope);
+    if (arguments.json()) {
+      boost::json::object object{{"acquired", false}};
+      if (info) object["lease"] = json_of(*info);
+      print_json(object);
+    } else {
+      fmt::print(stderr, "termgate: the lease of \"{}\" is {}'s under term {}, for another {}\n", printable(scope.name()), info ? printable(info->owner) : "another",
+                 info ? info->term : 0, length(info ? std::max<std::int64_t>(info->remaining_ms, 0) : 0));
+    }
+    return Exit::lease_anothers;
+  }
+  if (arguments.json()) print_json({{"acquired", true}, {"scope", scope.name()}, {"owner", lease->owner()}, {"term", lease->term().value()}, {"ttl_ms", ttl.count()}});
+  else print_line(fmt::format("{}\t{}", lease->term().value(), lease->owner()));
+  return Exit::done;
+}
+
+int run_renew(const Arguments& arguments) {
+  const Scope scope = arguments.scope();
+  Database database = arguments.open();
+  database.renew_lease(scope, arguments.term(), owner_of(arguments), arguments.duration_or("ttl", ttl_default));
+  const auto info = database.lease(scope);
+  if (arguments.json()) print_json(info ? json_of(*info) : boost::json::object{});
+  else print_line(fmt::format("renewed for another {}", length(info ? info->remaining_ms : 0)));
+  return Exit::done;
+}
+
+int run_release(const Arguments& arguments) {
+  const Scope scope = arguments.scope();
+  const bool released = arguments.open().release_lease(scope, arguments.term(), owner_of(arguments));
+  if (arguments.json()) print_json({{"released", released}});
+  else if (released) print_line("released; the fence stays where it is");
+  else fmt::print(stderr, "termgate: the lease of \"{}\" was not held by that owner under that term\n", printable(scope.name()));
+  return released ? Exit::done : Exit::lease_lost;
+}
+
+int run_show(const Arguments& arguments) {
+  const Scope scope = arguments.scope();
+  const auto info = arguments.open().lease(scope);
+  if (!info) {
+    if (arguments.json()) print_json({{"scope", scope.name()}, {"lease", nullptr}});
+    else fmt::print(stderr, "termgate: scope \"{}\" has never had a lease\n", printable(scope.name()));
+    return Exit::failed;
+  }
+  if (arguments.json()) print_json(json_of(*info));
+  else {
+    print_line(fmt::format("{} under term {}: {}", printable(info->owner), info->term,
+                           info->remaining_ms > 0 ? "held for another " + length(info->remaining_ms) : info->released_at_ms ? std::string("released") : std::string("run out")));
+  }
+  return Exit::done;
+}
+
+int run_list(const Arguments& arguments) {
+  Database database = arguments.open();
+  std::vector<std::vector<std::string>> rows;
+  std::string after;
+  for (;;) {
+    const auto page = database.leases(after, 500);
+    if (page.empty()) break;
+    for (const LeaseInfo& info : page) {
+      if (arguments.json()) print_json(json_of(info));
+      else {
+        rows.push_back({printable(info.scope), printable(info.owner), std::to_string(info.term),
+                        info.remaining_ms > 0 ? "held for another " + length(info.remaining_ms) : info.released_at_ms ? "released" : "run out", moment(info.acquired_at_ms),
+                        printable(info.endpoint)});
+      }
+    }
+    after = page.back().scope;
+  }
+  if (!arguments.json()) print_table({"SCOPE", "OWNER", "TERM", "STATE", "ACQUIRED", "ENDPOINT"}, rows);
+  return Exit::done;
+}
+
+int run_force_release(const Arguments& arguments) {
+  const Scope scope = arguments.scope();
+  const bool released = arguments.open().force_release(scope, arguments.text_or("actor", default_actor()), arguments.text("reason"));
+  if (arguments.json()) print_json({{"released", released}});
+  else print_line(released ? "released, and its term is shut out" : "there is no lease to release");
+  return released ? Exit::done : Exit::failed;
+}
+
+void scope_and_owner(po::options_description& o) {
+  o.add_options()("scope", po::value<std::string>(), "the scope")("owner", po::value<std::string>(), "who holds it (acquire: host:pid:random)");
+}
+
+}  // namespace
+
+void add_lease_commands(std::vector<Command>& commands) {
+  commands.push_back({"lease acquire", "take a free lease, or your own again; prints term and owner",
+                      "Every acquisition is a new term and seals it: the holder before is shut out from that moment.\n"
+                      "  termgate lease acquire --scope billing --ttl 10s --wait 30s\nStatus 4: it is another's, and the message says whose and until when.",
+                      [](po::options_description& o) {
+                        scope_and_owner(o);
+                        o.add_options()("ttl", po::value<std::string>(), "100ms to 1d (10s)")("wait", po::value<std::string>(), "for another's lease to end (not at all)")(
+                            "endpoint", po::value<std::string>(), "where the holder can be reached")("grace", po::value<std::string>(), "before eviction (default: the setting)");
+                      },
+                      {}, run_acquire});
+  commands.push_back({"lease renew", "extend a lease; status 5 if it is lost", "",
+                      [](po::options_description& o) {
+                        scope_and_owner(o);
+                        o.add_options()("term", po::value<std::string>(), "its term")("ttl", po::value<std::string>(), "from now (10s)");
+                      },
+                      {}, run_renew});
+  commands.push_back({"lease release", "end a lease; its term stays used", "",
+                      [](po::options_description& o) {
+                        scope_and_owner(o);
+                        o.add_options()("term", po::value<std::string>(), "its term");
+                      },
+                      {}, run_release});
+  commands.push_back({"lease show", "print one scope's lease", "", scope_and_owner, {"scope"}, run_show});
+  commands.push_back({"lease list", "list the leases", "", nullptr, {}, run_list});
+  commands.push_back({"lease force-release", "end another's lease and shut its term out, audited", "  termgate lease force-release --scope billing --reason 'node 3 is on fire'",
+                      [](po::options_description& o) {
+                        o.add_options()("scope", po::value<std::string>(), "the scope")("reason", po::value<std::string>(), "why; kept in the audit")(
+                            "actor", po::value<std::string>(), "who (default: you)");
+                      },
+                      {}, run_force_release});
+}
+
+}  // namespace termgate::cli

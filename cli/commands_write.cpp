@@ -1,0 +1,354 @@
+// append, read, exec: writing and reading behind the fence.
+#include <csignal>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "command.hpp"
+#include "output.hpp"
+
+namespace po = boost::program_options;
+
+namespace termgate::cli {
+namespace {
+
+// A batch of `--lines` is bounded in writes and in bytes, so that memory stays small whatever the input.
+constexpr std::size_t batch_writes_max = 1000;
+constexpr std::size_t batch_bytes_max = std::size_t{1} << 20;
+constexpr int page_writes = 500;
+
+volatile std::sig_atomic_t interrupted = 0;
+
+// The first Ctrl-C ends after the batch in flight, a second one at once: an open batch is then rolled back.
+void interrupt_politely() {
+  struct sigaction action {};
+  action.sa_handler = [](int) { interrupted = 1; };
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  sigaction(SIGINT, &action, nullptr);
+}
+
+AppendOptions append_options(const Arguments& arguments) {
+  AppendOptions options;
+  if (auto scope = arguments.maybe("scope")) options.scope = Scope(*scope);
+  if (arguments.maybe("expect")) options.expected = SequenceNo(arguments.integer("expect", 0, Term::max_value));
+  if (auto id = arguments.maybe("write-id")) options.write_id = WriteId(*id);
+  return options;
+}
+
+std::string whole_input(const Arguments& arguments) {
+  if (auto payload = arguments.maybe("payload")) {
+    if (arguments.maybe("file")) throw UsageError("give --payload or --file, not both");
+    return *payload;
+  }
+  const std::string path = arguments.text_or("file", "-");
+  std::string bytes;
+  if (path == "-") {
+    bytes.assign(std::istreambuf_iterator<char>(std::cin), {});
+  } else {
+    std::ifstream file(path, std::ios::binary);
+    if (!file) throw UsageError(fmt::format("--file {}: it cannot be read", path));
+    bytes.assign(std::istreambuf_iterator<char>(file), {});
+    if (file.bad()) throw UsageError(fmt::format("--file {}: reading it failed", path));
+  }
+  return bytes;
+}
+
+int append_lines(const Arguments& arguments, Database& database, const Stream& stream, Term term, AppendOptions options) {
+  if (options.write_id) throw UsageError("--write-id names one write; --lines makes many");
+  const std::string path = arguments.text_or("file", "-");
+  std::ifstream file;
+  if (path != "-") {
+    file.open(path, std::ios::binary);
+    if (!file) throw UsageError(fmt::format("--file {}: it cannot be read", path));
+  }
+  std::istream& input = path == "-" ? std::cin : file;
+  std::ios::sync_with_stdio(false);
+  interrupt_politely();
+  Progress progress(!arguments.json());
+  std::vector<std::string> batch;
+  std::int64_t written = 0;
+  std::int64_t last = 0;
+  std::string line;
+  bool more = true;
+  while (more && !interrupted) {
+    batch.clear();
+    std::size_t bytes = 0;
+    while (batch.size() < batch_writes_max && bytes < batch_bytes_max && (more = static_cast<bool>(std::getline(input, line)))) {
+      bytes += line.size();
+      batch.push_back(std::move(line));
+    }
+    if (batch.empty()) break;
+    try {
+      last = database.append_many(stream, term, batch, options).value();
+    } catch (...) {
+      if (written > 0) fmt::print(stderr, "termgate: {} lines were written before, up to number {}; the batch after them was not\n", written, last);
+      throw;
+    }
+    // Only the first batch can be held to --expect as given; each next one follows the one before.
+    if (options.expected) options.expected = SequenceNo(last);
+    written += static_cast<std::int64_t>(batch.size());
+    progress.show(fmt::format("{} lines written", written));
+  }
+  if (arguments.json()) print_json({{"written", written}, {"last", last}, {"interrupted", interrupted != 0}});
+  else if (written > 0) print_line(fmt::format("{}", last));
+  if (interrupted) {
+    fmt::print(stderr, "termgate: interrupted; {} lines were written, up to number {}, the rest was not\n", written, last);
+    return Exit::failed;
+  }
+  return Exit::done;
+}
+
+int run_append(const Arguments& arguments) {
+  const Stream stream(arguments.text("stream"));
+  const Term term = arguments.term();
+  const AppendOptions options = append_options(arguments);
+  Database database = arguments.open();
+  if (arguments.flag("lines")) return append_lines(arguments, database, stream, term, options);
+  const SequenceNo number = database.append(stream, term, whole_input(arguments), options);
+  if (arguments.json()) print_json({{"stream", stream.name()}, {"sequence_no", number.value()}, {"term", term.value()}});
+  else print_line(fmt::format("{}", number.value()));
+  return Exit::done;
+}
+
+void print_write(const StreamWrite& write, bool json, bool raw) {
+  if (json) {
+    boost::json::object object{{"sequence_no", write.sequence_no.value()}, {"scope", write.scope}, {"term", write.term.value()}};
+    put_payload(object, write.payload);
+    object["created_at"] = moment(write.created_at_ms);
+    object["write_id"] = optional_text(write.write_id);
+    print_json(object);
+  } else if (raw) {
+    print_line(write.payload);
+  } else {
+    print_line(fmt::format("{}\t{}\t{}", write.sequence_no.value(), write.term.value(), printable(write.payload)));
+  }
+}
+
+int run_read(const Arguments& arguments) {
+  const Stream stream(arguments.text("stream"));
+  std::int64_t after = arguments.integer_or("from", 1, 1, Term::max_value) - 1;
+  const bool follow = arguments.flag("follow");
+  const auto pause = arguments.duration_or("poll", std::chrono::milliseconds(200));
+  Database database = arguments.open();
+  if (!follow && !database.stream(stream)) {
+    fmt::print(stderr, "termgate: there is no stream \"{}\" in this database\n", printable(stream.name()));
+    return Exit::failed;
+  }
+  for (;;) {
+    const auto page = database.read_stream(stream, SequenceNo(after), page_writes);
+    for (const StreamWrite& write : page) {
+      print_write(write, arguments.json(), arguments.flag("raw"));
+      after = write.sequence_no.value();
+    }
+    if (std::ferror(stdout)) return Exit::failed;
+    if (page.size() == static_cast<std::size_t>(page_writes)) continue;
+    if (!follow) return Exit::done;
+    if (std::fflush(stdout) != 0) return Exit::failed;
+    std::this_thread::sleep_for(pause);
+  }
+}
+
+boost::json::value json_of(const Value& value) {
+  struct {
+    boost::json::value operator()(std::monostate) const { return nullptr; }
+    boost::json::value operator()(bool held) const { return held; }
+    boost::json::value operator()(std::int64_t held) const { return held; }
+    boost::json::value operator()(double held) const { return held; }
+    boost::json::value operator()(const std::string& held) const { return boost::json::value(held); }
+    boost::json::value operator()(const Bytes& held) const {
+      boost::json::object object;
+      put_payload(object, held.data);
+      return object;
+    }
+    boost::json::value operator()(const BytesArray&) const { return nullptr; }
+    boost::json::value operator()(const TextArray&) const { return nullptr; }
+  } convert;
+  return std::visit(convert, value.variant());
+}
+
+int run_exec(const Arguments& arguments) {
+  const Scope scope = arguments.scope();
+  const Term term = arguments.term();
+  const auto statements = arguments.list("sql");
+  if (statements.empty()) throw UsageError("which statement? termgate exec --scope X --term T 'UPDATE …'");
+  WriteOptions options;
+  if (auto id = arguments.maybe("write-id")) options.write_id = WriteId(*id);
+  options.timeout = arguments.maybe_duration("timeout");
+  Database database = arguments.open();
+  std::vector<Rows> results;
+  const Wrote wrote = database.write(
+      scope, term,
+      [&](Transaction& transaction) {
+        results.clear();
+        for (const std::string& statement : statements) results.push_back(transaction.exec(statement));
+      },
+      options);
+  if (arguments.json()) {
+    boost::json::array list;
+    for (const Rows& rows : results) {
+      boost::json::array converted;
+      for (const Row& row : rows.rows) {
+        boost::json::object object;
+        for (std::size_t column = 0; column < row.size(); ++column) object[rows.columns[column]] = json_of(row[column]);
+        converted.push_back(std::move(object));
+      }
+      list.push_back({{"affected", rows.affected}, {"rows", std::move(converted)}});
+    }
+    print_json({{"committed", true}, {"before", wrote == Wrote::before}, {"results", std::move(list)}});
+    return Exit::done;
+  }
+  if (wrote == Wrote::before) print_line("this write id has committed before; nothing was written again");
+  for (const Rows& rows : results) {
+    if (rows.columns.empty()) {
+      print_line(fmt::format("{} rows", rows.affected));
+      continue;
+    }
+    std::vector<std::vector<std::string>> table;
+    for (const Row& row : rows.rows) {
+      std::vector<std::string> cells;
+      for (const Value& value : row) cells.push_back(value.is_null() ? "" : printable(value.as_text()));
+      table.push_back(std::move(cells));
+    }
+    print_table(rows.columns, table);
+  }
+  return Exit::done;
+}
+
+int run_prune(const Arguments& arguments) {
+  Database database = arguments.open();
+  std::int64_t pruned = 0;
+  if (arguments.flag("history")) {
+    pruned = database.prune_history(arguments.duration_or("older-than", std::chrono::hours(24 * 90)));
+  } else {
+    const Stream stream(arguments.text("stream"));
+    if (arguments.maybe("keep-last").has_value() == arguments.maybe("before").has_value()) throw UsageError("give --keep-last N or --before SEQUENCE");
+    std::int64_t before = 0;
+    if (arguments.maybe("before")) {
+      before = arguments.integer("before", 1, Term::max_value);
+    } else {
+      const auto info = database.stream(stream);
+      if (!info) throw InvalidInput(fmt::format("TG005 there is no stream \"{}\"", stream.name()));
+      before = std::max<std::int64_t>(1, info->last_no - arguments.integer("keep-last", 0, Term::max_value) + 1);
+    }
+    pruned = database.prune(stream, SequenceNo(before));
+  }
+  if (arguments.json()) print_json({{"pruned", pruned}});
+  else print_line(fmt::format("{} rows deleted; fences stay as they are", pruned));
+  return Exit::done;
+}
+
+int run_outcome(const Arguments& arguments) {
+  const WriteId id(arguments.text("write-id"));
+  const auto outcome = arguments.open().outcome(id);
+  if (arguments.json()) {
+    boost::json::object object{{"committed", outcome.has_value()}};
+    if (outcome) {
+      object["scope"] = outcome->scope;
+      object["term"] = outcome->term.value();
+      object["stream"] = optional_text(outcome->stream);
+      object["sequence_no"] = optional_number(outcome->sequence_no);
+      object["created_at"] = moment(outcome->created_at_ms);
+    }
+    print_json(object);
+  } else if (!outcome) {
+    print_line("not committed");
+  } else {
+    print_line(fmt::format("committed under term {} of scope \"{}\" at {}{}", outcome->term.value(), printable(outcome->scope), moment(outcome->created_at_ms),
+                           outcome->stream ? fmt::format(", as number {} of stream \"{}\"", outcome->sequence_no.value_or(0), printable(*outcome->stream))
+                                           : std::string()));
+  }
+  return outcome ? Exit::done : Exit::failed;
+}
+
+int run_stream_list(const Arguments& arguments) {
+  Database database = arguments.open();
+  std::vector<std::vector<std::string>> rows;
+  std::string after;
+  for (;;) {
+    const auto page = database.streams(after, 500);
+    if (page.empty()) break;
+    for (const StreamInfo& info : page) {
+      if (arguments.json()) {
+        print_json({{"stream", info.stream}, {"scope", info.scope}, {"last_no", info.last_no}, {"created_at", moment(info.created_at_ms)}});
+      } else {
+        rows.push_back({printable(info.stream), printable(info.scope), std::to_string(info.last_no), moment(info.created_at_ms)});
+      }
+    }
+    after = page.back().stream;
+  }
+  if (!arguments.json()) print_table({"STREAM", "SCOPE", "LAST", "CREATED"}, rows);
+  return Exit::done;
+}
+
+int run_stream_move(const Arguments& arguments) {
+  const bool moved = arguments.open().move_stream(Stream(arguments.text("stream")), arguments.scope(), arguments.text_or("actor", default_actor()),
+                                                  arguments.text("reason"));
+  if (arguments.json()) print_json({{"moved", moved}});
+  else print_line(moved ? "moved" : "nothing to do: it is that scope's already");
+  return Exit::done;
+}
+
+}  // namespace
+
+void add_write_commands(std::vector<Command>& commands) {
+  commands.push_back({"append", "append to a stream behind its fence",
+                      "Checks the term and appends in one transaction; prints the sequence number.\n"
+                      "  echo 'debited 30' | termgate append --db sqlite:app.db --stream billing-events --scope billing --term 5\n"
+                      "With --lines each line of the input becomes one write, in batches of up to 1000, each all or nothing.\n"
+                      "A stale term ends with status 3 and nothing written; status 7 says that the outcome is unknown: send\n"
+                      "it again with the same --write-id and it happens once.",
+                      [](po::options_description& o) {
+                        o.add_options()("stream", po::value<std::string>(), "the stream")("term", po::value<std::string>(), "the writer's term")(
+                            "scope", po::value<std::string>(), "its scope; fixed by the first write")(
+                            "expect", po::value<std::string>(), "the last number that the writer saw (0: none yet)")(
+                            "write-id", po::value<std::string>(), "a UUID: the same again happens once")("file", po::value<std::string>(), "the payload's file; - or nothing: standard input")(
+                            "payload", po::value<std::string>(), "the payload itself")("lines", po::bool_switch(), "each line is one write");
+                      },
+                      {}, run_append});
+  commands.push_back({"read", "print a stream's writes in order",
+                      "One line a write: number, term, payload, separated by tabs; bytes that are no text are escaped.\n"
+                      "  termgate read --db sqlite:app.db --stream billing-events --from 10 --follow",
+                      [](po::options_description& o) {
+                        o.add_options()("stream", po::value<std::string>(), "the stream")("from", po::value<std::string>(), "the first number to print (1)")(
+                            "follow", po::bool_switch(), "go on with what is written later")("raw", po::bool_switch(), "the payload alone, as it is")(
+                            "poll", po::value<std::string>(), "how often --follow looks (200ms)");
+                      },
+                      {}, run_read});
+  commands.push_back({"exec", "run SQL as one fenced transaction",
+                      "Checks the term, runs each statement, commits: all of it or nothing.\n"
+                      "  termgate exec --db postgresql://app@db/app --scope billing --term 5 'UPDATE accounts SET balance = balance - 30 WHERE id = 42'\n"
+                      "The transaction is termgate's: BEGIN, COMMIT and ROLLBACK in a statement are refused, savepoints are not.",
+                      [](po::options_description& o) {
+                        o.add_options()("scope", po::value<std::string>(), "the scope")("term", po::value<std::string>(), "the writer's term")(
+                            "write-id", po::value<std::string>(), "a UUID: the same again happens once")("timeout", po::value<std::string>(), "for the statements")(
+                            "sql", po::value<std::vector<std::string>>(), "the statements");
+                      },
+                      {"sql"}, run_exec});
+  commands.push_back({"outcome", "tell whether a write id has committed",
+                      "After status 7 (outcome unknown) this tells which it was: 0 committed, 1 not.\n  termgate outcome --write-id 6f1f6a0e-3b1c-4f0e-9a51-0a1b2c3d4e5f",
+                      [](po::options_description& o) { o.add_options()("write-id", po::value<std::string>(), "the UUID"); },
+                      {"write-id"}, run_outcome});
+  commands.push_back({"prune", "delete old writes or old history; fences stay",
+                      "  termgate prune --stream billing-events --keep-last 10000\n  termgate prune --history --older-than 90d",
+                      [](po::options_description& o) {
+                        o.add_options()("stream", po::value<std::string>(), "the stream")("keep-last", po::value<std::string>(), "how many of its last writes stay")(
+                            "before", po::value<std::string>(), "delete what comes before this number")("history", po::bool_switch(), "old audit and job rows instead")(
+                            "older-than", po::value<std::string>(), "how old (90d)");
+                      },
+                      {}, run_prune});
+  commands.push_back({"stream list", "list the streams, their scopes and last numbers", "", nullptr, {}, run_stream_list});
+  commands.push_back({"stream move", "give a stream to another scope, audited",
+                      "  termgate stream move --stream billing-events --scope billing-eu --reason 'split by region'",
+                      [](po::options_description& o) {
+                        o.add_options()("stream", po::value<std::string>(), "the stream")("scope", po::value<std::string>(), "its new scope")(
+                            "reason", po::value<std::string>(), "why; kept in the audit")("actor", po::value<std::string>(), "who (default: you)");
+                      },
+                      {}, run_stream_move});
+}
+
+}  // namespace termgate::cli

@@ -1,0 +1,148 @@
+// termgate: finds the command, parses its options, runs it, and turns errors into messages and exit codes.
+#include <cstdio>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "command.hpp"
+#include "output.hpp"
+
+namespace po = boost::program_options;
+using namespace termgate;
+using namespace termgate::cli;
+
+namespace {
+
+int exit_code(const Error& error) {
+  if (dynamic_cast<const StaleTerm*>(&error)) return Exit::refused_stale;
+  if (dynamic_cast<const LeaseLost*>(&error)) return Exit::lease_lost;
+  if (dynamic_cast<const SequenceConflict*>(&error)) return Exit::sequence_conflict;
+  if (dynamic_cast<const OutcomeUnknown*>(&error)) return Exit::outcome_unknown;
+  if (dynamic_cast<const Blocked*>(&error)) return Exit::blocked;
+  if (error.code().starts_with("TG")) return Exit::other_code;
+  return Exit::failed;
+}
+
+void complain(bool json, std::string_view code, std::string_view message, int status) {
+  if (json) print_json({{"error", {{"code", code}, {"message", message}, {"exit", status}}}});
+  else fmt::print(stderr, "termgate: {}\n", message);
+}
+
+void print_overview(const std::vector<Command>& commands) {
+  print_line("termgate: fencing at the write boundary\n\nUsage: termgate COMMAND [options]\n");
+  for (const Command& command : commands) {
+    if (!command.hidden) print_line(fmt::format("  {:<24}{}", command.name, command.summary));
+  }
+  print_line(
+      "\nEvery command takes --db URL, --db-file FILE or TERMGATE_DB, and --json. `termgate COMMAND --help` teaches it.\n"
+      "A URL is sqlite:PATH or postgresql://user@host:port/dbname; passwords may come from PGPASSFILE or the environment.\n"
+      "Exit status: 0 done, 1 failed, 2 wrong usage, 3 refused as stale, 4 the lease is another's, 5 the lease was lost,\n"
+      "6 sequence conflict, 7 outcome unknown, 8 blocked, 9 any other TG code.");
+}
+
+po::options_description common_options() {
+  po::options_description options("Every command");
+  options.add_options()("db", po::value<std::string>(), "the database's URL")("db-file", po::value<std::string>(), "a file whose first line is that URL")(
+      "schema", po::value<std::string>(), "PostgreSQL schema of layer 1 (default termgate)")("json", po::bool_switch(), "print JSON")(
+      "help", po::bool_switch(), "this text");
+  return options;
+}
+
+int run_command(const Command& command, const std::vector<std::string>& words, const std::string& program) {
+  po::options_description own("Options");
+  if (command.options) command.options(own);
+  const po::options_description common = common_options();
+  po::options_description all;
+  all.add(own).add(common);
+  po::positional_options_description positional;
+  for (std::size_t i = 0; i < command.positional.size(); ++i) {
+    const bool last = i + 1 == command.positional.size();
+    const bool many = last && dynamic_cast<const po::typed_value<std::vector<std::string>>*>(all.find(command.positional[i], false).semantic().get());
+    positional.add(command.positional[i].c_str(), many ? -1 : 1);
+  }
+  po::variables_map values;
+  // Numbers may be negative (a term of -1 deserves its own error), so "-1" is never taken for an option.
+  using namespace po::command_line_style;
+  po::store(po::command_line_parser(words)
+                .options(all)
+                .positional(positional)
+                .style(allow_long | long_allow_adjacent | long_allow_next)
+                .run(),
+            values);
+  po::notify(values);
+  if (values["help"].as<bool>()) {
+    print_line(fmt::format("termgate {}: {}\n\n{}\n", command.name, command.summary, command.help));
+    std::cout << own << "\n" << common;
+    return Exit::done;
+  }
+  const Arguments arguments(std::move(values), program);
+  try {
+    return command.run(arguments);
+  } catch (const Error& error) {
+    const int status = exit_code(error);
+    complain(arguments.json(), error.code(), error.what(), status);
+    return status;
+  }
+}
+
+int run_all(const std::vector<std::string>& words, const std::string& program) {
+  std::vector<Command> commands;
+  add_database_commands(commands);
+  add_write_commands(commands);
+  add_fence_commands(commands);
+  add_lease_commands(commands);
+  add_bench_command(commands);
+  add_demo_command(commands);
+  if (words.empty() || words[0] == "--help" || words[0] == "help" || words[0] == "-h") {
+    print_overview(commands);
+    return words.empty() ? Exit::wrong_usage : Exit::done;
+  }
+  if (words[0] == "--version") {
+    print_line("termgate " TERMGATE_VERSION);
+    return Exit::done;
+  }
+  const std::string two = words.size() > 1 ? words[0] + " " + words[1] : words[0];
+  std::string family;
+  for (const Command& command : commands) {
+    if (command.name == two && two != words[0]) return run_command(command, {words.begin() + 2, words.end()}, program);
+    if (command.name.starts_with(words[0] + " ")) family += fmt::format("\n  termgate {:<22}{}", command.name, command.summary);
+  }
+  for (const Command& command : commands) {
+    if (command.name == words[0]) return run_command(command, {words.begin() + 1, words.end()}, program);
+  }
+  if (!family.empty()) {
+    const bool asked = words.size() > 1 && words[1] == "--help";
+    fmt::print(asked ? stdout : stderr, "termgate {} is one of:{}\n", words[0], family);
+    return asked ? Exit::done : Exit::wrong_usage;
+  }
+  throw UsageError(fmt::format("there is no command \"{}\"; `termgate --help` lists them", words[0]));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  const bool json = std::find(words.begin(), words.end(), "--json") != words.end();
+  int status = Exit::failed;
+  try {
+    status = run_all(words, argv[0]);
+  } catch (const UsageError& error) {
+    status = Exit::wrong_usage;
+    complain(json, "", error.what(), status);
+  } catch (const po::error& error) {
+    status = Exit::wrong_usage;
+    complain(json, "", fmt::format("{}; --help lists what there is", error.what()), status);
+  } catch (const std::bad_alloc&) {
+    complain(json, "", "out of memory", status);
+  } catch (const std::exception& error) {
+    complain(json, "", error.what(), status);
+  }
+  // A full disk or a closed pipe must not pass for success.
+  if (std::fflush(stdout) != 0 || std::ferror(stdout)) {
+    std::fputs("termgate: standard output could not be written\n", stderr);
+    return Exit::failed;
+  }
+  return status;
+}

@@ -1,0 +1,132 @@
+#include "output.hpp"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <ctime>
+
+#include <fmt/format.h>
+
+#include <termgate/scope.hpp>
+
+namespace termgate::cli {
+namespace {
+
+bool is_utf8(std::string_view bytes) {
+  // name_problem knows UTF-8; it is asked about pieces that its length limits allow, cut between sequences.
+  while (!bytes.empty()) {
+    std::size_t cut = std::min<std::size_t>(bytes.size(), 190);
+    while (cut < bytes.size() && cut > 180 && (static_cast<unsigned char>(bytes[cut]) & 0xC0) == 0x80) --cut;
+    if (name_problem(bytes.substr(0, cut)) != nullptr) return false;
+    bytes.remove_prefix(cut);
+  }
+  return true;
+}
+
+// RFC 4648, section 4, with padding.
+std::string base64(std::string_view bytes) {
+  static constexpr char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  text.reserve((bytes.size() + 2) / 3 * 4);
+  for (std::size_t at = 0; at < bytes.size(); at += 3) {
+    const std::size_t count = std::min<std::size_t>(3, bytes.size() - at);
+    std::uint32_t group = 0;
+    for (std::size_t i = 0; i < 3; ++i) group = group << 8 | (i < count ? static_cast<unsigned char>(bytes[at + i]) : 0u);
+    for (std::size_t i = 0; i < 4; ++i) text += i <= count ? alphabet[group >> (18 - 6 * i) & 63] : '=';
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string moment(std::int64_t ms) {
+  const std::time_t seconds = static_cast<std::time_t>(ms / 1000);
+  std::tm parts{};
+  gmtime_r(&seconds, &parts);
+  return fmt::format("{:04}-{:02}-{:02} {:02}:{:02}:{:02}.{:03}Z", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday, parts.tm_hour, parts.tm_min,
+                     parts.tm_sec, ms % 1000);
+}
+
+std::string moment(const std::optional<std::int64_t>& ms) { return ms ? moment(*ms) : "-"; }
+
+std::string length(std::int64_t ms) {
+  if (ms < 1000) return fmt::format("{} ms", ms);
+  if (ms < 120'000) return fmt::format("{:.1f} s", static_cast<double>(ms) / 1000);
+  if (ms < 7'200'000) return fmt::format("{} min", ms / 60'000);
+  return fmt::format("{} h", ms / 3'600'000);
+}
+
+std::string printable(std::string_view bytes) {
+  const bool text = is_utf8(bytes);
+  std::string line;
+  for (const char byte : bytes) {
+    const auto value = static_cast<unsigned char>(byte);
+    if (byte == '\\') line += "\\\\";
+    else if (value < 0x20 || value == 0x7F || (value >= 0x80 && !text)) line += fmt::format("\\x{:02x}", value);
+    else line += byte;
+  }
+  return line;
+}
+
+void put_payload(boost::json::object& object, std::string_view bytes) {
+  if (is_utf8(bytes)) object["payload"] = bytes;
+  else object["payload_base64"] = base64(bytes);
+}
+
+boost::json::value optional_number(const std::optional<std::int64_t>& number) {
+  return number ? boost::json::value(*number) : boost::json::value(nullptr);
+}
+
+boost::json::value optional_text(const std::optional<std::string>& text) {
+  return text ? boost::json::value(*text) : boost::json::value(nullptr);
+}
+
+void print_line(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fputc('\n', stdout);
+}
+
+void print_json(const boost::json::value& document) { print_line(boost::json::serialize(document)); }
+
+void print_table(const std::vector<std::string>& head, const std::vector<std::vector<std::string>>& rows) {
+  auto width = [](const std::string& text) {  // code points, near enough to columns
+    std::size_t count = 0;
+    for (const char byte : text) count += (static_cast<unsigned char>(byte) & 0xC0) != 0x80;
+    return count;
+  };
+  std::vector<std::size_t> widths;
+  for (const auto& cell : head) widths.push_back(width(cell));
+  for (const auto& row : rows) {
+    for (std::size_t column = 0; column < row.size(); ++column) widths[column] = std::max(widths[column], width(row[column]));
+  }
+  auto print_row = [&](const std::vector<std::string>& row) {
+    std::string line;
+    for (std::size_t column = 0; column < row.size(); ++column) {
+      line += row[column];
+      if (column + 1 < row.size()) line += std::string(widths[column] - width(row[column]) + 2, ' ');
+    }
+    print_line(line);
+  };
+  print_row(head);
+  for (const auto& row : rows) print_row(row);
+}
+
+Progress::Progress(bool wanted) : wanted_(wanted && isatty(STDERR_FILENO)) {}
+
+Progress::~Progress() {
+  if (shown_) std::fputs("\r\033[K", stderr);
+}
+
+void Progress::show(std::string_view text) {
+  if (!wanted_) return;
+  const std::int64_t now =
+      std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  if (shown_ && now - last_ms_ < 100) return;
+  last_ms_ = now;
+  shown_ = true;
+  std::fprintf(stderr, "\r\033[K%.*s", static_cast<int>(text.size()), text.data());
+  std::fflush(stderr);
+}
+
+}  // namespace termgate::cli

@@ -1,0 +1,46 @@
+// What a command prints: text for people, or with --json one document (one a line, for streams).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <boost/json.hpp>
+
+namespace termgate::cli {
+
+// A moment as people read it, "2026-11-21 04:00:00.123Z"; "-" for none.
+std::string moment(std::int64_t ms_since_1970);
+std::string moment(const std::optional<std::int64_t>& ms_since_1970);
+// A length as people read it: "850 ms", "9.2 s", "3 min", "2 h".
+std::string length(std::int64_t ms);
+
+// Bytes as one line of text: what is no printable UTF-8 is escaped as \xNN, the backslash as \\.
+std::string printable(std::string_view bytes);
+// {"payload": "…"} where it is UTF-8, {"payload_base64": "…"} where it is not.
+void put_payload(boost::json::object& object, std::string_view bytes);
+boost::json::value optional_number(const std::optional<std::int64_t>& number);
+boost::json::value optional_text(const std::optional<std::string>& text);
+
+void print_line(std::string_view text);                 // to standard output, and a newline
+void print_json(const boost::json::value& document);    // likewise, on one line
+void print_table(const std::vector<std::string>& head, const std::vector<std::vector<std::string>>& rows);
+
+// Progress on long work: one line that is written over, on a terminal only, at most ten times a second.
+class Progress {
+ public:
+  explicit Progress(bool wanted);
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+  void show(std::string_view text);
+
+ private:
+  bool shown_ = false;
+  bool wanted_;
+  std::int64_t last_ms_ = 0;
+};
+
+}  // namespace termgate::cli

@@ -1,0 +1,33 @@
+# Installs the libraries, their headers, the command and the package files for find_package(Termgate).
+include(CMakePackageConfigHelpers)
+
+set(modules termgate_fencing termgate_sql termgate_storage)
+foreach(driver IN ITEMS termgate_postgres termgate_sqlite)
+  if(TARGET ${driver})
+    list(APPEND modules ${driver})
+  endif()
+endforeach()
+
+# One name for users: Termgate::termgate.
+add_library(termgate_all INTERFACE)
+add_library(Termgate::termgate ALIAS termgate_all)
+set_target_properties(termgate_all PROPERTIES EXPORT_NAME termgate)
+target_link_libraries(termgate_all INTERFACE termgate_storage termgate_fencing)
+
+foreach(module IN LISTS modules)
+  if(module STREQUAL termgate_sql)
+    install(TARGETS ${module} EXPORT TermgateTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  else()
+    install(TARGETS ${module} EXPORT TermgateTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+  endif()
+endforeach()
+install(TARGETS termgate_all EXPORT TermgateTargets)
+install(EXPORT TermgateTargets NAMESPACE Termgate:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Termgate)
+configure_package_config_file(cmake/TermgateConfig.cmake.in "${CMAKE_CURRENT_BINARY_DIR}/TermgateConfig.cmake"
+  INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Termgate)
+write_basic_package_version_file("${CMAKE_CURRENT_BINARY_DIR}/TermgateConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
+install(FILES "${CMAKE_CURRENT_BINARY_DIR}/TermgateConfig.cmake" "${CMAKE_CURRENT_BINARY_DIR}/TermgateConfigVersion.cmake"
+  DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Termgate)
+if(TARGET termgate)
+  install(TARGETS termgate RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()

@@ -1,0 +1,35 @@
+# Sourced by ./run and ./test: installs the Debian packages that are missing, and says so before it does.
+#
+# install_missing build   what the command needs to be built
+# install_missing test    that, and what the tests need besides
+
+build_packages=(g++ cmake ninja-build pkg-config libpqxx-dev libsqlite3-dev libfmt-dev
+  libboost1.81-dev libboost-program-options1.81-dev libboost-json1.81-dev)
+test_packages=(catch2 sqlite3 postgresql-15 postgresql-client-15 python3 python3-psycopg2 npm util-linux procps)
+
+install_missing() {
+  local wanted=("${build_packages[@]}") missing=() package root=()
+  [ "$1" = test ] && wanted+=("${test_packages[@]}")
+  for package in "${wanted[@]}"; do
+    # npm may have come with a Node.js that is no Debian package.
+    if [ "$package" = npm ] && command -v npm >/dev/null 2>&1; then continue; fi
+    dpkg-query -W -f='${db:Status-Status}\n' "$package" 2>/dev/null | grep -qx installed || missing+=("$package")
+  done
+  [ "${#missing[@]}" -eq 0 ] && return 0
+  if [ "$(id -u)" -ne 0 ]; then
+    if ! command -v sudo >/dev/null 2>&1; then
+      echo "These Debian packages are missing, and neither root nor sudo is at hand: ${missing[*]}" >&2
+      echo "As root: apt-get install ${missing[*]}" >&2
+      return 1
+    fi
+    root=(sudo)
+  fi
+  echo "Installing Debian packages, 1 to 4 minutes: ${missing[*]}"
+  "${root[@]}" apt-get update -qq
+  # Installing postgresql-15 would otherwise start a server of its own on port 5432.
+  if printf '%s\n' "${missing[@]}" | grep -q '^postgresql-15$' && [ ! -e /etc/postgresql-common/createcluster.conf ]; then
+    "${root[@]}" mkdir -p /etc/postgresql-common
+    echo 'create_main_cluster = false' | "${root[@]}" tee /etc/postgresql-common/createcluster.conf >/dev/null
+  fi
+  "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+}

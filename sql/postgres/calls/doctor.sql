@@ -1,0 +1,2 @@
+-- What is not covered.
+SELECT severity, object, problem, remedy FROM @schema@.doctor()

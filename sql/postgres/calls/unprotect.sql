@@ -1,0 +1,2 @@
+-- Takes the triggers off.
+SELECT @schema@.unprotect($1) AS unprotected

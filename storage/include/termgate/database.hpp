@@ -1,0 +1,250 @@
+// Database: a PostgreSQL or SQLite database whose writes are fenced. The library's front door.
+//
+//   auto db = Database::open("sqlite:billing.db");
+//   Lease lease = db.acquire_lease(Scope{"billing"}, 10s);
+//   db.write(lease.scope(), lease.term(), [](Transaction& tx) { tx.exec("UPDATE …", …); });
+//
+// Any thread may call any member at any time; the object owns its connections, and copies share them.
+// Moments in results are milliseconds since 1970 by the database's clock. What each error means for the
+// caller stands in <termgate/error.hpp>; the law (F1 … F7) in docs/contract.md. The law itself runs inside
+// the database: this class only sends it its statements.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <termgate/error.hpp>
+#include <termgate/isolation.hpp>
+#include <termgate/lease.hpp>
+#include <termgate/scope.hpp>
+#include <termgate/term.hpp>
+#include <termgate/value.hpp>
+#include <termgate/write_id.hpp>
+
+namespace termgate::inline v0 {
+
+namespace detail {
+class Driver;
+class Session;
+struct DatabaseState;
+}  // namespace detail
+
+struct OpenOptions {
+  std::string schema = "termgate";  // PostgreSQL only: where layer 1 stands
+  int connections_max = 64;         // a call waits for a free one, at most check_wait
+  std::chrono::milliseconds check_wait{5000};
+};
+
+struct WriteOptions {
+  std::optional<WriteId> write_id = {};              // makes the write repeatable after OutcomeUnknown
+  std::optional<std::chrono::milliseconds> timeout = {};  // for the work, COMMIT excluded; then Unavailable
+  Isolation isolation = Isolation::database_default;
+  int retries = 0;  // how often Conflict runs the callback again; 0: never, the callback runs once
+};
+
+struct AppendOptions {
+  std::optional<SequenceNo> expected = {};  // the last number that the writer saw; else SequenceConflict
+  std::optional<Scope> scope = {};          // a stream's scope is fixed by its first write
+  std::optional<WriteId> write_id = {};
+};
+
+struct LeaseOptions {
+  std::string owner = {};     // empty: host:pid:random, one for each process
+  std::string endpoint = {};  // where the holder can be reached; for people and followers
+  std::optional<std::chrono::milliseconds> grace = {};  // before sessions in the way are evicted; none: the setting
+  std::chrono::milliseconds wait{30'000};          // acquire_lease only: how long to wait for another's lease
+};
+
+enum class Wrote { now, before };  // before: this write id had committed already; nothing was written again
+
+struct SealReceipt {
+  Term fence;
+  std::int64_t previous = 0;  // the fence before; 0: there was none
+  int evicted = 0;            // sessions ended because they stood in the way
+  std::int64_t sealed_at_ms = 0;
+};
+
+struct FenceInfo {
+  std::string scope;
+  std::int64_t term = 0;
+  std::int64_t raised_at_ms = 0;
+  std::string raised_by;
+  std::string raise_by;  // "writer" or "seal": who may raise it
+  bool in_doubt = false;
+  std::optional<std::int64_t> reset_from;  // highest fence that an audited reset took down
+};
+
+struct LeaseInfo {
+  std::string scope;
+  std::string owner;
+  std::int64_t term = 0;
+  std::int64_t expires_at_ms = 0;
+  std::int64_t acquired_at_ms = 0;
+  std::int64_t renewed_at_ms = 0;
+  std::optional<std::int64_t> released_at_ms;
+  std::string endpoint;
+  std::int64_t remaining_ms = 0;  // 0 or less: over
+};
+
+struct StreamWrite {
+  SequenceNo sequence_no;
+  std::string scope;
+  Term term;
+  std::string payload;
+  std::int64_t created_at_ms = 0;
+  std::optional<std::string> write_id;
+};
+
+struct StreamInfo {
+  std::string stream;
+  std::string scope;
+  std::int64_t last_no = 0;
+  std::optional<std::int64_t> first_no;  // none: everything was pruned, or nothing written
+  std::int64_t created_at_ms = 0;
+};
+
+struct Finding {  // of verify: one breach that the stored rows show
+  std::string kind, scope, object, detail;
+};
+
+struct Advice {  // of doctor: one thing that is not covered
+  std::string severity, object, problem, remedy;
+};
+
+struct WriteOutcome {  // of outcome: what a write id stands for
+  std::string scope;
+  Term term;
+  std::optional<std::string> stream;
+  std::optional<std::int64_t> sequence_no;
+  std::int64_t created_at_ms = 0;
+};
+
+// One open fenced transaction, valid inside the callback of Database::write and on its thread only.
+class Transaction {
+ public:
+  const Scope& scope() const noexcept { return scope_; }
+  Term term() const noexcept { return term_; }
+
+  // Runs one statement; `$1`, `$2` … take the arguments, on every database. Throws DatabaseError, Conflict,
+  // or a TG error of a trigger; after any of them the transaction is rolled back when the callback ends.
+  template <class... Arguments>
+  Rows exec(std::string_view sql, Arguments&&... arguments) {
+    const Value values[] = {Value(), Value(std::forward<Arguments>(arguments))...};
+    return execute(sql, values + 1, sizeof...(Arguments));
+  }
+  Rows exec_values(std::string_view sql, const std::vector<Value>& values) { return execute(sql, values.data(), values.size()); }
+
+  // Appends under this transaction's scope and term. The stream's writers take turns until commit.
+  SequenceNo append(const Stream& stream, std::string_view payload, std::optional<SequenceNo> expected = {});
+
+  // Passes the check for a further scope with a term of its own (F1). Raises only where nothing of that
+  // scope is held yet.
+  Term check(const Scope& scope, Term term);
+
+ private:
+  friend class Database;
+  Transaction(detail::DatabaseState& state, detail::Session& session, Scope scope, Term term)
+      : state_(state), session_(session), scope_(std::move(scope)), term_(term) {}
+  Rows execute(std::string_view sql, const Value* values, std::size_t count);
+
+  detail::DatabaseState& state_;
+  detail::Session& session_;
+  Scope scope_;
+  Term term_;
+};
+
+class Database {
+ public:
+  // `sqlite:PATH`, `sqlite::memory:`, `postgresql://…`. Opens no connection yet on PostgreSQL.
+  // Throws InvalidInput for a URL of another kind, Unavailable where a file cannot be opened.
+  static Database open(std::string_view url, OpenOptions options = {});
+
+  // Layer 1: installs or upgrades it (safe to run again, and by two at once); the version before and after.
+  struct Installed {
+    int from_version, to_version;
+  };
+  Installed install();
+  int installed_version();  // 0: none
+  void uninstall();
+  void grant(std::string_view role, std::string_view level);  // read, write, lead, operate
+  std::string_view kind() const noexcept;                     // "postgresql", "sqlite"
+
+  // Runs `work` in one transaction behind the check for (scope, term), and commits it (F1, F5). A term above
+  // the fence is raised first, in a transaction of its own. When this returns the write is committed.
+  // Throws StaleTerm, TermRequired, InvalidInput, FenceInDoubt, Blocked, Conflict, Unavailable, DatabaseError:
+  // nothing was written; OutcomeUnknown: COMMIT was sent and not answered. What `work` throws comes out as it is.
+  Wrote write(const Scope& scope, Term term, const std::function<void(Transaction&)>& work, const WriteOptions& options = {});
+
+  // Check and append as one statement. With a write id the same call again returns the first one's number.
+  SequenceNo append(const Stream& stream, Term term, std::string_view payload, const AppendOptions& options = {});
+  // All or nothing; returns the last number. `write_ids` is empty or as long as `payloads`.
+  SequenceNo append_many(const Stream& stream, Term term, const std::vector<std::string>& payloads,
+                         const AppendOptions& options = {}, const std::vector<std::optional<WriteId>>& write_ids = {});
+
+  // The check by itself, as a transaction of its own: raises the fence if the term is above it.
+  Term check(const Scope& scope, Term term);
+  // Raises a fence without writing (F2); waits out lower terms up to the grace, then evicts (F4).
+  SealReceipt seal(const Scope& scope, Term term, std::optional<std::chrono::milliseconds> grace = {});
+
+  // Waits up to options.wait for another's lease, then throws Blocked. TTL 100 ms to 1 day.
+  Lease acquire_lease(const Scope& scope, std::chrono::milliseconds ttl, const LeaseOptions& options = {});
+  // None: another holds it.
+  std::optional<Lease> try_acquire_lease(const Scope& scope, std::chrono::milliseconds ttl, const LeaseOptions& options = {});
+  // Extends by the lease's own TTL. Throws LeaseLost when it is no longer its holder's.
+  void renew_lease(Lease& lease);
+  // By parts, for a holder whose Lease object lives elsewhere. Throws LeaseLost.
+  Lease renew_lease(const Scope& scope, Term term, const std::string& owner, std::chrono::milliseconds ttl);
+  bool release_lease(const Lease& lease) { return release_lease(lease.scope(), lease.term(), lease.owner()); }
+  bool release_lease(const Scope& scope, Term term, const std::string& owner);
+  bool force_release(const Scope& scope, std::string_view actor, std::string_view reason);
+  static const std::string& default_owner();  // host:pid:random
+
+  std::optional<FenceInfo> fence(const Scope& scope);
+  std::vector<FenceInfo> fences(std::string_view after = {}, int limit = 1000);  // in scope order
+  std::optional<LeaseInfo> lease(const Scope& scope);
+  std::vector<LeaseInfo> leases(std::string_view after = {}, int limit = 1000);
+  std::vector<StreamWrite> read_stream(const Stream& stream, SequenceNo after, int limit = 1000);
+  std::optional<StreamInfo> stream(const Stream& stream);
+  std::vector<StreamInfo> streams(std::string_view after = {}, int limit = 1000);
+  std::optional<WriteOutcome> outcome(const WriteId& write_id);
+  // A read of any kind outside the fence: SELECTs only, the database refuses the rest.
+  Rows query(std::string_view sql, const std::vector<Value>& values = {});
+
+  // The audited ways down and out (F3).
+  std::int64_t reset_fence(const Scope& scope, Term term, std::string_view actor, std::string_view reason);
+  Term declare_restored(const Scope& scope, Term above, std::string_view actor, std::string_view reason);
+  std::int64_t declare_nothing_lost(std::string_view actor, std::string_view reason);
+  std::int64_t declare_in_doubt(std::string_view actor, std::string_view reason);
+  void set_raise_by(const Scope& scope, std::string_view mode);
+  std::int64_t prune(const Stream& stream, SequenceNo before);
+  std::int64_t prune_history(std::chrono::milliseconds older_than);
+  bool move_stream(const Stream& stream, const Scope& scope, std::string_view actor, std::string_view reason);
+
+  // Triggers on the owner's own tables, and what is not covered.
+  struct Protection {
+    std::optional<std::string> scope_column = {};  // one of the two must be given
+    std::optional<std::string> scope = {};
+    std::string mode = "enforce";  // or "observe": refuse nothing, count what would have been refused
+  };
+  std::int64_t protect(std::string_view table, const Protection& protection);
+  bool unprotect(std::string_view table);
+  std::int64_t adopt(std::string_view table, std::string_view scope_column, std::string_view term_column);
+  bool unadopt(std::string_view table);
+  std::vector<Advice> doctor();
+  std::vector<Finding> verify(std::optional<std::int64_t> since_ms = {});
+  Rows settings();  // name, value, what
+  void set_setting(std::string_view name, std::string_view value);
+  Rows explain(const Scope& scope, int limit = 100);  // at_ms, actor, client, action, detail; newest first
+
+ private:
+  explicit Database(std::shared_ptr<detail::DatabaseState> state) : state_(std::move(state)) {}
+  std::shared_ptr<detail::DatabaseState> state_;
+};
+
+}  // namespace termgate::inline v0

@@ -1,0 +1,42 @@
+// Lease: a holder's ownership of a scope for a bounded time, and the term that came with it. A value;
+// copy it as you like, one thread at a time for each copy.
+//
+// The database's clock decides who holds a lease. still_held() is this process's own, careful view: it
+// counts on a monotonic clock from the moment that the request was *sent*, so it ends no later than the
+// database's. Safety never rests on it: a write after that is refused by its term (F1, F2).
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include <termgate/scope.hpp>
+#include <termgate/term.hpp>
+
+namespace termgate::inline v0 {
+
+class Lease {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  Lease(Scope scope, Term term, std::string owner, std::chrono::milliseconds ttl, Clock::time_point held_until)
+      : scope_(std::move(scope)), term_(term), owner_(std::move(owner)), ttl_(ttl), held_until_(held_until) {}
+
+  const Scope& scope() const noexcept { return scope_; }
+  Term term() const noexcept { return term_; }
+  const std::string& owner() const noexcept { return owner_; }
+  std::chrono::milliseconds ttl() const noexcept { return ttl_; }
+
+  // The end of the window in which this process may believe that it leads.
+  Clock::time_point held_until() const noexcept { return held_until_; }
+  bool still_held(Clock::time_point now = Clock::now()) const noexcept { return now < held_until_; }
+
+ private:
+  friend class Database;
+  Scope scope_;
+  Term term_;
+  std::string owner_;
+  std::chrono::milliseconds ttl_;
+  Clock::time_point held_until_;
+};
+
+}  // namespace termgate::inline v0

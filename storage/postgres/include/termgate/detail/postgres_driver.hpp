@@ -1,0 +1,21 @@
+// Opens the PostgreSQL driver. Internal; no libpqxx type appears here.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include <termgate/detail/driver.hpp>
+
+namespace termgate::inline v0::detail {
+
+struct PostgresOptions {
+  std::string schema;
+  int connections_max;
+  std::chrono::milliseconds check_wait;  // how long a call waits for a free connection
+};
+
+// `url` is libpq's URI. Connects on first use.
+std::unique_ptr<Driver> open_postgres(std::string url, PostgresOptions options);
+
+}  // namespace termgate::inline v0::detail

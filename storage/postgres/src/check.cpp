@@ -1,0 +1,29 @@
+#include <termgate/postgres_check.hpp>
+
+#include <string>
+
+#include <pqxx/nontransaction>
+#include <pqxx/result>
+
+#include <termgate/error.hpp>
+
+#include "errors.hpp"
+#include "schema.hpp"
+#include "sql/statements.hpp"
+
+namespace termgate::inline v0::postgres {
+
+Term check(pqxx::transaction_base& transaction, const Scope& scope, Term term, std::string_view schema) {
+  if (dynamic_cast<pqxx::nontransaction*>(&transaction) != nullptr) {
+    throw InvalidInput("TG005 a check outside a transaction guards nothing: use pqxx::work, or Database::write");
+  }
+  try {
+    const auto statement = detail::with_schema(sql::postgres_calls().check_term, schema);
+    const auto rows = transaction.exec_params(statement, scope.name(), term.value());
+    return Term(rows[0][0].as<std::int64_t>());
+  } catch (...) {
+    detail::rethrow_as_ours(detail::Phase::before_commit, {});
+  }
+}
+
+}  // namespace termgate::inline v0::postgres

@@ -1,0 +1,108 @@
+#include "errors.hpp"
+
+#include <pqxx/except>
+
+#include <termgate/detail/error_from_message.hpp>
+#include <termgate/error.hpp>
+
+#include "redact.hpp"
+
+namespace termgate::inline v0::detail {
+namespace {
+
+bool starts_with_any(std::string_view line, std::initializer_list<std::string_view> starts) {
+  for (auto start : starts) {
+    if (line.starts_with(start)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::string readable_message(std::string_view text) {
+  std::string message;
+  bool keep = true;
+  while (!text.empty()) {
+    const auto end = text.find('\n');
+    std::string_view line = text.substr(0, end);
+    text = end == std::string_view::npos ? std::string_view{} : text.substr(end + 1);
+    if (starts_with_any(line, {"CONTEXT:  ", "LINE ", "QUERY:  ", "LOCATION:  "})) {
+      keep = false;
+      continue;
+    }
+    if (line.starts_with("HINT:  ")) {
+      keep = true;
+      message += "; hint: ";
+      line.remove_prefix(7);
+    } else if (line.starts_with("DETAIL:  ")) {
+      keep = true;
+      message += "; detail: ";
+      line.remove_prefix(9);
+    } else if (!keep) {
+      continue;
+    } else if (!message.empty() && !line.empty()) {
+      message += '\n';
+    }
+    for (std::string_view severity : {"ERROR:  ", "FATAL:  ", "PANIC:  "}) {
+      if (message.empty() && line.starts_with(severity)) line.remove_prefix(severity.size());
+    }
+    message += line;
+  }
+  return message;
+}
+
+void throw_for_sqlstate(std::string_view sqlstate, const std::string& message, Phase phase) {
+  const std::string code(sqlstate);
+  if (sqlstate.starts_with("TG")) throw_if_tg(message);
+  // The session was ended (57P01 eviction or shutdown, 57P02 crash, 57P03 not accepting, 57P05 idle timeouts) or the connection is
+  // gone (08): whatever was sent last may or may not have happened.
+  const bool gone = sqlstate.starts_with("08") || sqlstate.starts_with("57P") || sqlstate == "25P03" || sqlstate == "25P04";
+  if (gone && sqlstate != "57P03") {
+    if (phase == Phase::commit) throw OutcomeUnknown("COMMIT was sent and the connection was lost: " + message, code);
+    throw Unavailable(message + "; nothing was written", code);
+  }
+  if (sqlstate == "40003") throw OutcomeUnknown(message, code);
+  if (sqlstate.starts_with("40")) throw Conflict(message, code);  // 40001, 40P01, 40002
+  // 57P03 starting up, 57014 cancelled or timed out, 53 out of something, 28 login, 3D000 no such database,
+  // 55P03 a lock_timeout of the user's own.
+  if (sqlstate == "57P03" || sqlstate == "57014" || sqlstate.starts_with("53") || sqlstate.starts_with("28") || sqlstate == "3D000" ||
+      sqlstate == "55P03") {
+    throw Unavailable(message + "; nothing was written", code);
+  }
+  // 3F000, 42P01, 42883: without layer 1 our own schema or functions are not there.
+  if ((sqlstate == "3F000" || sqlstate == "42883" || sqlstate == "42P01") && message.find("termgate") != std::string::npos) {
+    throw DatabaseError(message + "; is Termgate installed in this database? `termgate init` does it", code);
+  }
+  throw DatabaseError(message, code);
+}
+
+void rethrow_as_ours(Phase phase, std::string_view secrets_of) {
+  auto text = [&](const std::exception& failure) { return redact(readable_message(failure.what()), secrets_of); };
+  try {
+    throw;
+  } catch (const Error&) {
+    throw;
+    // The order matters: in libpqxx 6.4 statement_completion_unknown is a transaction_rollback, and a
+    // write of unknown outcome taken for a rolled-back one would be written twice.
+  } catch (const pqxx::in_doubt_error& failure) {
+    throw OutcomeUnknown(text(failure));
+  } catch (const pqxx::statement_completion_unknown& failure) {
+    throw OutcomeUnknown(text(failure), "40003");
+  } catch (const pqxx::serialization_failure& failure) {
+    throw Conflict(text(failure), "40001");
+  } catch (const pqxx::deadlock_detected& failure) {
+    throw Conflict(text(failure), "40P01");
+  } catch (const pqxx::transaction_rollback& failure) {
+    throw Conflict(text(failure), "40000");
+  } catch (const pqxx::too_many_connections& failure) {
+    throw Unavailable(text(failure), "53300");
+  } catch (const pqxx::broken_connection& failure) {
+    throw_for_sqlstate("08006", text(failure), phase);
+  } catch (const pqxx::sql_error& failure) {
+    throw_for_sqlstate(failure.sqlstate(), text(failure), phase);
+  } catch (const pqxx::pqxx_exception& failure) {
+    throw DatabaseError(text(failure.base()));
+  }
+}
+
+}  // namespace termgate::inline v0::detail

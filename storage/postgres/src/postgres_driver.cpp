@@ -1,0 +1,519 @@
+// The PostgreSQL driver: a pool of libpqxx connections and transactions whose BEGIN and COMMIT are ours.
+//
+// libpqxx's own transaction classes are not used: when a COMMIT's answer is lost they either guess or ask
+// again, and this library's promise is to say "unknown" (F5). Each statement is sent by the extended
+// protocol, which takes one statement only, so no text can smuggle a second one behind the check.
+#include <termgate/detail/postgres_driver.hpp>
+
+#include <poll.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+#include <pqxx/pqxx>
+
+#include <termgate/error.hpp>
+
+#include "errors.hpp"
+#include "redact.hpp"
+#include "schema.hpp"
+#include "sql/statements.hpp"
+
+namespace termgate::inline v0::detail {
+namespace {
+
+// Type OIDs of the result columns that are more than text (pg_type.dat; they never change).
+constexpr pqxx::oid oid_bool = 16, oid_bytea = 17, oid_int8 = 20, oid_int2 = 21, oid_int4 = 23, oid_oid = 26, oid_float4 = 700, oid_float8 = 701;
+
+constexpr std::size_t prepared_max = 256;  // a connection's cache of statements; then they are sent unprepared
+
+std::string hex_bytea(std::string_view bytes) {
+  static constexpr char digits[] = "0123456789abcdef";
+  std::string text;
+  text.resize(2 + 2 * bytes.size());
+  text[0] = '\\';
+  text[1] = 'x';
+  std::size_t at = 2;
+  for (const char byte : bytes) {
+    const auto value = static_cast<unsigned char>(byte);
+    text[at++] = digits[value >> 4];
+    text[at++] = digits[value & 15];
+  }
+  return text;
+}
+
+std::string bytes_of_hex(std::string_view text) {
+  if (!text.starts_with("\\x")) throw DatabaseError("the server sent bytea in another form than hex: set bytea_output = 'hex'");
+  auto digit = [](char character) { return character <= '9' ? character - '0' : (character | 0x20) - 'a' + 10; };
+  std::string bytes;
+  bytes.reserve(text.size() / 2);
+  for (std::size_t at = 2; at + 1 < text.size(); at += 2) bytes += static_cast<char>(digit(text[at]) * 16 + digit(text[at + 1]));
+  return bytes;
+}
+
+// PostgreSQL's text form of an array; every element quoted, so that none of them can be taken for NULL.
+template <class Range, class Text>
+std::string array_literal(const Range& items, Text text) {
+  std::string literal = "{";
+  for (const auto& item : items) {
+    if (literal.size() > 1) literal += ',';
+    text(literal, item);
+  }
+  return literal + "}";
+}
+
+void append_quoted(std::string& literal, std::string_view text) {
+  literal += '"';
+  for (const char character : text) {
+    if (character == '"' || character == '\\') literal += '\\';
+    literal += character;
+  }
+  literal += '"';
+}
+
+// The text form of one parameter, or nothing for NULL.
+std::optional<std::string> parameter_text(const Value& value) {
+  struct {
+    std::optional<std::string> operator()(std::monostate) const { return std::nullopt; }
+    std::optional<std::string> operator()(bool held) const { return held ? "true" : "false"; }
+    std::optional<std::string> operator()(std::int64_t held) const { return std::to_string(held); }
+    std::optional<std::string> operator()(double held) const { return fmt::format("{}", held); }
+    std::optional<std::string> operator()(const std::string& held) const {
+      if (held.find('\0') != std::string::npos) throw InvalidInput("TG005 malformed text: PostgreSQL takes no NUL in text; use Bytes");
+      return held;
+    }
+    std::optional<std::string> operator()(const Bytes& held) const { return hex_bytea(held.data); }
+    std::optional<std::string> operator()(const BytesArray& held) const {
+      return array_literal(held, [](std::string& literal, const std::string& item) {
+        literal += "\"\\";  // the backslash of \x is escaped inside the quotes
+        literal += hex_bytea(item);
+        literal += '"';
+      });
+    }
+    std::optional<std::string> operator()(const TextArray& held) const {
+      return array_literal(held, [](std::string& literal, const std::optional<std::string>& item) {
+        if (item) append_quoted(literal, *item);
+        else literal += "NULL";
+      });
+    }
+  } to_text;
+  return std::visit(to_text, value.variant());
+}
+
+Value value_of(const pqxx::field& field, pqxx::oid type) {
+  if (field.is_null()) return {};
+  const std::string_view text(field.c_str(), field.size());
+  switch (type) {
+    case oid_bool: return Value(text == "t");
+    case oid_int2:
+    case oid_int4:
+    case oid_int8:
+    case oid_oid: return Value(field.as<std::int64_t>());
+    case oid_float4:
+    case oid_float8: return Value(field.as<double>());
+    case oid_bytea: return Value(Bytes{bytes_of_hex(text)});
+    default: return Value(text);
+  }
+}
+
+Rows rows_of(const pqxx::result& result) {
+  Rows rows;
+  const auto columns = result.columns();
+  std::vector<pqxx::oid> types;
+  for (pqxx::row_size_type column = 0; column < columns; ++column) {
+    rows.columns.emplace_back(result.column_name(column));
+    types.push_back(result.column_type(column));
+  }
+  rows.affected = static_cast<std::int64_t>(result.affected_rows());
+  rows.rows.reserve(result.size());
+  for (const auto& row : result) {
+    Row converted;
+    converted.reserve(types.size());
+    for (pqxx::row_size_type column = 0; column < columns; ++column) converted.push_back(value_of(row[column], types[column]));
+    rows.rows.push_back(std::move(converted));
+  }
+  return rows;
+}
+
+// The first word of a statement in lower case, comments skipped; enough to recognise transaction control.
+std::string first_word(std::string_view sql) {
+  std::size_t at = 0;
+  for (;;) {
+    while (at < sql.size() && (std::isspace(static_cast<unsigned char>(sql[at])) || sql[at] == ';')) ++at;
+    if (sql.substr(at).starts_with("--")) {
+      at = std::min(sql.find('\n', at), sql.size());
+    } else if (sql.substr(at).starts_with("/*")) {
+      int depth = 0;
+      do {
+        if (sql.substr(at).starts_with("/*")) ++depth, at += 2;
+        else if (sql.substr(at).starts_with("*/")) --depth, at += 2;
+        else ++at;
+      } while (depth > 0 && at < sql.size());
+    } else {
+      break;
+    }
+  }
+  std::string word;
+  while (at < sql.size() && std::isalpha(static_cast<unsigned char>(sql[at]))) word += static_cast<char>(std::tolower(static_cast<unsigned char>(sql[at++])));
+  return word;
+}
+
+bool is_rollback_to(std::string_view sql) {
+  std::string lower;
+  for (char character : sql) lower += static_cast<char>(std::tolower(static_cast<unsigned char>(character)));
+  return lower.find(" to ") != std::string::npos || lower.find("\nto ") != std::string::npos;
+}
+
+// The transaction belongs to the library: a COMMIT in the middle would let what follows run unfenced.
+void refuse_transaction_control(std::string_view sql) {
+  const std::string word = first_word(sql);
+  const bool control = word == "commit" || word == "end" || word == "begin" || word == "start" || word == "abort" ||
+                       (word == "rollback" && !is_rollback_to(sql)) || (word == "prepare" && sql.find("ransaction") != std::string_view::npos) ||
+                       (word == "prepare" && sql.find("RANSACTION") != std::string_view::npos);
+  if (control) {
+    throw InvalidInput(fmt::format(
+        "TG005 {} inside a fenced transaction: the library begins and ends it; savepoints are free to use", word));
+  }
+}
+
+class Connection {
+ public:
+  explicit Connection(const std::string& url) : connection_(url), quiet_(connection_) {
+#if PQXX_VERSION_MAJOR < 7
+    // 6.x reconnects by itself, and a statement sent on the new session would stand outside its transaction.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+    connection_.inhibit_reactivation(true);
+#pragma GCC diagnostic pop
+#endif
+    transaction_.emplace(connection_);
+  }
+
+  pqxx::result run(std::string_view sql, std::span<const Value> parameters) {
+    std::vector<std::optional<std::string>> texts;
+    texts.reserve(parameters.size());
+    for (const Value& value : parameters) texts.push_back(parameter_text(value));
+    std::vector<const char*> pointers;
+    pointers.reserve(texts.size());
+    for (const auto& text : texts) pointers.push_back(text ? text->c_str() : nullptr);
+    const auto dynamic = pqxx::prepare::make_dynamic_params(pointers);
+    if (const std::string* name = prepared_name(sql)) return transaction_->exec_prepared(*name, dynamic);
+    return transaction_->exec_params(std::string(sql), dynamic);
+  }
+
+  // Simple protocol: several statements in one text. Only for texts of our own.
+  pqxx::result run_script(const std::string& sql) { return transaction_->exec(sql); }
+
+  // False when the server has closed the connection while it lay idle: asking costs no round trip, and a
+  // write sent on a dead connection would end as "unknown" without need.
+  bool looks_alive() const {
+    pollfd descriptor{connection_.sock(), POLLIN, 0};
+    return connection_.is_open() && poll(&descriptor, 1, 0) == 0;
+  }
+
+  bool is_open() const { return connection_.is_open(); }
+
+ private:
+  // Statements repeat; the second time that one is seen it is prepared.
+  const std::string* prepared_name(std::string_view sql) {
+    const auto found = seen_.find(sql);
+    if (found == seen_.end()) {
+      if (seen_.size() < prepared_max) seen_.emplace(std::string(sql), std::string());
+      return nullptr;
+    }
+    if (found->second.empty()) {
+      found->second = fmt::format("termgate_{}", ++names_);
+      connection_.prepare(found->second, found->first);
+    }
+    return &found->second;
+  }
+
+  pqxx::connection connection_;
+  pqxx::quiet_errorhandler quiet_;  // libpqxx prints notices to stderr otherwise
+  std::optional<pqxx::nontransaction> transaction_;
+  std::map<std::string, std::string, std::less<>> seen_;
+  int names_ = 0;
+};
+
+class PostgresSession final : public Session {
+ public:
+  PostgresSession(Connection& connection, const std::string& url) : connection_(connection), url_(url) {}
+
+  Rows execute(std::string_view sql, std::span<const Value> parameters) override {
+    refuse_transaction_control(sql);
+    try {
+      return rows_of(connection_.run(sql, parameters));
+    } catch (...) {
+      rethrow_as_ours(Phase::before_commit, url_);
+    }
+  }
+
+ private:
+  Connection& connection_;
+  const std::string& url_;
+};
+
+class PostgresDriver final : public Driver {
+ public:
+  PostgresDriver(std::string url, PostgresOptions options) : url_(std::move(url)), options_(std::move(options)) {
+    for (auto call : sql::all_calls) texts_.push_back(with_schema(sql::postgres_calls().*call, options_.schema));
+    std::size_t at = 0;
+    for (auto call : sql::all_calls) calls_.*call = texts_[at++];
+    // Scopes are UTF-8 everywhere; the name helps whoever looks into pg_stat_activity.
+    conninfo_ = url_ + (url_.find('?') == std::string::npos ? "?" : "&") + "client_encoding=UTF8&fallback_application_name=termgate";
+  }
+
+  const sql::Calls& calls() const noexcept override { return calls_; }
+  std::string_view kind() const noexcept override { return "postgresql"; }
+
+  void transact(const TransactOptions& options, const std::function<void(Session&)>& work) override {
+    Lent lent(*this);
+    Connection& connection = *lent;
+    step(Phase::before_commit, [&] { connection.run_script(begin_text(options)); });
+    try {
+      PostgresSession session(connection, url_);
+      if (options.timeout) session.execute("SELECT set_config('statement_timeout', $1, true)", one_text(options.timeout->count()));
+      work(session);
+      if (options.timeout) session.execute("SELECT set_config('statement_timeout', $1, true)", one_text(0));
+    } catch (...) {
+      roll_back(connection);
+      lent.give_back();
+      throw;
+    }
+    commit(connection);
+    lent.give_back();
+  }
+
+  Rows call(std::string_view sql, std::span<const Value> parameters, bool read_only) override {
+    Lent lent(*this);
+    Connection& connection = *lent;
+    // A single statement is its own commit: once sent, a lost connection leaves a write unknown.
+    const Phase phase = read_only ? Phase::before_commit : Phase::commit;
+    const bool user_text = read_only && !is_ours(sql);
+    Rows rows;
+    try {
+      if (user_text) {
+        // The user's own query: the database itself holds it to reading.
+        refuse_transaction_control(sql);
+        connection.run_script("BEGIN READ ONLY");
+        try {
+          rows = rows_of(connection.run(sql, parameters));
+        } catch (...) {
+          roll_back(connection);
+          throw;
+        }
+        connection.run_script("COMMIT");
+      } else {
+        rows = rows_of(connection.run(sql, parameters));
+      }
+    } catch (...) {
+      lent.give_back();
+      rethrow_as_ours(phase, url_);
+    }
+    lent.give_back();
+    return rows;
+  }
+
+  InstallReport install() override {
+    InstallReport report;
+    Lent lent(*this);
+    Connection& connection = *lent;
+    step(Phase::before_commit, [&] { connection.run_script("BEGIN"); });
+    try {
+      // Two installers at once take turns; the second finds the work done.
+      connection.run_script("SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('termgate migrations', 0))");
+      report.from_version = version_in(connection);
+      const auto migrations = sql::postgres_migrations();
+      report.to_version = migrations.empty() ? 0 : migrations.back().version;
+      refuse_newer(report.from_version, report.to_version);
+      for (const auto& migration : migrations) {
+        if (migration.version <= report.from_version) continue;
+        connection.run_script(with_schema(migration.text, options_.schema));
+        connection.run_script(with_schema(
+            fmt::format("INSERT INTO @schema@.migrations (version, name) VALUES ({}, '{}') ON CONFLICT DO NOTHING", migration.version, migration.name),
+            options_.schema));
+      }
+      report.to_version = std::max(report.to_version, report.from_version);
+    } catch (...) {
+      roll_back(connection);
+      lent.give_back();
+      rethrow_as_ours(Phase::before_commit, url_);
+    }
+    commit(connection);
+    lent.give_back();
+    return report;
+  }
+
+  int installed_version() override {
+    Lent lent(*this);
+    int version = 0;
+    step(Phase::before_commit, [&] { version = version_in(*lent); });
+    lent.give_back();
+    return version;
+  }
+
+  void uninstall() override {
+    Lent lent(*this);
+    step(Phase::commit, [&] { (*lent).run_script(with_schema(sql::postgres::uninstall, options_.schema)); });
+    lent.give_back();
+  }
+
+  void grant(std::string_view role, std::string_view level) override {
+    const Value values[] = {Value(role), Value(level)};
+    call(with_schema("SELECT @schema@._grant($1::name, $2)", options_.schema), values, false);
+  }
+
+ private:
+  // A connection out of the pool, for the length of one call. Not given back: thrown away.
+  class Lent {
+   public:
+    explicit Lent(PostgresDriver& driver) : driver_(driver) {
+      if (std::find(in_use.begin(), in_use.end(), &driver) != in_use.end()) {
+        throw InvalidInput("TG005 a call of this Database from inside its own transaction: use the Transaction that the callback was given");
+      }
+      connection_ = driver.take();
+      in_use.push_back(&driver);
+    }
+    ~Lent() {
+      in_use.erase(std::remove(in_use.begin(), in_use.end(), &driver_), in_use.end());
+      if (!clean_ || !connection_->is_open()) connection_.reset();
+      driver_.put_back(std::move(connection_));
+    }
+    Lent(const Lent&) = delete;
+    Lent& operator=(const Lent&) = delete;
+    Connection& operator*() { return *connection_; }
+    // Says that the connection stands outside any transaction and may be used again, if it is still open.
+    void give_back() { clean_ = true; }
+
+   private:
+    friend class PostgresDriver;
+    PostgresDriver& driver_;
+    std::unique_ptr<Connection> connection_;
+    bool clean_ = false;
+    static thread_local std::vector<const PostgresDriver*> in_use;
+  };
+
+  template <class Step>
+  void step(Phase phase, Step what) {
+    try {
+      what();
+    } catch (...) {
+      rethrow_as_ours(phase, url_);
+    }
+  }
+
+  std::unique_ptr<Connection> take() {
+    {
+      std::unique_lock lock(mutex_);
+      if (!changed_.wait_for(lock, options_.check_wait, [&] { return !idle_.empty() || open_ < options_.connections_max; })) {
+        throw Blocked(fmt::format("TG006 all {} connections of this process to the database are busy; see OpenOptions::connections_max", open_));
+      }
+      while (!idle_.empty()) {
+        auto connection = std::move(idle_.back());
+        idle_.pop_back();
+        if (connection->looks_alive()) return connection;
+        --open_;
+      }
+      ++open_;
+    }
+    try {
+      return std::make_unique<Connection>(conninfo_);
+    } catch (...) {
+      forget_one();
+      rethrow_as_ours(Phase::before_commit, url_);
+    }
+  }
+
+  void put_back(std::unique_ptr<Connection> connection) {
+    if (!connection) {
+      forget_one();
+      return;
+    }
+    {
+      const std::lock_guard lock(mutex_);
+      idle_.push_back(std::move(connection));
+    }
+    changed_.notify_one();
+  }
+
+  void forget_one() {
+    {
+      const std::lock_guard lock(mutex_);
+      --open_;
+    }
+    changed_.notify_one();
+  }
+
+  static std::string begin_text(const TransactOptions& options) {
+    std::string text = "BEGIN";
+    switch (options.isolation) {
+      case Isolation::database_default: break;
+      case Isolation::read_committed: text += " ISOLATION LEVEL READ COMMITTED"; break;
+      case Isolation::repeatable_read: text += " ISOLATION LEVEL REPEATABLE READ"; break;
+      case Isolation::serializable: text += " ISOLATION LEVEL SERIALIZABLE"; break;
+    }
+    return text + (options.read_only ? " READ ONLY" : " READ WRITE");
+  }
+
+  static std::vector<Value> one_text(std::int64_t number) { return {Value(std::to_string(number))}; }
+
+  // Keeps the error that led here: a connection that cannot even roll back is closed and thrown away.
+  static void roll_back(Connection& connection) noexcept {
+    try {
+      if (connection.is_open()) connection.run_script("ROLLBACK");
+    } catch (...) {
+    }
+  }
+
+  void commit(Connection& connection) {
+    step(Phase::commit, [&] { connection.run_script("COMMIT"); });
+  }
+
+  bool is_ours(std::string_view sql) const {
+    return std::any_of(texts_.begin(), texts_.end(), [&](const std::string& text) { return text.data() == sql.data(); });
+  }
+
+  int version_in(Connection& connection) {
+    const auto there = connection.run_script(with_schema("SELECT pg_catalog.to_regclass(@schema_lit@ || '.migrations') IS NOT NULL", quoted_schema_literal()));
+    if (!there[0][0].as<bool>()) return 0;
+    const auto rows = connection.run_script(with_schema("SELECT coalesce(max(version), 0) FROM @schema@.migrations", options_.schema));
+    return rows[0][0].as<int>();
+  }
+
+  // to_regclass parses its argument as an identifier, so the schema goes in quoted.
+  std::string quoted_schema_literal() const { return quoted_with(options_.schema, '"'); }
+
+  static void refuse_newer(int installed, int ours) {
+    // Binary N works on the schema of N-1 and N+1 (docs/contract.md, section 9).
+    if (installed > ours + 1) {
+      throw DatabaseError(fmt::format("the database has version {} of Termgate's tables and this command knows {}: install a newer termgate", installed, ours));
+    }
+  }
+
+  const std::string url_;
+  const PostgresOptions options_;
+  std::string conninfo_;
+  std::deque<std::string> texts_;  // what calls_ points into
+  sql::Calls calls_;
+
+  std::mutex mutex_;  // guards idle_ and open_
+  std::condition_variable changed_;
+  std::vector<std::unique_ptr<Connection>> idle_;
+  int open_ = 0;
+};
+
+thread_local std::vector<const PostgresDriver*> PostgresDriver::Lent::in_use;
+
+}  // namespace
+
+std::unique_ptr<Driver> open_postgres(std::string url, PostgresOptions options) {
+  return std::make_unique<PostgresDriver>(std::move(url), std::move(options));
+}
+
+}  // namespace termgate::inline v0::detail

@@ -1,0 +1,12 @@
+// No output, log or error ever shows a password (docs/contract.md, section 6).
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace termgate::inline v0::detail {
+
+// `message` with the URL and every spelling of its password replaced.
+std::string redact(std::string message, std::string_view url);
+
+}  // namespace termgate::inline v0::detail

@@ -1,0 +1,384 @@
+// Database sends the statements of sql/<database>/calls/ through the driver and turns rows into values.
+// What it adds to them is only what a client can add: a raise committed by itself before the write that
+// needs it, the memory of fences, retries where asked for, and the careful end of a lease's window.
+#include <termgate/database.hpp>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <random>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include <termgate/detail/driver.hpp>
+#include <termgate/detail/fence_memory.hpp>
+#include <termgate/detail/open.hpp>
+
+#include "sql/statements.hpp"
+
+namespace termgate::inline v0 {
+
+using std::chrono::milliseconds;
+
+namespace detail {
+
+struct DatabaseState {
+  std::unique_ptr<Driver> driver;
+  OpenOptions options;
+  FenceMemory memory;
+
+  const sql::Calls& calls() const { return driver->calls(); }
+
+  template <class... Arguments>
+  Rows read(std::string_view statement, Arguments&&... arguments) {
+    const Value values[] = {Value(), Value(std::forward<Arguments>(arguments))...};
+    return driver->call(statement, {values + 1, sizeof...(Arguments)}, true);
+  }
+  template <class... Arguments>
+  Rows run(std::string_view statement, Arguments&&... arguments) {
+    const Value values[] = {Value(), Value(std::forward<Arguments>(arguments))...};
+    return driver->call(statement, {values + 1, sizeof...(Arguments)}, false);
+  }
+
+  // A fence lower than one that this process has seen was forgotten by the database (F3), unless an audited
+  // reset took it down: the database's own record of resets tells.
+  void compare_with_memory(const std::string& scope, std::int64_t fence) {
+    const std::int64_t remembered = memory.highest(scope);
+    if (fence >= remembered) {
+      memory.saw(scope, fence);
+      return;
+    }
+    const Rows rows = read(calls().fence, scope);
+    if (!rows.empty() && !rows.rows[0][6].is_null() && rows.rows[0][6].as_int() >= remembered) {
+      memory.forget(scope);
+      memory.saw(scope, fence);
+      return;
+    }
+    throw FenceInDoubt(
+        fmt::format("TG004 fence in doubt for scope \"{}\": the database shows {}, this process has seen {}; was the database "
+                    "restored? Then: termgate fence declare-restored --scope … --above …",
+                    scope, fence, remembered));
+  }
+
+  // Commits the raise by itself where this process does not know the fence to stand at `term` already, so
+  // that no exclusive lock lasts as long as a user's transaction.
+  void raise_ahead(const Scope& scope, Term term) {
+    if (memory.highest(scope.name()) >= term.value()) return;
+    compare_with_memory(scope.name(), run(calls().check_term, scope.name(), term.value()).one()[0].as_int());
+  }
+};
+
+namespace {
+
+template <class Item, class Convert>
+std::vector<Item> convert_all(const Rows& rows, Convert convert) {
+  std::vector<Item> items;
+  items.reserve(rows.rows.size());
+  for (const Row& row : rows.rows) items.push_back(convert(row));
+  return items;
+}
+
+template <class Item, class Convert>
+std::optional<Item> convert_first(const Rows& rows, Convert convert) {
+  if (rows.empty()) return std::nullopt;
+  return convert(rows.rows.front());
+}
+
+FenceInfo to_fence(const Row& row) {
+  return {row[0].as_text(), row[1].as_int(),  row[2].as_optional_int().value_or(0), row[3].as_text(),
+          row[4].as_text(), row[5].as_bool(), row[6].as_optional_int()};
+}
+
+LeaseInfo to_lease(const Row& row) {
+  return {row[0].as_text(), row[1].as_text(), row[2].as_int(),          row[3].as_int(), row[4].as_int(),
+          row[5].as_optional_int().value_or(0), row[6].as_optional_int(), row[7].as_text(), row[8].as_int()};
+}
+
+std::optional<std::int64_t> milliseconds_of(const std::optional<milliseconds>& time) {
+  if (!time) return std::nullopt;
+  return time->count();
+}
+
+std::optional<std::int64_t> number_of(const std::optional<SequenceNo>& number) {
+  if (!number) return std::nullopt;
+  return number->value();
+}
+
+std::optional<std::string> name_of(const std::optional<Scope>& scope) {
+  if (!scope) return std::nullopt;
+  return scope->name();
+}
+
+std::optional<std::string> text_of(const std::optional<WriteId>& write_id) {
+  if (!write_id) return std::nullopt;
+  return write_id->text();
+}
+
+}  // namespace
+}  // namespace detail
+
+using detail::convert_all;
+using detail::convert_first;
+
+Rows Transaction::execute(std::string_view sql, const Value* values, std::size_t count) { return session_.execute(sql, {values, count}); }
+
+SequenceNo Transaction::append(const Stream& stream, std::string_view payload, std::optional<SequenceNo> expected) {
+  return SequenceNo(exec(state_.calls().append, stream.name(), term_.value(), Bytes{std::string(payload)}, detail::number_of(expected),
+                         scope_.name(), nullptr)
+                        .one()[0]
+                        .as_int());
+}
+
+Term Transaction::check(const Scope& scope, Term term) {
+  return Term(exec(state_.calls().check_term, scope.name(), term.value()).one()[0].as_int());
+}
+
+Database Database::open(std::string_view url, OpenOptions options) {
+  auto state = std::make_shared<detail::DatabaseState>();
+  state->driver = detail::open_driver(url, options);
+  state->options = std::move(options);
+  return Database(std::move(state));
+}
+
+Database::Installed Database::install() {
+  const auto report = state_->driver->install();
+  return {report.from_version, report.to_version};
+}
+int Database::installed_version() { return state_->driver->installed_version(); }
+void Database::uninstall() { state_->driver->uninstall(); }
+void Database::grant(std::string_view role, std::string_view level) { state_->driver->grant(role, level); }
+std::string_view Database::kind() const noexcept { return state_->driver->kind(); }
+
+Wrote Database::write(const Scope& scope, Term term, const std::function<void(Transaction&)>& work, const WriteOptions& options) {
+  detail::TransactOptions transact;
+  transact.timeout = options.timeout;
+  transact.isolation = options.isolation;
+  // With a write id the id is looked up before the term is compared, so a raise ahead could refuse a write
+  // that did happen; claim_write raises by itself in that case.
+  if (!options.write_id) state_->raise_ahead(scope, term);
+  for (int attempt = 0;; ++attempt) {
+    Wrote wrote = Wrote::now;
+    std::int64_t fence = 0;
+    try {
+      state_->driver->transact(transact, [&](detail::Session& session) {
+        Transaction transaction(*state_, session, scope, term);
+        if (options.write_id) {
+          const Rows claimed = transaction.exec(state_->calls().claim_write, scope.name(), term.value(), options.write_id->text());
+          fence = claimed.one()[1].as_int();
+          if (!claimed.one()[0].as_bool()) {
+            wrote = Wrote::before;
+            return;
+          }
+        } else {
+          fence = transaction.check(scope, term).value();
+        }
+        state_->compare_with_memory(scope.name(), fence);
+        work(transaction);
+      });
+      return wrote;
+    } catch (const Conflict&) {
+      if (attempt >= options.retries) throw;
+    }
+  }
+}
+
+SequenceNo Database::append(const Stream& stream, Term term, std::string_view payload, const AppendOptions& options) {
+  if (options.scope && !options.write_id) state_->raise_ahead(*options.scope, term);
+  const Rows rows = state_->run(state_->calls().append, stream.name(), term.value(), Bytes{std::string(payload)}, detail::number_of(options.expected),
+                                detail::name_of(options.scope), detail::text_of(options.write_id));
+  return SequenceNo(rows.one()[0].as_int());
+}
+
+SequenceNo Database::append_many(const Stream& stream, Term term, const std::vector<std::string>& payloads, const AppendOptions& options,
+                                 const std::vector<std::optional<WriteId>>& write_ids) {
+  if (options.write_id) throw InvalidInput("TG005 a batch takes a write id for each of its writes, not one for all");
+  if (!write_ids.empty() && write_ids.size() != payloads.size()) {
+    throw InvalidInput(fmt::format("TG005 {} write ids for {} payloads: a batch takes one for each, or none", write_ids.size(), payloads.size()));
+  }
+  if (options.scope && write_ids.empty()) state_->raise_ahead(*options.scope, term);
+  Value ids;
+  if (!write_ids.empty()) {
+    TextArray texts;
+    for (const auto& id : write_ids) texts.push_back(detail::text_of(id));
+    ids = Value(std::move(texts));
+  }
+  const Rows rows = state_->run(state_->calls().append_many, stream.name(), term.value(), payloads, detail::number_of(options.expected),
+                                detail::name_of(options.scope), std::move(ids));
+  return SequenceNo(rows.one()[0].as_int());
+}
+
+Term Database::check(const Scope& scope, Term term) {
+  const std::int64_t fence = state_->run(state_->calls().check_term, scope.name(), term.value()).one()[0].as_int();
+  state_->compare_with_memory(scope.name(), fence);
+  return Term(fence);
+}
+
+SealReceipt Database::seal(const Scope& scope, Term term, std::optional<milliseconds> grace) {
+  const Rows rows = state_->run(state_->calls().seal, scope.name(), term.value(), detail::milliseconds_of(grace));
+  const Row& row = rows.one();
+  state_->memory.saw(scope.name(), row[0].as_int());
+  return {Term(row[0].as_int()), row[1].as_optional_int().value_or(0), static_cast<int>(row[2].as_int()), row[3].as_int()};
+}
+
+const std::string& Database::default_owner() {
+  static const std::string owner = [] {
+    std::array<char, 256> host{};
+    if (gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';
+    return fmt::format("{}:{}:{}", host[0] ? host.data() : "localhost", getpid(), WriteId::random().text().substr(0, 8));
+  }();
+  return owner;
+}
+
+std::optional<Lease> Database::try_acquire_lease(const Scope& scope, milliseconds ttl, const LeaseOptions& options) {
+  const std::string& owner = options.owner.empty() ? default_owner() : options.owner;
+  // The window runs from before the request was sent: the answer may have been long on its way.
+  const auto sent = Lease::Clock::now();
+  const Rows rows = state_->run(state_->calls().acquire_lease, scope.name(), owner, ttl.count(),
+                                options.endpoint.empty() ? Value() : Value(options.endpoint), detail::milliseconds_of(options.grace));
+  const Row& row = rows.one();
+  if (!row[0].as_bool()) return std::nullopt;
+  const Term term(row[1].as_int());
+  state_->memory.saw(scope.name(), term.value());
+  return Lease(scope, term, owner, ttl, sent + ttl);
+}
+
+Lease Database::acquire_lease(const Scope& scope, milliseconds ttl, const LeaseOptions& options) {
+  const auto give_up = Lease::Clock::now() + options.wait;
+  // Random steps, so that many waiters do not ask in step.
+  thread_local std::minstd_rand random(std::random_device{}());
+  for (;;) {
+    if (auto lease = try_acquire_lease(scope, ttl, options)) return *std::move(lease);
+    const auto left = give_up - Lease::Clock::now();
+    const auto info = this->lease(scope);
+    if (left <= milliseconds(0)) {
+      throw Blocked(fmt::format("TG006 the lease of scope \"{}\" is held by {} for another {} ms", scope.name(), info ? info->owner : "another",
+                                info ? std::max<std::int64_t>(info->remaining_ms, 0) : 0));
+    }
+    const std::int64_t expires = info ? std::max<std::int64_t>(info->remaining_ms, 1) : 1;
+    const std::int64_t step = std::clamp<std::int64_t>(expires / 2, 5, 500) + static_cast<std::int64_t>(random() % 20);
+    std::this_thread::sleep_for(std::min(std::chrono::duration_cast<milliseconds>(left) + milliseconds(1), milliseconds(step)));
+  }
+}
+
+Lease Database::renew_lease(const Scope& scope, Term term, const std::string& owner, milliseconds ttl) {
+  const auto sent = Lease::Clock::now();
+  const Rows rows = state_->run(state_->calls().renew_lease, scope.name(), owner, term.value(), ttl.count());
+  if (!rows.one()[0].as_bool()) {
+    throw LeaseLost(fmt::format("the lease of scope \"{}\" with term {} is no longer held by {}: stop leading", scope.name(), term.value(), owner));
+  }
+  return Lease(scope, term, owner, ttl, sent + ttl);
+}
+
+void Database::renew_lease(Lease& lease) { lease = renew_lease(lease.scope(), lease.term(), lease.owner(), lease.ttl()); }
+
+bool Database::release_lease(const Scope& scope, Term term, const std::string& owner) {
+  return state_->run(state_->calls().release_lease, scope.name(), owner, term.value()).one()[0].as_bool();
+}
+
+bool Database::force_release(const Scope& scope, std::string_view actor, std::string_view reason) {
+  return state_->run(state_->calls().force_release, scope.name(), actor, reason).one()[0].as_bool();
+}
+
+std::optional<FenceInfo> Database::fence(const Scope& scope) {
+  return convert_first<FenceInfo>(state_->read(state_->calls().fence, scope.name()), detail::to_fence);
+}
+
+std::vector<FenceInfo> Database::fences(std::string_view after, int limit) {
+  return convert_all<FenceInfo>(state_->read(state_->calls().fences, after, limit), detail::to_fence);
+}
+
+std::optional<LeaseInfo> Database::lease(const Scope& scope) {
+  return convert_first<LeaseInfo>(state_->read(state_->calls().lease, scope.name()), detail::to_lease);
+}
+
+std::vector<LeaseInfo> Database::leases(std::string_view after, int limit) {
+  return convert_all<LeaseInfo>(state_->read(state_->calls().leases, after, limit), detail::to_lease);
+}
+
+std::vector<StreamWrite> Database::read_stream(const Stream& stream, SequenceNo after, int limit) {
+  return convert_all<StreamWrite>(state_->read(state_->calls().read_stream, stream.name(), after.value(), limit), [](const Row& row) {
+    return StreamWrite{SequenceNo(row[0].as_int()), row[1].as_text(), Term(row[2].as_int()), row[3].as_bytes(), row[4].as_int(), row[5].as_optional_text()};
+  });
+}
+
+std::optional<StreamInfo> Database::stream(const Stream& stream) {
+  return convert_first<StreamInfo>(state_->read(state_->calls().stream, stream.name()), [&](const Row& row) {
+    return StreamInfo{stream.name(), row[0].as_text(), row[1].as_int(), row[2].as_optional_int(), row[3].as_int()};
+  });
+}
+
+std::vector<StreamInfo> Database::streams(std::string_view after, int limit) {
+  return convert_all<StreamInfo>(state_->read(state_->calls().streams, after, limit), [](const Row& row) {
+    return StreamInfo{row[0].as_text(), row[1].as_text(), row[2].as_int(), std::nullopt, row[3].as_int()};
+  });
+}
+
+std::optional<WriteOutcome> Database::outcome(const WriteId& write_id) {
+  return convert_first<WriteOutcome>(state_->read(state_->calls().outcome, write_id.text()), [](const Row& row) {
+    return WriteOutcome{row[0].as_text(), Term(row[1].as_int()), row[2].as_optional_text(), row[3].as_optional_int(), row[4].as_int()};
+  });
+}
+
+Rows Database::query(std::string_view sql, const std::vector<Value>& values) { return state_->driver->call(sql, values, true); }
+
+std::int64_t Database::reset_fence(const Scope& scope, Term term, std::string_view actor, std::string_view reason) {
+  const std::int64_t previous = state_->run(state_->calls().reset_fence, scope.name(), term.value(), actor, reason).one()[0].as_int();
+  state_->memory.forget(scope.name());
+  return previous;
+}
+
+Term Database::declare_restored(const Scope& scope, Term above, std::string_view actor, std::string_view reason) {
+  return Term(state_->run(state_->calls().declare_restored, scope.name(), above.value(), actor, reason).one()[0].as_int());
+}
+
+std::int64_t Database::declare_nothing_lost(std::string_view actor, std::string_view reason) {
+  return state_->run(state_->calls().declare_nothing_lost, actor, reason).one()[0].as_int();
+}
+
+std::int64_t Database::declare_in_doubt(std::string_view actor, std::string_view reason) {
+  return state_->run(state_->calls().declare_in_doubt, actor, reason).one()[0].as_int();
+}
+
+void Database::set_raise_by(const Scope& scope, std::string_view mode) { state_->run(state_->calls().set_raise_by, scope.name(), mode); }
+
+std::int64_t Database::prune(const Stream& stream, SequenceNo before) {
+  return state_->run(state_->calls().prune, stream.name(), before.value()).one()[0].as_int();
+}
+
+std::int64_t Database::prune_history(milliseconds older_than) { return state_->run(state_->calls().prune_history, older_than.count()).one()[0].as_int(); }
+
+bool Database::move_stream(const Stream& stream, const Scope& scope, std::string_view actor, std::string_view reason) {
+  return state_->run(state_->calls().stream_move, stream.name(), scope.name(), actor, reason).one()[0].as_bool();
+}
+
+std::int64_t Database::protect(std::string_view table, const Protection& protection) {
+  return state_->run(state_->calls().protect, table, protection.scope_column, protection.scope, protection.mode).one()[0].as_int();
+}
+
+bool Database::unprotect(std::string_view table) { return state_->run(state_->calls().unprotect, table).one()[0].as_bool(); }
+
+std::int64_t Database::adopt(std::string_view table, std::string_view scope_column, std::string_view term_column) {
+  return state_->run(state_->calls().adopt, table, scope_column, term_column).one()[0].as_int();
+}
+
+bool Database::unadopt(std::string_view table) { return state_->run(state_->calls().unadopt, table).one()[0].as_bool(); }
+
+std::vector<Advice> Database::doctor() {
+  return convert_all<Advice>(state_->read(state_->calls().doctor), [](const Row& row) {
+    return Advice{row[0].as_text(), row[1].as_text(), row[2].as_text(), row[3].as_text()};
+  });
+}
+
+std::vector<Finding> Database::verify(std::optional<std::int64_t> since_ms) {
+  return convert_all<Finding>(state_->read(state_->calls().verify, since_ms), [](const Row& row) {
+    return Finding{row[0].as_text(), row[1].as_text(), row[2].as_text(), row[3].as_text()};
+  });
+}
+
+Rows Database::settings() { return state_->read(state_->calls().settings); }
+void Database::set_setting(std::string_view name, std::string_view value) { state_->run(state_->calls().set_setting, name, value); }
+Rows Database::explain(const Scope& scope, int limit) { return state_->read(state_->calls().explain, scope.name(), limit); }
+
+}  // namespace termgate::inline v0

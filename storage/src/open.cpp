@@ -1,0 +1,36 @@
+#include <termgate/detail/open.hpp>
+
+#include <string>
+
+#include <fmt/format.h>
+
+#include <termgate/error.hpp>
+#ifdef TERMGATE_WITH_POSTGRES
+#include <termgate/detail/postgres_driver.hpp>
+#endif
+#ifdef TERMGATE_WITH_SQLITE
+#include <termgate/detail/sqlite_driver.hpp>
+#endif
+
+namespace termgate::inline v0::detail {
+
+std::unique_ptr<Driver> open_driver(std::string_view url, const OpenOptions& options) {
+  const auto colon = url.find(':');
+  const std::string_view scheme = colon == std::string_view::npos ? std::string_view{} : url.substr(0, colon);
+#ifdef TERMGATE_WITH_SQLITE
+  if (scheme == "sqlite") return open_sqlite(url.substr(colon + 1), SqliteOptions{options.connections_max, options.check_wait});
+#endif
+#ifdef TERMGATE_WITH_POSTGRES
+  if (scheme == "postgresql" || scheme == "postgres") {
+    return open_postgres(std::string(url), PostgresOptions{options.schema, options.connections_max, options.check_wait});
+  }
+#endif
+  if (scheme == "sqlite" || scheme == "postgresql" || scheme == "postgres" || scheme == "sqlserver" || scheme == "odbc") {
+    throw InvalidInput(fmt::format("TG005 this build of Termgate has no driver for {}: databases", scheme));
+  }
+  throw InvalidInput(
+      "TG005 unknown kind of database URL: it starts with sqlite: or postgresql:, for example sqlite:app.db or "
+      "postgresql://user@host/dbname");
+}
+
+}  // namespace termgate::inline v0::detail

@@ -1,0 +1,106 @@
+#include "backend.hpp"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <stdexcept>
+#include <vector>
+
+#ifdef TERMGATE_TEST_WITH_POSTGRES
+#include <pqxx/pqxx>
+#endif
+
+namespace conformance {
+namespace {
+
+// Databases and folders made here go when the process ends.
+struct Leftovers {
+  std::vector<std::filesystem::path> folders;
+  std::vector<std::string> databases;
+  std::string server;
+
+  ~Leftovers() {
+    for (const auto& folder : folders) {
+      std::error_code ignored;
+      std::filesystem::remove_all(folder, ignored);
+    }
+#ifdef TERMGATE_TEST_WITH_POSTGRES
+    try {
+      if (!databases.empty()) {
+        pqxx::connection connection(server);
+        pqxx::nontransaction transaction(connection);
+        for (const auto& name : databases) {
+          transaction.exec("DROP DATABASE IF EXISTS " + name + " WITH (FORCE)");
+        }
+      }
+    } catch (const std::exception&) {
+      // The throw-away server is stopped after the run anyway.
+    }
+#endif
+  }
+};
+
+Leftovers& leftovers() {
+  static Leftovers held;
+  return held;
+}
+
+}  // namespace
+
+std::string backend_name() {
+  const char* name = std::getenv("TERMGATE_CONFORMANCE");
+  return name == nullptr ? "sqlite_memory" : name;
+}
+
+bool is_postgresql() { return backend_name().starts_with("postgresql_"); }
+bool survives_reopening() { return backend_name() != "sqlite_memory"; }
+
+std::string fresh_url() {
+  static std::atomic<int> count{0};
+  const std::string backend = backend_name();
+  if (backend == "sqlite_memory") return "sqlite::memory:";
+  if (backend == "sqlite_wal" || backend == "sqlite_journal") {
+    std::string pattern = (std::filesystem::temp_directory_path() / "termgate-conformance-XXXXXX").string();
+    if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no temporary folder");
+    leftovers().folders.emplace_back(pattern);
+    return "sqlite:" + pattern + "/test.db" + (backend == "sqlite_journal" ? "?journal_mode=delete" : "");
+  }
+#ifdef TERMGATE_TEST_WITH_POSTGRES
+  const std::string variable = "TERMGATE_TEST_POSTGRESQL_" + backend.substr(std::string("postgresql_").size());
+  const char* server = std::getenv(variable.c_str());
+  if (server == nullptr) throw std::runtime_error(variable + " is not set");
+  const std::string name = "conformance_" + std::to_string(getpid()) + "_" + std::to_string(count++);
+  leftovers().server = server;
+  leftovers().databases.push_back(name);
+  pqxx::connection connection{std::string(server)};
+  pqxx::nontransaction transaction(connection);
+  transaction.exec("CREATE DATABASE " + name);
+  // …/dbname or …/dbname?parameters
+  std::string url = server;
+  const auto question = url.find('?');
+  const auto slash = url.rfind('/', question);
+  return url.substr(0, slash + 1) + name + (question == std::string::npos ? "" : url.substr(question));
+#else
+  throw std::runtime_error("no such backend: " + backend);
+#endif
+}
+
+termgate::Database& shared() {
+  static termgate::Database database = [] {
+    auto opened = termgate::Database::open(fresh_url());
+    opened.install();
+    return opened;
+  }();
+  return database;
+}
+
+std::string unique(const std::string& what) {
+  static std::atomic<int> count{0};
+  return what + "-" + std::to_string(count++);
+}
+
+std::string own_table(const std::string& name) { return is_postgresql() ? "termgate." + name : "termgate_" + name; }
+
+}  // namespace conformance

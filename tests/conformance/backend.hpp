@@ -1,0 +1,27 @@
+// The backend that the suite runs against, named by TERMGATE_CONFORMANCE.
+#pragma once
+
+#include <string>
+
+#include <termgate/database.hpp>
+
+namespace conformance {
+
+// A database of this process's own with layer 1 installed; the same one each time. On SQLite in memory a
+// second call of open() shares nothing, so tests use shared() unless they need a database to themselves.
+termgate::Database& shared();
+
+// A fresh, empty database. Lives until the process ends.
+std::string fresh_url();
+
+std::string backend_name();
+bool is_postgresql();
+bool survives_reopening();  // false for a database in memory
+
+// A scope or stream name that no other test uses.
+std::string unique(const std::string& what);
+
+// Layer 1's own table, as this backend names it.
+std::string own_table(const std::string& name);
+
+}  // namespace conformance

@@ -1,0 +1,177 @@
+// The races: what must hold when many threads check, raise, append and acquire at once.
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <random>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <termgate/database.hpp>
+
+#include "backend.hpp"
+
+using namespace termgate;
+using namespace std::chrono_literals;
+using conformance::shared;
+using conformance::unique;
+
+namespace {
+
+// Runs `work(index)` on `count` threads that start together; what one throws is shown and fails the test.
+template <class Work>
+void together(int count, Work work) {
+  std::atomic<int> ready{0};
+  std::mutex mutex;
+  std::vector<std::string> failures;
+  std::vector<std::thread> threads;
+  for (int index = 0; index < count; ++index) {
+    threads.emplace_back([&, index] {
+      ++ready;
+      while (ready < count) std::this_thread::yield();
+      try {
+        work(index);
+      } catch (const std::exception& failure) {
+        const std::lock_guard lock(mutex);
+        failures.emplace_back(failure.what());
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  for (const auto& failure : failures) FAIL_CHECK(failure);
+}
+
+}  // namespace
+
+TEST_CASE("race: of two first acquirers exactly one gets the lease", "[F2][conformance]") {
+  auto& db = shared();
+  for (int round = 0; round < 20; ++round) {
+    const Scope scope(unique("first"));
+    std::atomic<int> acquired{0};
+    together(4, [&](int index) {
+      if (db.try_acquire_lease(scope, 10s, {.owner = "owner " + std::to_string(index)})) ++acquired;
+    });
+    CHECK(acquired == 1);
+    CHECK(db.fence(scope)->term == db.lease(scope)->term);
+  }
+}
+
+TEST_CASE("race: many writers of one term share a stream without gaps", "[F1][conformance]") {
+  auto& db = shared();
+  const Stream stream(unique("shared"));
+  std::mutex mutex;
+  std::set<std::int64_t> numbers;
+  together(8, [&](int) {
+    for (int i = 0; i < 20; ++i) {
+      const auto number = db.append(stream, Term(3), "x").value();
+      const std::lock_guard lock(mutex);
+      numbers.insert(number);
+    }
+  });
+  CHECK(numbers.size() == 160);
+  CHECK(*numbers.rbegin() == 160);
+  CHECK(db.read_stream(stream, SequenceNo(0)).size() == 160);
+}
+
+TEST_CASE("race: terms in a stream never decrease whoever raises", "[F1][F2][F5][conformance]") {
+  auto& db = shared();
+  const Scope scope(unique("storm"));
+  const Stream stream(unique("storm"));
+  CAPTURE(Catch::rngSeed());
+  std::mutex mutex;
+  std::set<std::string> accepted;
+  std::set<std::string> refused;
+  std::atomic<std::int64_t> highest{1};
+  together(8, [&](int index) {
+    std::mt19937 random(Catch::rngSeed() + static_cast<unsigned>(index));
+    for (int i = 0; i < 25; ++i) {
+      // Mostly the highest term seen, sometimes a stale one, sometimes a takeover.
+      const int choice = static_cast<int>(random() % 10);
+      std::int64_t term = highest;
+      if (choice == 0) term = ++highest;
+      else if (choice < 3 && term > 1) term -= 1;
+      const std::string payload = std::to_string(index) + "/" + std::to_string(i);
+      try {
+        if (random() % 2 == 0) db.append(stream, Term(term), payload, {.scope = scope});
+        else db.write(scope, Term(term), [&](Transaction& tx) { tx.append(stream, payload); }, {.retries = 20});
+        const std::lock_guard lock(mutex);
+        accepted.insert(payload);
+      } catch (const StaleTerm&) {
+        const std::lock_guard lock(mutex);
+        refused.insert(payload);
+      } catch (const Conflict&) {
+        const std::lock_guard lock(mutex);
+        refused.insert(payload);
+      }
+    }
+  });
+  std::int64_t last_term = 0;
+  std::int64_t last_no = 0;
+  std::set<std::string> found;
+  for (const auto& write : db.read_stream(stream, SequenceNo(0), 10'000)) {
+    CHECK(write.term.value() >= last_term);
+    CHECK(write.sequence_no.value() == last_no + 1);
+    last_term = write.term.value();
+    last_no = write.sequence_no.value();
+    found.insert(write.payload);
+  }
+  CHECK(found == accepted);
+  for (const auto& payload : refused) CHECK(found.count(payload) == 0);
+  CHECK(db.fence(scope)->term >= last_term);
+  CHECK(accepted.size() + refused.size() == 200);
+  CHECK(db.verify().empty());
+}
+
+TEST_CASE("race: after a seal has returned no lower term commits", "[F2][conformance]") {
+  auto& db = shared();
+  const Scope scope(unique("seal-race"));
+  const Stream stream(unique("seal-race"));
+  db.append(stream, Term(1), "first", {.scope = scope});
+  std::atomic<std::int64_t> sealed{1};
+  std::atomic<bool> stop{false};
+  std::atomic<int> breaches{0};
+  together(6, [&](int index) {
+    if (index == 0) {
+      for (std::int64_t term = 2; term <= 20; ++term) {
+        db.seal(scope, Term(term));
+        sealed = term;
+      }
+      stop = true;
+      return;
+    }
+    while (!stop) {
+      const std::int64_t seen = sealed;
+      const std::int64_t term = std::max<std::int64_t>(1, seen - 1);
+      try {
+        db.append(stream, Term(term), "x", {.scope = scope});
+        // Admitted although a seal above it had returned before the call began?
+        if (term < seen) ++breaches;
+      } catch (const StaleTerm&) {
+      }
+    }
+  });
+  CHECK(breaches == 0);
+  CHECK(db.verify().empty());
+}
+
+TEST_CASE("race: two databases opened on one store obey one law", "[F1][conformance]") {
+  if (!conformance::survives_reopening()) return;
+  const std::string url = conformance::fresh_url();
+  auto one = Database::open(url);
+  auto two = Database::open(url);
+  together(2, [&](int index) { (index == 0 ? one : two).install(); });
+  CHECK(one.installed_version() > 0);
+  const Scope scope("both");
+  const Stream stream("both");
+  together(4, [&](int index) {
+    auto& db = index % 2 == 0 ? one : two;
+    for (int i = 0; i < 10; ++i) db.append(stream, Term(2), "x", {.scope = scope});
+  });
+  CHECK(two.stream(stream)->last_no == 40);
+  one.seal(scope, Term(3));
+  CHECK_THROWS_AS(two.append(stream, Term(2), "late"), StaleTerm);
+}

@@ -1,0 +1,547 @@
+// The law as every backend must keep it, told through the library: order, seal, memory, all or nothing,
+// streams, write ids, leases, doubt. One writer at a time here; concurrency.cpp has the races.
+#include <catch2/catch.hpp>
+
+#include <chrono>
+#include <string>
+#include <thread>
+
+#include <termgate/database.hpp>
+
+#include "backend.hpp"
+
+using namespace termgate;
+using namespace std::chrono_literals;
+using conformance::shared;
+using conformance::unique;
+
+namespace {
+
+void nothing(Transaction&) {}
+
+std::int64_t count_rows(Database& db, const std::string& table) { return db.query("SELECT count(*) FROM " + table).one()[0].as_int(); }
+
+void make_table(Database& db, const std::string& name) {
+  db.write(Scope(unique("ddl")), Term(1), [&](Transaction& tx) { tx.exec("CREATE TABLE " + name + " (id integer PRIMARY KEY, body text)"); });
+}
+
+}  // namespace
+
+TEST_CASE("check: an equal term passes and leaves the fence where it was", "[F1][conformance]") {
+  auto& db = shared();
+  const Scope scope(unique("check"));
+  CHECK_FALSE(db.fence(scope));
+  CHECK(db.check(scope, Term(5)) == Term(5));
+  CHECK(db.check(scope, Term(5)) == Term(5));
+  CHECK(db.fence(scope)->term == 5);
+}
+
+TEST_CASE("check: a higher term raises and a lower one is refused with both numbers", "[F1][conformance]") {
+  auto& db = shared();
+  const Scope scope(unique("check"));
+  db.check(scope, Term(3));
+  CHECK(db.check(scope, Term(7)) == Term(7));
+  try {
+    db.check(scope, Term(3));
+    FAIL("a stale term passed");
+  } catch (const StaleTerm& stale) {
+    CHECK(stale.scope() == scope.name());
+    CHECK(stale.term() == 3);
+    CHECK(stale.fence() == 7);
+    CHECK(std::string(stale.what()) == "TG001 stale term 3 for scope \"" + scope.name() + "\": the fence stands at 7");
+  }
+}
+
+TEST_CASE("check: terms need not be consecutive and reach 2^62", "[F1][conformance]") {
+  auto& db = shared();
+  const Scope scope(unique("big"));
+  CHECK(db.check(scope, Term(1000000)).value() == 1000000);
+  CHECK(db.check(scope, Term(Term::max_value)).value() == Term::max_value);
+  CHECK_THROWS_AS(db.check(scope, Term(Term::max_value - 1)), StaleTerm);
+}
+
+TEST_CASE("scope: names are compared byte by byte on the database", "[conformance]") {
+  auto& db = shared();
+  const std::string base = unique("Scope");
+  const std::string names[] = {base, base + " ", "s" + base.substr(1), base + "\xC3\xA9", base + "e\xCC\x81", base + "\xF0\x9F\x94\x92", base + "'\"\\;--"};
+  std::int64_t term = 10;
+  for (const auto& name : names) db.check(Scope(name), Term(term++));
+  term = 10;
+  for (const auto& name : names) CHECK(db.fence(Scope(name))->term == term++);
+  std::string longest;
+  for (int i = 0; i < 200; ++i) longest += "\xF0\x9F\x94\x92";
+  CHECK(db.check(Scope(longest), Term(4)) == Term(4));
+  CHECK(db.fence(Scope(longest))->scope == longest);
+}
+
+TEST_CASE("write: commits under an equal term and refuses a stale one without a trace", "[F1][F5][conformance]") {
+  auto& db = shared();
+  const Scope scope(unique("write"));
+  make_table(db, "write_refused");
+  db.write(scope, Term(5), [](Transaction& tx) { tx.exec("INSERT INTO write_refused VALUES ($1, $2)", 1, "five"); });
+  db.seal(scope, Term(6));
+  bool called = false;
+  CHECK_THROWS_AS(db.write(scope, Term(5),
+                           [&](Transaction& tx) {
+                             called = true;
+                             tx.exec("INSERT INTO write_refused VALUES ($1, $2)", 2, "stale");
+                           }),
+                  StaleTerm);
+  CHECK_FALSE(called);
+  CHECK(count_rows(db, "write_refused") == 1);
+}
+
+TEST_CASE("write: what the callback throws rolls back and comes out unchanged", "[F5][conformance]") {
+  auto& db = shared();
+  const Scope scope(unique("throw"));
+  make_table(db, "write_thrown");
+  struct Mine {
+    int value;
+  };
+  try {
+    db.write(scope, Term(1), [](Transaction& tx) {
+      tx.exec("INSERT INTO write_thrown VALUES (1, 'x')");
+      throw Mine{42};
+    });
+    FAIL("nothing was thrown");
+  } catch (const Mine& mine) {
+    CHECK(mine.value == 42);
+  }
+  CHECK(count_rows(db, "write_thrown") == 0);
+  CHECK_THROWS_AS(db.write(scope, Term(1), [](Transaction& tx) { tx.exec("INSERT INTO no_such_table VALUES (1)"); }), DatabaseError);
+  CHECK(db.write(scope, Term(1), nothing) == Wrote::now);
+}
+
+TEST_CASE("write: transaction control and nested calls are refused", "[F5][conformance]") {
+  auto& db = shared();
+  const Scope scope(unique("control"));
+  make_table(db, "write_control");
+  for (const char* statement : {"COMMIT", "  /* x */ commit", "ROLLBACK", "-- c\nEND", "BEGIN", "ABORT"}) {
+    if (std::string(statement) == "ABORT" && !conformance::is_postgresql()) continue;
+    INFO(statement);
+    CHECK_THROWS_AS(db.write(scope, Term(1), [&](Transaction& tx) {
+      tx.exec("INSERT INTO write_control VALUES (1, 'x')");
+      tx.exec(statement);
+    }),
+                    InvalidInput);
+  }
+  CHECK_THROWS_AS(db.write(scope, Term(1), [&](Transaction&) { db.check(scope, Term(1)); }), InvalidInput);
+  CHECK(count_rows(db, "write_control") == 0);
+}
+
+TEST_CASE("write: a second statement cannot hide in the first", "[F5][conformance]") {
+  auto& db = shared();
+  const Scope scope(unique("two"));
+  make_table(db, "write_two");
+  CHECK_THROWS_AS(db.write(scope, Term(1), [](Transaction& tx) { tx.exec("INSERT INTO write_two VALUES (1, 'x'); COMMIT"); }), Error);
+  CHECK(count_rows(db, "write_two") == 0);
+}
+
+TEST_CASE("write: savepoints undo a part and keep the fence's lock", "[F1][F5][conformance]") {
+  auto& db = shared();
+  const Scope scope(unique("savepoint"));
+  make_table(db, "write_savepoint");
+  db.write(scope, Term(2), [](Transaction& tx) {
+    tx.exec("SAVEPOINT one");
+    tx.exec("INSERT INTO write_savepoint VALUES (1, 'gone')");
+    tx.exec("ROLLBACK TO SAVEPOINT one");
+    tx.exec("INSERT INTO write_savepoint VALUES (2, 'stays')");
+    tx.exec("RELEASE SAVEPOINT one");
+  });
+  CHECK(db.query("SELECT id FROM write_savepoint").one()[0].as_int() == 2);
+}
+
+TEST_CASE("write: several scopes each with a term of their own", "[F1][conformance]") {
+  auto& db = shared();
+  const Scope one(unique("one"));
+  const Scope two(unique("two"));
+  db.seal(two, Term(9));
+  db.write(one, Term(3), [&](Transaction& tx) { CHECK(tx.check(two, Term(9)) == Term(9)); });
+  CHECK_THROWS_AS(db.write(one, Term(3), [&](Transaction& tx) { tx.check(two, Term(8)); }), StaleTerm);
+}
+
+TEST_CASE("write: the first check fixes the term of a scope in its transaction", "[F1][conformance]") {
+  auto& db = shared();
+  const Scope scope(unique("fixed"));
+  CHECK_THROWS_AS(db.write(scope, Term(5), [&](Transaction& tx) { tx.check(scope, Term(7)); }), InvalidInput);
+  CHECK_THROWS_AS(db.write(scope, Term(5), [&](Transaction& tx) { tx.check(scope, Term(4)); }), StaleTerm);
+  CHECK(db.fence(scope)->term == 5);
+}
+
+TEST_CASE("write: right at every isolation level", "[F1][conformance]") {
+  auto& db = shared();
+  for (auto level : {Isolation::read_committed, Isolation::repeatable_read, Isolation::serializable}) {
+    const Scope scope(unique("isolation"));
+    WriteOptions options;
+    options.isolation = level;
+    CHECK(db.write(scope, Term(4), nothing, options) == Wrote::now);
+    db.seal(scope, Term(5));
+    CHECK_THROWS_AS(db.write(scope, Term(4), nothing, options), StaleTerm);
+    CHECK(db.write(scope, Term(5), nothing, options) == Wrote::now);
+  }
+}
+
+TEST_CASE("seal: shuts out lower terms and gives a receipt", "[F2][conformance]") {
+  auto& db = shared();
+  const Scope scope(unique("seal"));
+  const Stream stream(unique("seal-stream"));
+  db.append(stream, Term(4), "four", {.scope = scope});
+  const SealReceipt receipt = db.seal(scope, Term(6));
+  CHECK(receipt.fence == Term(6));
+  CHECK(receipt.previous == 4);
+  CHECK(receipt.evicted == 0);
+  CHECK(receipt.sealed_at_ms > 1'600'000'000'000);
+  CHECK_THROWS_AS(db.append(stream, Term(4), "late"), StaleTerm);
+  CHECK_THROWS_AS(db.append(stream, Term(5), "late"), StaleTerm);
+  CHECK(db.append(stream, Term(6), "six") == SequenceNo(2));
+}
+
+TEST_CASE("seal: the same term again is a no-op and a lower one is stale", "[F2][conformance]") {
+  auto& db = shared();
+  const Scope scope(unique("seal"));
+  db.seal(scope, Term(6));
+  const SealReceipt again = db.seal(scope, Term(6));
+  CHECK(again.fence == Term(6));
+  CHECK(again.previous == 6);
+  CHECK_THROWS_AS(db.seal(scope, Term(5)), StaleTerm);
+}
+
+TEST_CASE("raise_by: seal keeps writers from raising", "[conformance]") {
+  auto& db = shared();
+  const Scope scope(unique("raise-by"));
+  db.seal(scope, Term(2));
+  db.set_raise_by(scope, "seal");
+  CHECK_THROWS_AS(db.check(scope, Term(3)), InvalidInput);
+  CHECK_THROWS_AS(db.append(Stream(unique("rb")), Term(3), "x", {.scope = scope}), InvalidInput);
+  db.seal(scope, Term(3));
+  CHECK(db.check(scope, Term(3)) == Term(3));
+  CHECK_THROWS_AS(db.set_raise_by(scope, "nobody"), InvalidInput);
+}
+
+TEST_CASE("append: numbers are consecutive from 1 and payloads come back as they were", "[conformance]") {
+  auto& db = shared();
+  const Stream stream(unique("stream"));
+  std::string all_bytes;
+  for (int i = 0; i < 256; ++i) all_bytes += static_cast<char>(i);
+  const std::string payloads[] = {"", "text", all_bytes, std::string(1 << 20, 'x')};
+  std::int64_t number = 0;
+  for (const auto& payload : payloads) CHECK(db.append(stream, Term(3), payload).value() == ++number);
+  const auto writes = db.read_stream(stream, SequenceNo(0));
+  REQUIRE(writes.size() == 4);
+  for (std::size_t i = 0; i < 4; ++i) {
+    CHECK(writes[i].payload == payloads[i]);
+    CHECK(writes[i].sequence_no.value() == static_cast<std::int64_t>(i) + 1);
+    CHECK(writes[i].term == Term(3));
+    CHECK(writes[i].scope == stream.name());
+  }
+  CHECK(db.read_stream(stream, SequenceNo(2), 1).at(0).sequence_no == SequenceNo(3));
+  CHECK(db.stream(stream)->last_no == 4);
+}
+
+TEST_CASE("append: expected must be the last number", "[conformance]") {
+  auto& db = shared();
+  const Stream stream(unique("expected"));
+  CHECK_THROWS_AS(db.append(stream, Term(1), "x", {.expected = SequenceNo(1)}), SequenceConflict);
+  CHECK(db.append(stream, Term(1), "x", {.expected = SequenceNo(0)}) == SequenceNo(1));
+  CHECK_THROWS_AS(db.append(stream, Term(1), "x", {.expected = SequenceNo(0)}), SequenceConflict);
+  CHECK_THROWS_AS(db.append(stream, Term(1), "x", {.expected = SequenceNo(2)}), SequenceConflict);
+  CHECK(db.append(stream, Term(1), "x", {.expected = SequenceNo(1)}) == SequenceNo(2));
+  CHECK(db.read_stream(stream, SequenceNo(0)).size() == 2);
+}
+
+TEST_CASE("append: the first write fixes a stream's scope", "[conformance]") {
+  auto& db = shared();
+  const Stream stream(unique("fixed-scope"));
+  const Scope scope(unique("its-scope"));
+  db.append(stream, Term(2), "x", {.scope = scope});
+  CHECK(db.append(stream, Term(2), "y") == SequenceNo(2));
+  CHECK_THROWS_AS(db.append(stream, Term(2), "z", {.scope = Scope(unique("other"))}), InvalidInput);
+  db.seal(scope, Term(3));
+  CHECK_THROWS_AS(db.append(stream, Term(2), "z"), StaleTerm);
+  db.write(scope, Term(3), [&](Transaction& tx) { CHECK(tx.append(stream, "in a transaction") == SequenceNo(3)); });
+}
+
+TEST_CASE("append_many: all or nothing", "[F5][conformance]") {
+  auto& db = shared();
+  const Stream stream(unique("batch"));
+  const Scope scope(unique("batch"));
+  CHECK(db.append_many(stream, Term(1), {"a", "", std::string("\0\"{}\\,NULL", 11)}, {.scope = scope}) == SequenceNo(3));
+  const auto writes = db.read_stream(stream, SequenceNo(0));
+  REQUIRE(writes.size() == 3);
+  CHECK(writes[0].payload == "a");
+  CHECK(writes[1].payload.empty());
+  CHECK(writes[2].payload == std::string("\0\"{}\\,NULL", 11));
+  CHECK_THROWS_AS(db.append_many(stream, Term(1), {"b", "c"}, {.expected = SequenceNo(2)}), SequenceConflict);
+  db.seal(scope, Term(2));
+  CHECK_THROWS_AS(db.append_many(stream, Term(1), {"b", "c"}), StaleTerm);
+  CHECK(db.stream(stream)->last_no == 3);
+  CHECK(db.append_many(stream, Term(2), {}) == SequenceNo(3));
+}
+
+TEST_CASE("write id: the same write happens once and keeps its number", "[F5][conformance]") {
+  auto& db = shared();
+  const Stream stream(unique("ids"));
+  const Scope scope(unique("ids"));
+  const WriteId id = WriteId::random();
+  CHECK_FALSE(db.outcome(id));
+  CHECK(db.append(stream, Term(1), "once", {.scope = scope, .write_id = id}) == SequenceNo(1));
+  CHECK(db.append(stream, Term(1), "two") == SequenceNo(2));
+  CHECK(db.append(stream, Term(1), "once", {.scope = scope, .write_id = id}) == SequenceNo(1));
+  CHECK(db.read_stream(stream, SequenceNo(0)).size() == 2);
+  const auto outcome = db.outcome(id);
+  REQUIRE(outcome);
+  CHECK(outcome->sequence_no == 1);
+  CHECK(outcome->stream == stream.name());
+  CHECK(outcome->term == Term(1));
+}
+
+TEST_CASE("write id: a write that did happen returns its number even to a stale writer", "[F5][conformance]") {
+  auto& db = shared();
+  const Stream stream(unique("ids"));
+  const Scope scope(unique("ids"));
+  const WriteId happened = WriteId::random();
+  db.append(stream, Term(1), "once", {.scope = scope, .write_id = happened});
+  db.seal(scope, Term(2));
+  CHECK(db.append(stream, Term(1), "once", {.scope = scope, .write_id = happened}) == SequenceNo(1));
+  const WriteId never = WriteId::random();
+  CHECK_THROWS_AS(db.append(stream, Term(1), "late", {.scope = scope, .write_id = never}), StaleTerm);
+  CHECK_FALSE(db.outcome(never));
+}
+
+TEST_CASE("write id: outlives pruning and belongs to one stream", "[F3][F5][conformance]") {
+  auto& db = shared();
+  const Stream stream(unique("ids"));
+  const WriteId id = WriteId::random();
+  db.append(stream, Term(4), "once", {.write_id = id});
+  db.append(stream, Term(4), "two");
+  CHECK(db.prune(stream, SequenceNo(2)) == 1);
+  CHECK(db.append(stream, Term(4), "once", {.write_id = id}) == SequenceNo(1));
+  CHECK_THROWS_AS(db.append(Stream(unique("other")), Term(4), "once", {.write_id = id}), InvalidInput);
+}
+
+TEST_CASE("write id: makes a plain write repeatable", "[F5][conformance]") {
+  auto& db = shared();
+  const Scope scope(unique("claim"));
+  make_table(db, "write_claimed");
+  WriteOptions options;
+  options.write_id = WriteId::random();
+  const auto work = [](Transaction& tx) { tx.exec("INSERT INTO write_claimed (id, body) SELECT coalesce(max(id), 0) + 1, 'x' FROM write_claimed"); };
+  CHECK(db.write(scope, Term(1), work, options) == Wrote::now);
+  CHECK(db.write(scope, Term(1), work, options) == Wrote::before);
+  db.seal(scope, Term(2));
+  CHECK(db.write(scope, Term(1), work, options) == Wrote::before);
+  CHECK(count_rows(db, "write_claimed") == 1);
+  options.write_id = WriteId::random();
+  CHECK_THROWS_AS(db.write(scope, Term(1), work, options), StaleTerm);
+  CHECK(count_rows(db, "write_claimed") == 1);
+}
+
+TEST_CASE("write id: each write of a batch has its own", "[F5][conformance]") {
+  auto& db = shared();
+  const Stream stream(unique("ids"));
+  const std::vector<std::optional<WriteId>> ids{WriteId::random(), std::nullopt, WriteId::random()};
+  CHECK(db.append_many(stream, Term(1), {"a", "b", "c"}, {}, ids) == SequenceNo(3));
+  CHECK(db.append_many(stream, Term(1), {"a", "b", "c"}, {}, ids) == SequenceNo(3));
+  CHECK(db.stream(stream)->last_no == 3);
+  CHECK(db.outcome(*ids[2])->sequence_no == 3);
+  CHECK_THROWS_AS(db.append_many(stream, Term(1), {"a"}, {}, ids), InvalidInput);
+}
+
+TEST_CASE("memory: pruning and releasing leave the fence", "[F3][conformance]") {
+  auto& db = shared();
+  const Stream stream(unique("prune"));
+  for (int term = 1; term <= 5; ++term) db.append(stream, Term(term), "x");
+  CHECK(db.prune(stream, SequenceNo(6)) == 5);
+  CHECK(db.read_stream(stream, SequenceNo(0)).empty());
+  CHECK_THROWS_AS(db.append(stream, Term(4), "late"), StaleTerm);
+  CHECK(db.append(stream, Term(5), "on") == SequenceNo(6));
+  CHECK(db.verify().empty());
+}
+
+TEST_CASE("memory: a fence survives closing and opening", "[F3][conformance]") {
+  if (!conformance::survives_reopening()) return;
+  const std::string url = conformance::fresh_url();
+  const Scope scope("kept");
+  {
+    auto db = Database::open(url);
+    db.install();
+    db.seal(scope, Term(8));
+  }
+  auto db = Database::open(url);
+  CHECK(db.install().from_version == db.installed_version());
+  CHECK(db.fence(scope)->term == 8);
+  CHECK_THROWS_AS(db.check(scope, Term(7)), StaleTerm);
+}
+
+TEST_CASE("reset: a term of 10^18 by mistake is taken back and writing goes on", "[F3][conformance]") {
+  auto& db = shared();
+  const Stream stream(unique("reset"));
+  const Scope scope(unique("reset"));
+  db.append(stream, Term(7), "seven", {.scope = scope});
+  db.append(stream, Term(1'000'000'000'000'000'000), "mistyped", {.scope = scope});
+  CHECK_THROWS_AS(db.append(stream, Term(8), "shut out"), StaleTerm);
+  CHECK(db.reset_fence(scope, Term(7), "ops", "mistyped term") == 1'000'000'000'000'000'000);
+  CHECK(db.fence(scope)->term == 7);
+  CHECK(db.append(stream, Term(8), "eight", {.scope = scope}) == SequenceNo(3));
+  CHECK_THROWS_AS(db.append(stream, Term(7), "late"), StaleTerm);
+  bool told = false;
+  for (const Row& row : db.explain(scope).rows) told = told || (row[3].as_text() == "reset" && row[1].as_text() == "ops");
+  CHECK(told);
+  CHECK_THROWS_AS(db.reset_fence(scope, Term(9), "ops", "upwards"), InvalidInput);
+}
+
+TEST_CASE("lease: an acquisition is a new term and shuts the one before out", "[F2][conformance]") {
+  auto& db = shared();
+  const Scope scope(unique("lease"));
+  Lease first = db.acquire_lease(scope, 10s, {.owner = "a"});
+  CHECK(first.still_held());
+  CHECK_FALSE(db.try_acquire_lease(scope, 10s, {.owner = "b"}));
+  CHECK(db.write(first.scope(), first.term(), nothing) == Wrote::now);
+  CHECK(db.lease(scope)->owner == "a");
+  const Lease again = db.acquire_lease(scope, 10s, {.owner = "a"});
+  CHECK(again.term() > first.term());
+  CHECK_THROWS_AS(db.write(scope, first.term(), nothing), StaleTerm);
+  CHECK_THROWS_AS(db.renew_lease(first), LeaseLost);
+}
+
+TEST_CASE("lease: runs out by the database's clock and the next holder has a higher term", "[F2][conformance]") {
+  auto& db = shared();
+  const Scope scope(unique("lease"));
+  Lease first = db.acquire_lease(scope, 150ms, {.owner = "a"});
+  const Lease second = db.acquire_lease(scope, 10s, {.owner = "b", .wait = 5s});
+  CHECK(second.term() > first.term());
+  CHECK_FALSE(first.still_held());
+  CHECK_THROWS_AS(db.renew_lease(first), LeaseLost);
+  CHECK_THROWS_AS(db.write(scope, first.term(), nothing), StaleTerm);
+}
+
+TEST_CASE("lease: an expired but unreplaced holder may still write", "[conformance]") {
+  auto& db = shared();
+  const Scope scope(unique("lease"));
+  const Lease lease = db.acquire_lease(scope, 100ms, {.owner = "a"});
+  while (db.lease(scope)->remaining_ms > 0) std::this_thread::sleep_for(10ms);
+  CHECK(db.write(scope, lease.term(), nothing) == Wrote::now);
+}
+
+TEST_CASE("lease: renewing extends and releasing keeps the term", "[F3][conformance]") {
+  auto& db = shared();
+  const Scope scope(unique("lease"));
+  Lease lease = db.acquire_lease(scope, 1s, {.owner = "a"});
+  const auto before = db.lease(scope)->expires_at_ms;
+  std::this_thread::sleep_for(5ms);
+  db.renew_lease(lease);
+  CHECK(db.lease(scope)->expires_at_ms > before);
+  CHECK(db.release_lease(lease));
+  CHECK_FALSE(db.release_lease(lease));
+  CHECK_THROWS_AS(db.renew_lease(lease), LeaseLost);
+  CHECK(db.fence(scope)->term == lease.term().value());
+  const Lease next = db.acquire_lease(scope, 1s, {.owner = "b"});
+  CHECK(next.term().value() == lease.term().value() + 1);
+}
+
+TEST_CASE("lease: only the holder with its term renews and releases", "[conformance]") {
+  auto& db = shared();
+  const Scope scope(unique("lease"));
+  const Lease lease = db.acquire_lease(scope, 10s, {.owner = "a"});
+  CHECK_THROWS_AS(db.renew_lease(scope, lease.term(), "b", 10s), LeaseLost);
+  CHECK_THROWS_AS(db.renew_lease(scope, Term(lease.term().value() + 1), "a", 10s), LeaseLost);
+  CHECK_FALSE(db.release_lease(scope, lease.term(), "b"));
+  CHECK_FALSE(db.release_lease(scope, Term(lease.term().value() + 1), "a"));
+  CHECK(db.lease(scope)->remaining_ms > 0);
+}
+
+TEST_CASE("lease: force-release shuts the holder out at once", "[F2][conformance]") {
+  auto& db = shared();
+  const Scope scope(unique("lease"));
+  Lease lease = db.acquire_lease(scope, 10s, {.owner = "a"});
+  CHECK(db.force_release(scope, "ops", "on fire"));
+  CHECK_THROWS_AS(db.write(scope, lease.term(), nothing), StaleTerm);
+  CHECK_THROWS_AS(db.renew_lease(lease), LeaseLost);
+  CHECK(db.acquire_lease(scope, 10s, {.owner = "b"}).term().value() > lease.term().value() + 1);
+  CHECK_FALSE(db.force_release(Scope(unique("never")), "ops", "none"));
+}
+
+TEST_CASE("lease: a term that was never issued is no term", "[conformance]") {
+  auto& db = shared();
+  const Scope scope(unique("lease"));
+  const Lease lease = db.acquire_lease(scope, 10s, {.owner = "a"});
+  const Term above(lease.term().value() + 1);
+  CHECK_THROWS_AS(db.check(scope, above), InvalidInput);
+  CHECK_THROWS_AS(db.seal(scope, above), InvalidInput);
+  CHECK_THROWS_AS(db.append(Stream(unique("s")), above, "x", {.scope = scope}), InvalidInput);
+  CHECK(db.fence(scope)->term == lease.term().value());
+}
+
+TEST_CASE("lease: lengths outside 100 ms to 1 day and empty owners are refused", "[conformance]") {
+  auto& db = shared();
+  const Scope scope(unique("lease"));
+  CHECK_THROWS_AS(db.try_acquire_lease(scope, 99ms), InvalidInput);
+  CHECK_THROWS_AS(db.try_acquire_lease(scope, 24h + 1ms), InvalidInput);
+  CHECK(db.try_acquire_lease(scope, 24h));
+  CHECK_FALSE(db.lease(Scope(unique("never"))));
+}
+
+TEST_CASE("lease: begins above a fence that writers raised before", "[F2][conformance]") {
+  auto& db = shared();
+  const Scope scope(unique("lease"));
+  db.seal(scope, Term(41));
+  CHECK(db.acquire_lease(scope, 1s, {.owner = "a"}).term() == Term(42));
+}
+
+TEST_CASE("doubt: a restored database refuses writes until each scope is settled", "[F3][conformance]") {
+  auto db = Database::open(conformance::fresh_url());
+  db.install();
+  const Scope leased("leased");
+  const Scope external("external");
+  const Lease lease = db.acquire_lease(leased, 10s, {.owner = "a"});
+  db.seal(external, Term(5));
+  CHECK(db.declare_in_doubt("ops", "old copy put back") == 2);
+  CHECK(db.fence(external)->in_doubt);
+  CHECK_THROWS_AS(db.write(leased, lease.term(), nothing), FenceInDoubt);
+  CHECK_THROWS_AS(db.check(external, Term(6)), FenceInDoubt);
+  CHECK_THROWS_AS(db.seal(external, Term(9)), FenceInDoubt);
+  CHECK_THROWS_AS(db.append(Stream("new"), Term(9), "x", {.scope = Scope("not seen before")}), FenceInDoubt);
+
+  const Lease next = db.acquire_lease(leased, 10s, {.owner = "a"});
+  CHECK(next.term().value() >= (std::int64_t{1} << 32));
+  CHECK(db.write(leased, next.term(), nothing) == Wrote::now);
+  CHECK_THROWS_AS(db.check(external, Term(6)), FenceInDoubt);
+
+  CHECK(db.declare_restored(external, Term(8), "ops", "etcd says 8") == Term(8));
+  CHECK_THROWS_AS(db.check(external, Term(7)), StaleTerm);
+  CHECK(db.check(external, Term(8)) == Term(8));
+  CHECK(db.declare_nothing_lost("ops", "sure of the rest") >= 0);
+  CHECK(db.check(Scope("not seen before"), Term(1)) == Term(1));
+}
+
+TEST_CASE("settings: are listed and checked", "[conformance]") {
+  auto& db = shared();
+  bool grace = false;
+  for (const Row& row : db.settings().rows) grace = grace || row[0].as_text() == "eviction_grace_ms";
+  CHECK(grace);
+  db.set_setting("eviction_grace_ms", "900");
+  CHECK_THROWS_AS(db.set_setting("eviction_grace_ms", "soon"), InvalidInput);
+  CHECK_THROWS_AS(db.set_setting("no_such_setting", "1"), InvalidInput);
+  db.set_setting("eviction_grace_ms", "1000");
+}
+
+TEST_CASE("stream move: gives a stream to another scope and keeps its numbers", "[conformance]") {
+  auto& db = shared();
+  const Stream stream(unique("move"));
+  const Scope from(unique("from"));
+  const Scope to(unique("to"));
+  db.append(stream, Term(3), "x", {.scope = from});
+  CHECK(db.move_stream(stream, to, "ops", "split"));
+  db.seal(to, Term(9));
+  CHECK_THROWS_AS(db.append(stream, Term(3), "late"), StaleTerm);
+  CHECK(db.append(stream, Term(9), "on", {.scope = to}) == SequenceNo(2));
+}
+
+TEST_CASE("query: reads and cannot write", "[F6][conformance]") {
+  auto& db = shared();
+  make_table(db, "query_only");
+  CHECK(db.query("SELECT $1", {Value("x")}).one()[0].as_text() == "x");
+  CHECK_THROWS_AS(db.query("INSERT INTO query_only VALUES (1, 'x')"), Error);
+  CHECK_THROWS_AS(db.query("COMMIT"), Error);
+  CHECK(count_rows(db, "query_only") == 0);
+}

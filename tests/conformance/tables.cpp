@@ -1,0 +1,138 @@
+// The owner's own tables: protect, adopt, verify, on every backend.
+#include <catch2/catch.hpp>
+
+#include <string>
+
+#include <termgate/database.hpp>
+
+#include "backend.hpp"
+
+using namespace termgate;
+using conformance::shared;
+using conformance::unique;
+
+namespace {
+
+void run(Database& db, const std::string& statement) {
+  static const Scope scope("the test itself");
+  db.write(scope, Term(1), [&](Transaction& tx) { tx.exec(statement); });
+}
+
+std::int64_t count_rows(Database& db, const std::string& table) { return db.query("SELECT count(*) FROM " + table).one()[0].as_int(); }
+
+void with_term(Database& db, const Scope& scope, int term, const std::string& statement) {
+  db.write(scope, Term(term), [&](Transaction& tx) { tx.exec(statement); });
+}
+
+}  // namespace
+
+TEST_CASE("protect: one scope for a table refuses whoever has not passed it", "[F2][F6][conformance]") {
+  auto& db = shared();
+  run(db, "CREATE TABLE guarded_one (id integer PRIMARY KEY, body text)");
+  const Scope scope(unique("guard"));
+  CHECK(db.protect("guarded_one", {.scope = scope.name()}) == 1);
+  with_term(db, scope, 5, "INSERT INTO guarded_one VALUES (1, 'in')");
+  CHECK_THROWS_AS(run(db, "INSERT INTO guarded_one VALUES (2, 'out')"), TermRequired);
+  CHECK_THROWS_AS(run(db, "UPDATE guarded_one SET body = 'out'"), TermRequired);
+  CHECK_THROWS_AS(run(db, "DELETE FROM guarded_one"), TermRequired);
+  if (conformance::is_postgresql()) CHECK_THROWS_AS(run(db, "TRUNCATE guarded_one"), TermRequired);
+  db.seal(scope, Term(6));
+  CHECK_THROWS_AS(with_term(db, scope, 5, "UPDATE guarded_one SET body = 'stale'"), StaleTerm);
+  with_term(db, scope, 6, "UPDATE guarded_one SET body = 'six'");
+  CHECK(db.query("SELECT body FROM guarded_one").one()[0].as_text() == "six");
+  CHECK(db.unprotect("guarded_one"));
+  CHECK_FALSE(db.unprotect("guarded_one"));
+  run(db, "INSERT INTO guarded_one VALUES (2, 'free again')");
+  CHECK(count_rows(db, "guarded_one") == 2);
+}
+
+TEST_CASE("protect: a scope column holds each row to its own scope", "[F2][F6][conformance]") {
+  auto& db = shared();
+  run(db, "CREATE TABLE guarded_rows (id integer PRIMARY KEY, tenant text, body text)");
+  const std::string a = unique("tenant");
+  const std::string b = unique("tenant");
+  db.protect("guarded_rows", {.scope_column = "tenant"});
+  with_term(db, Scope(a), 3, "INSERT INTO guarded_rows VALUES (1, '" + a + "', 'x')");
+  CHECK_THROWS_AS(with_term(db, Scope(a), 3, "INSERT INTO guarded_rows VALUES (2, '" + b + "', 'x')"), TermRequired);
+  CHECK_THROWS_AS(with_term(db, Scope(a), 3, "UPDATE guarded_rows SET tenant = '" + b + "'"), TermRequired);
+  CHECK_THROWS_AS(with_term(db, Scope(b), 3, "UPDATE guarded_rows SET tenant = '" + b + "'"), TermRequired);
+  CHECK_THROWS_AS(with_term(db, Scope(a), 3, "INSERT INTO guarded_rows VALUES (3, NULL, 'x')"), InvalidInput);
+  db.write(Scope(a), Term(3), [&](Transaction& tx) {
+    tx.check(Scope(b), Term(4));
+    tx.exec("UPDATE guarded_rows SET tenant = $1", b);
+  });
+  CHECK_THROWS_AS(with_term(db, Scope(a), 3, "DELETE FROM guarded_rows"), TermRequired);
+  with_term(db, Scope(b), 4, "DELETE FROM guarded_rows");
+  CHECK(count_rows(db, "guarded_rows") == 0);
+}
+
+TEST_CASE("protect: observe refuses nothing", "[conformance]") {
+  auto& db = shared();
+  run(db, "CREATE TABLE guarded_observed (id integer PRIMARY KEY)");
+  const Scope scope(unique("observed"));
+  db.protect("guarded_observed", {.scope = scope.name(), .mode = "observe"});
+  run(db, "INSERT INTO guarded_observed VALUES (1)");
+  CHECK(count_rows(db, "guarded_observed") == 1);
+  bool told = false;
+  for (const Advice& advice : db.doctor()) told = told || advice.object.find("guarded_observed") != std::string::npos;
+  CHECK(told);
+  db.protect("guarded_observed", {.scope = scope.name()});
+  CHECK_THROWS_AS(run(db, "INSERT INTO guarded_observed VALUES (2)"), TermRequired);
+  db.unprotect("guarded_observed");
+}
+
+TEST_CASE("protect: what is missing or malformed is said", "[conformance]") {
+  auto& db = shared();
+  run(db, "CREATE TABLE guarded_bad (id integer PRIMARY KEY, tenant text)");
+  CHECK_THROWS_AS(db.protect("guarded_bad", {}), InvalidInput);
+  CHECK_THROWS_AS(db.protect("guarded_bad", {.scope_column = "tenant", .mode = "sometimes"}), InvalidInput);
+  CHECK_THROWS_AS(db.protect("guarded_bad", {.scope_column = "no_such_column"}), Error);
+  CHECK_THROWS_AS(db.protect("no_such_table", {.scope = "x"}), Error);
+  CHECK(count_rows(db, "guarded_bad") == 0);
+}
+
+TEST_CASE("protect: hostile names are names", "[conformance]") {
+  auto& db = shared();
+  const std::string table = "\"drop \"\"table\"\" x; --'\"";
+  run(db, "CREATE TABLE " + table + " (id integer PRIMARY KEY, \"a\"\"; b'\" text)");
+  const std::string name = conformance::is_postgresql() ? table : "drop \"table\" x; --'";
+  const std::string scope = unique("hostile");
+  db.protect(name, {.scope_column = "a\"; b'"});
+  CHECK_THROWS_AS(run(db, "INSERT INTO " + table + " VALUES (1, '" + scope + "')"), TermRequired);
+  with_term(db, Scope(scope), 1, "INSERT INTO " + table + " VALUES (1, '" + scope + "')");
+  CHECK(count_rows(db, table) == 1);
+  CHECK(db.unprotect(name));
+}
+
+TEST_CASE("adopt: raises fences to what the table holds and keeps up with it", "[F3][conformance]") {
+  auto& db = shared();
+  run(db, "CREATE TABLE adopted_jobs (id integer PRIMARY KEY, shard text, leader_term bigint)");
+  const std::string shard = unique("shard");
+  run(db, "INSERT INTO adopted_jobs VALUES (1, '" + shard + "', 5)");
+  CHECK_THROWS_WITH(db.adopt("adopted_jobs", "shard", "leader_term"), Catch::Contains("CREATE INDEX"));
+  run(db, "CREATE INDEX adopted_jobs_terms ON adopted_jobs (shard, leader_term)");
+  CHECK(db.adopt("adopted_jobs", "shard", "leader_term") == 1);
+  CHECK(db.fence(Scope(shard))->term == 5);
+  CHECK_THROWS_AS(db.check(Scope(shard), Term(4)), StaleTerm);
+  run(db, "INSERT INTO adopted_jobs VALUES (2, '" + shard + "', 8)");
+  CHECK(db.fence(Scope(shard))->term == 8);
+  run(db, "DELETE FROM adopted_jobs");
+  CHECK(db.fence(Scope(shard))->term == 8);
+  CHECK(db.unadopt("adopted_jobs"));
+  CHECK(db.fence(Scope(shard))->term == 8);
+}
+
+TEST_CASE("verify: finds a term that decreases along a stream", "[F1][conformance]") {
+  auto db = Database::open(conformance::fresh_url());
+  db.install();
+  const Scope scope("checked");
+  const Stream stream("checked");
+  db.append(stream, Term(5), "five", {.scope = scope});
+  CHECK(db.verify().empty());
+  // Planted by hand, as whoever owns the tables could.
+  run(db, "INSERT INTO " + conformance::own_table("stream_writes") + " (stream_id, sequence_no, scope, term, payload, created_at) SELECT stream_id, 2, scope, 3, payload, created_at FROM " +
+              conformance::own_table("stream_writes") + " WHERE stream_id = 'checked'");
+  const auto findings = db.verify();
+  REQUIRE_FALSE(findings.empty());
+  CHECK(findings[0].scope == "checked");
+}

@@ -1,0 +1,91 @@
+// Every SQLSTATE and libpqxx exception that matters, and the type it becomes: whether a write is refused,
+// to be run again, or of unknown outcome hangs on this table.
+#include <catch2/catch.hpp>
+
+#include <functional>
+#include <string>
+#include <typeinfo>
+
+#include <pqxx/except>
+
+#include <termgate/error.hpp>
+
+#include "errors.hpp"
+
+using namespace termgate;
+using detail::Phase;
+
+namespace {
+
+template <class Wanted>
+void check_code(const char* sqlstate, Phase phase, const char* message = "text") {
+  INFO(sqlstate);
+  CHECK_THROWS_AS(detail::throw_for_sqlstate(sqlstate, message, phase), Wanted);
+}
+
+template <class Wanted, class Thrown>
+void check_exception(Thrown thrown, Phase phase) {
+  try {
+    try {
+      throw thrown;
+    } catch (...) {
+      detail::rethrow_as_ours(phase, "postgresql://u:secret@h/d");
+    }
+  } catch (const Error& error) {
+    INFO(error.what());
+    CHECK(typeid(error) == typeid(Wanted));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("postgres errors: the codes of the law become their types", "[postgres]") {
+  check_code<StaleTerm>("TG001", Phase::before_commit, "TG001 stale term 3 for scope \"b\": the fence stands at 5");
+  check_code<TermRequired>("TG002", Phase::before_commit, "TG002 no term");
+  check_code<SequenceConflict>("TG003", Phase::before_commit, "TG003 expected 4");
+  check_code<FenceInDoubt>("TG004", Phase::commit, "TG004 in doubt");
+  check_code<InvalidInput>("TG005", Phase::commit, "TG005 malformed");
+  check_code<Blocked>("TG006", Phase::commit, "TG006 blocked");
+}
+
+TEST_CASE("postgres errors: a conflict is to be run again and is not unknown", "[postgres]") {
+  check_code<Conflict>("40001", Phase::commit);
+  check_code<Conflict>("40P01", Phase::before_commit);
+  check_code<OutcomeUnknown>("40003", Phase::commit);
+}
+
+TEST_CASE("postgres errors: a lost connection is unknown only once COMMIT was sent", "[F5][postgres]") {
+  for (const char* code : {"08006", "08003", "57P01", "57P02", "57P05", "25P03"}) {
+    check_code<Unavailable>(code, Phase::before_commit);
+    check_code<OutcomeUnknown>(code, Phase::commit);
+  }
+}
+
+TEST_CASE("postgres errors: what was never run is unavailable in both phases", "[postgres]") {
+  for (const char* code : {"57P03", "57014", "53300", "28P01", "3D000", "55P03"}) {
+    check_code<Unavailable>(code, Phase::before_commit);
+    check_code<Unavailable>(code, Phase::commit);
+  }
+  check_code<DatabaseError>("23505", Phase::commit);
+}
+
+TEST_CASE("postgres errors: a missing layer 1 says what to do", "[postgres]") {
+  CHECK_THROWS_WITH(detail::throw_for_sqlstate("3F000", "schema \"termgate\" does not exist", Phase::commit), Catch::Contains("termgate init"));
+}
+
+TEST_CASE("postgres errors: statement_completion_unknown is unknown although it derives from a rollback", "[F5][postgres]") {
+  check_exception<OutcomeUnknown>(pqxx::statement_completion_unknown("x"), Phase::commit);
+  check_exception<OutcomeUnknown>(pqxx::in_doubt_error("x"), Phase::commit);
+  check_exception<Conflict>(pqxx::serialization_failure("x"), Phase::commit);
+  check_exception<Conflict>(pqxx::deadlock_detected("x"), Phase::commit);
+  check_exception<Unavailable>(pqxx::too_many_connections("x"), Phase::commit);
+  check_exception<Unavailable>(pqxx::broken_connection("x"), Phase::before_commit);
+  check_exception<OutcomeUnknown>(pqxx::broken_connection("x"), Phase::commit);
+  check_exception<InvalidInput>(pqxx::sql_error("ERROR:  TG005 malformed", "q", "TG005"), Phase::commit);
+}
+
+TEST_CASE("postgres errors: the message keeps hint and detail and drops context", "[postgres]") {
+  CHECK(detail::readable_message("ERROR:  first\nsecond\nDETAIL:  more\nHINT:  do this\nCONTEXT:  PL/pgSQL function f()\nline 3\n") ==
+        "first\nsecond; detail: more; hint: do this");
+  CHECK(detail::readable_message("FATAL:  gone\n") == "gone");
+}

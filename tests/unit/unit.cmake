@@ -1,0 +1,9 @@
+if(TARGET termgate_postgres)
+  termgate_test(unit_postgres LABEL unit
+    SOURCES
+      unit/storage/postgres_errors.cpp
+      unit/storage/postgres_redact.cpp
+      unit/storage/postgres_schema.cpp
+    LIBRARIES Termgate::postgres)
+  target_include_directories(unit_postgres PRIVATE "${PROJECT_SOURCE_DIR}/storage/postgres/src")
+endif()
