@@ -183,13 +183,6 @@ void give(sqlite3_context* context, const std::string& text) {
 }
 void give(sqlite3_context* context, std::int64_t number) { sqlite3_result_int64(context, number); }
 void give(sqlite3_context* context, bool truth) { sqlite3_result_int(context, truth ? 1 : 0); }
-void give(sqlite3_context* context, const std::optional<std::string>& text) {
-  if (text) {
-    give(context, *text);
-  } else {
-    sqlite3_result_null(context);
-  }
-}
 
 // A batch: a JSON array of texts and {"hex":"…"}, or the driver's own array behind a pointer.
 std::vector<std::string> payloads_of(Law& law, const Arguments& arguments, int at) {
@@ -590,7 +583,7 @@ struct Home {
 Marks& marks_of(sqlite3_vtab* table) { return static_cast<Table*>(table)->law->marks(); }
 
 int connect(sqlite3* db, void* home, int, const char* const*, sqlite3_vtab** out, char**) {
-  const int code = sqlite3_declare_vtab(db, "CREATE TABLE x(nothing)");
+  const int code = sqlite3_declare_vtab(db, "CREATE TABLE x(unused)");
   if (code != SQLITE_OK) return code;
   sqlite3_vtab_config(db, SQLITE_VTAB_DIRECTONLY);
   auto* table = new (std::nothrow) Table();
@@ -601,10 +594,15 @@ int connect(sqlite3* db, void* home, int, const char* const*, sqlite3_vtab** out
 }
 
 int disconnect(sqlite3_vtab* table) {
-  // The connection is closing: it would refuse while our statements are prepared.
-  static_cast<Table*>(table)->law->finalize_statements();
   delete static_cast<Table*>(table);
   return SQLITE_OK;
+}
+
+// A second table, which no statement ever uses, so that it is let go when the connection closes: SQLite
+// refuses to close while our statements are prepared, and this is the moment before it looks.
+int disconnect_last(sqlite3_vtab* table) {
+  static_cast<Table*>(table)->law->finalize_statements();
+  return disconnect(table);
 }
 
 int best_index(sqlite3_vtab*, sqlite3_index_info*) { return SQLITE_OK; }
@@ -618,7 +616,7 @@ int close_cursor(sqlite3_vtab_cursor* cursor) {
 }
 int filter(sqlite3_vtab_cursor*, int, const char*, int, sqlite3_value**) { return SQLITE_OK; }
 int next(sqlite3_vtab_cursor*) { return SQLITE_OK; }
-int eof(sqlite3_vtab_cursor*) { return 1; }
+int eof(sqlite3_vtab_cursor*) { return 1; }  // no rows
 int column(sqlite3_vtab_cursor*, sqlite3_context*, int) { return SQLITE_OK; }
 int rowid(sqlite3_vtab_cursor*, sqlite3_int64* out) {
   *out = 0;
@@ -651,7 +649,7 @@ int rollback_to(sqlite3_vtab* table, int index) {
   return SQLITE_OK;
 }
 
-const sqlite3_module transaction_module = {
+constexpr sqlite3_module transaction_module = {
     .iVersion = 2,
     .xCreate = nullptr,  // eponymous only: it has no place in any schema
     .xConnect = connect,
@@ -678,6 +676,13 @@ const sqlite3_module transaction_module = {
     .xShadowName = nullptr,
 };
 
+constexpr sqlite3_module connection_module = [] {
+  sqlite3_module module = transaction_module;
+  module.xDisconnect = disconnect_last;
+  module.xUpdate = nullptr;
+  return module;
+}();
+
 }  // namespace
 
 Law* Law::register_on(sqlite3* db) {
@@ -690,14 +695,15 @@ Law* Law::register_on(sqlite3* db) {
   // From here on the module owns it, also when registering fails.
   int code = sqlite3_create_module_v2(db, "termgate_transaction", &transaction_module, home,
                                       [](void* held) { delete static_cast<Home*>(held); });
+  if (code == SQLITE_OK) code = sqlite3_create_module_v2(db, "termgate_connection", &connection_module, home, nullptr);
   for (std::size_t at = 0; code == SQLITE_OK && at < std::size(functions); ++at) {
     home->registered[at] = {&home->law, &functions[at]};
     code = sqlite3_create_function_v2(db, functions[at].name, -1, functions[at].flags, &home->registered[at], call, nullptr,
                                       nullptr, nullptr);
   }
   if (code != SQLITE_OK) throw_sqlite(db, code);
-  // Connects the virtual table now, so that its end can finalize our statements whenever the connection closes.
-  Statement connected(db, "SELECT 1 FROM main.termgate_transaction");
+  // Preparing connects it.
+  Statement connected(db, "SELECT 1 FROM main.termgate_connection");
   return &home->law;
 }
 

@@ -772,6 +772,8 @@ bool Law::stream_move(const Stream& stream, const Scope& scope, const std::strin
 void Law::set_setting(const std::string& name, const std::string& value) {
   if (name == "check_wait_ms") {
     number_of(value, "check_wait_ms", 0, 600'000);
+  } else if (name == "eviction_grace_ms") {
+    number_of(value, "eviction_grace_ms", 0, 600'000);
   } else if (name == "payload_bytes_max") {
     number_of(value, "payload_bytes_max", 1, 1'000'000'000);
   } else if (name == "default_raise_by") {
@@ -780,7 +782,7 @@ void Law::set_setting(const std::string& name, const std::string& value) {
     }
   } else {
     throw InvalidInput(fmt::format(
-        "TG005 there is no setting \"{}\": check_wait_ms, default_raise_by and payload_bytes_max are all", name));
+        "TG005 there is no setting \"{}\": check_wait_ms, default_raise_by, eviction_grace_ms and payload_bytes_max are all", name));
   }
   Unit unit(*this);
   use(stmt::setting_write).bind(name).bind(value).run();

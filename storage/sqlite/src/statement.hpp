@@ -39,6 +39,7 @@ class Running {
   Running& bind(std::int64_t value);
   Running& bind(std::string_view text);
   Running& bind(const char* text) { return bind(std::string_view(text)); }
+  Running& bind(const std::string& text) { return bind(std::string_view(text)); }
   Running& bind_blob(std::string_view bytes);
   Running& bind_null();
   Running& bind(const std::optional<std::string>& text) { return text ? bind(std::string_view(*text)) : bind_null(); }
