@@ -20,6 +20,12 @@ class Statement {
   Statement(Statement&& other) noexcept : handle_(other.handle_) { other.handle_ = nullptr; }
   Statement& operator=(Statement&& other) noexcept;
   ~Statement() { sqlite3_finalize(handle_); }
+  // Takes a handle over; nullptr is fine.
+  static Statement adopt(sqlite3_stmt* handle) noexcept {
+    Statement taken;
+    taken.handle_ = handle;
+    return taken;
+  }
 
   sqlite3_stmt* get() const noexcept { return handle_; }
 
