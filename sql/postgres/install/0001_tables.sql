@@ -193,9 +193,9 @@ CREATE TABLE IF NOT EXISTS @schema@.settings (
   value text NOT NULL
 );
 INSERT INTO @schema@.settings (name, value) VALUES
-  ('check_wait', '5 s'),
+  ('check_wait_ms', '5000'),
   ('default_raise_by', 'writer'),
-  ('eviction_grace', '1 s'),
+  ('eviction_grace_ms', '1000'),
   ('failover', 'declared'),
   ('payload_bytes_max', '268435456')
 ON CONFLICT DO NOTHING;
@@ -211,10 +211,8 @@ BEGIN
   END IF;
   BEGIN
     CASE NEW.name
-      WHEN 'check_wait', 'eviction_grace' THEN
-        IF NEW.value::interval NOT BETWEEN interval '0' AND interval '1 hour' THEN
-          v_problem := 'a duration from 0 to 1 hour, such as ''1500 ms''';
-        END IF;
+      WHEN 'check_wait_ms', 'eviction_grace_ms' THEN
+        IF NEW.value::bigint NOT BETWEEN 0 AND 3600000 THEN v_problem := 'a number of milliseconds from 0 to 3600000'; END IF;
       WHEN 'default_raise_by' THEN
         IF NEW.value NOT IN ('writer', 'seal') THEN v_problem := 'writer or seal'; END IF;
       WHEN 'failover' THEN
@@ -225,7 +223,7 @@ BEGIN
         RAISE EXCEPTION 'TG005 there is no setting "%"', NEW.name USING ERRCODE = 'TG005';
     END CASE;
   EXCEPTION WHEN data_exception THEN
-    v_problem := CASE WHEN NEW.name = 'payload_bytes_max' THEN 'a number of bytes' ELSE 'a duration such as ''1500 ms''' END;
+    v_problem := CASE WHEN NEW.name = 'payload_bytes_max' THEN 'a number of bytes' ELSE 'a number of milliseconds' END;
   END;
   IF v_problem IS NOT NULL THEN
     RAISE EXCEPTION 'TG005 setting "%" must be %, not "%"', NEW.name, v_problem, NEW.value USING ERRCODE = 'TG005';

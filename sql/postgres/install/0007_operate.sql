@@ -36,7 +36,7 @@ DECLARE
   v_before bigint;
   v_evicted integer[];
   v_start timestamptz := clock_timestamp();
-  v_until timestamptz := v_start + @schema@._grace(NULL) + @schema@._setting('check_wait')::interval;
+  v_until timestamptz := v_start + @schema@._grace(NULL) + @schema@._wait('check_wait_ms');
 BEGIN
   PERFORM @schema@._need_scope(scope);
   PERFORM @schema@._need_term(term);
@@ -85,7 +85,7 @@ BEGIN
   PERFORM @schema@._audit('set_raise_by', scope, actor, jsonb_build_object('raise_by', raise_by));
 END $$;
 
--- set_setting(name, value, actor) → the value before. Durations as intervals: '1500 ms'.
+-- set_setting(name, value, actor) → the value before.
 CREATE OR REPLACE FUNCTION @schema@.set_setting(name text, value text, actor text) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -212,21 +212,27 @@ BEGIN
   RETURN v_fence;
 END $$;
 
--- declare_nothing_lost(actor, reason): no raise is missing in this database (planned switchover, pg_upgrade). Ends every doubt.
-CREATE OR REPLACE FUNCTION @schema@.declare_nothing_lost(actor text, reason text) RETURNS void
+-- declare_nothing_lost(actor, reason) → how many fences were in doubt: no raise is missing in this database (planned switchover, pg_upgrade).
+-- Ends every doubt.
+CREATE OR REPLACE FUNCTION @schema@.declare_nothing_lost(actor text, reason text) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_changed boolean := @schema@._changed_incarnation() IS NOT NULL;
+  v_scopes bigint := (SELECT count(*) FROM @schema@.fences f, @schema@.incarnation i WHERE v_changed OR f.generation < i.trusted_since);
 BEGIN
   PERFORM @schema@._need_reason(actor, reason);
   PERFORM @schema@._audit('declare_nothing_lost', NULL, actor, jsonb_build_object('reason', reason, 'changed', @schema@._changed_incarnation()));
   PERFORM @schema@._admit_incarnation(0);
+  RETURN v_scopes;
 END $$;
 
--- declare_in_doubt(actor, reason): an older copy of this database was put back in a way that it cannot know (storage snapshot, bare base backup).
-CREATE OR REPLACE FUNCTION @schema@.declare_in_doubt(actor text, reason text) RETURNS void
+-- declare_in_doubt(actor, reason) → how many fences are in doubt now: an older copy of this database was put back in a way that it cannot know (storage snapshot, bare base backup).
+CREATE OR REPLACE FUNCTION @schema@.declare_in_doubt(actor text, reason text) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   PERFORM @schema@._need_reason(actor, reason);
   PERFORM @schema@._audit('declare_in_doubt', NULL, actor, jsonb_build_object('reason', reason));
   PERFORM @schema@._admit_incarnation(0);
   UPDATE @schema@.incarnation i SET trusted_since = i.generation;
+  RETURN (SELECT count(*) FROM @schema@.fences f, @schema@.incarnation i WHERE f.generation < i.trusted_since);
 END $$;

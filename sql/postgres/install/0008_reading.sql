@@ -32,19 +32,31 @@ CREATE OR REPLACE FUNCTION @schema@.schema_version() RETURNS integer LANGUAGE sq
 $$ SELECT max(m.version) FROM @schema@.migrations m $$;
 
 CREATE OR REPLACE VIEW @schema@.fence_status AS
-  SELECT f.scope, f.term, f.raised_at, f.raised_by, f.raise_by, f.generation < i.trusted_since AS in_doubt
+  SELECT f.scope, f.term, f.raised_at, f.raised_by, f.raise_by, f.generation < i.trusted_since AS in_doubt,
+         (SELECT max(r.from_term) FROM @schema@.resets r WHERE r.scope = f.scope) AS reset_from
     FROM @schema@.fences f, @schema@.incarnation i;
 CREATE OR REPLACE VIEW @schema@.lease_status AS
   SELECT l.scope, l.owner_id, l.term, l.expires_at, l.acquired_at, l.renewed_at, l.released_at, l.endpoint,
          l.released_at IS NULL AND l.expires_at > clock_timestamp() AS live
     FROM @schema@.leases l;
-CREATE OR REPLACE VIEW @schema@.stream_status AS SELECT s.stream_id, s.scope, s.last_no, s.created_at FROM @schema@.streams s;
+CREATE OR REPLACE VIEW @schema@.stream_status AS
+  SELECT s.stream_id, s.scope, s.last_no, s.created_at,
+         (SELECT min(w.sequence_no) FROM @schema@.stream_writes w WHERE w.stream_id = s.stream_id) AS first_no
+    FROM @schema@.streams s;
 CREATE OR REPLACE VIEW @schema@.job_history AS
   SELECT j.run_id, j.job_name, j.scope, j.owner_id, j.term, j.started_at, j.completed_at, j.status, j.last_heartbeat, j.exit_code, j.checkpoint, j.detail
     FROM @schema@.job_runs j;
 CREATE OR REPLACE VIEW @schema@.audit_log AS
   SELECT a.id, a.at, a.actor, a."session_user", a.client, a.action, a.scope, a.detail FROM @schema@.audit a;
-CREATE OR REPLACE VIEW @schema@.setting_list AS SELECT s.name, s.value FROM @schema@.settings s;
+CREATE OR REPLACE VIEW @schema@.setting_list AS
+  SELECT s.name, s.value, CASE s.name
+           WHEN 'check_wait_ms' THEN 'how long a check, or a raise after its grace, waits before TG006'
+           WHEN 'default_raise_by' THEN 'who may raise a fence that says nothing of its own: writer or seal'
+           WHEN 'eviction_grace_ms' THEN 'how long a raise waits for sessions in its way before it ends them'
+           WHEN 'failover' THEN 'declared: a promotion puts fences in doubt; synchronous: it loses nothing'
+           WHEN 'payload_bytes_max' THEN 'the largest payload of one stream write'
+         END AS what
+    FROM @schema@.settings s;
 CREATE OR REPLACE VIEW @schema@.protected_tables AS
   SELECT p.table_oid, p.root_oid, p.table_name, p.scope_column, p.scope, p.mode, p.protected_at, p.protected_by FROM @schema@.protected p;
 CREATE OR REPLACE VIEW @schema@.adopted_tables AS
