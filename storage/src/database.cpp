@@ -42,18 +42,13 @@ struct DatabaseState {
     return driver->call(statement, {values + 1, sizeof...(Arguments)}, false);
   }
 
-  // A fence lower than one that this process has seen was forgotten by the database (F3), unless an audited
-  // reset took it down: the database's own record of resets tells.
-  void compare_with_memory(const std::string& scope, std::int64_t fence) {
-    const std::int64_t remembered = memory.highest(scope);
-    if (fence >= remembered) {
-      memory.saw(scope, fence);
-      return;
-    }
+  // `remembered` is what this process had seen before it asked. A fence lower than that was forgotten by the
+  // database (F3), unless an audited reset took it down: the database's own record of resets tells.
+  void compare_with_memory(const std::string& scope, std::int64_t fence, std::int64_t remembered) {
+    if (fence >= remembered) return;
     const Rows rows = read(calls().fence, scope);
     if (!rows.empty() && !rows.rows[0][6].is_null() && rows.rows[0][6].as_int() >= remembered) {
       memory.forget(scope);
-      memory.saw(scope, fence);
       return;
     }
     throw FenceInDoubt(
@@ -65,8 +60,15 @@ struct DatabaseState {
   // Commits the raise by itself where this process does not know the fence to stand at `term` already, so
   // that no exclusive lock lasts as long as a user's transaction.
   void raise_ahead(const Scope& scope, Term term) {
-    if (memory.highest(scope.name()) >= term.value()) return;
-    compare_with_memory(scope.name(), run(calls().check_term, scope.name(), term.value()).one()[0].as_int());
+    if (memory.highest(scope.name()) < term.value()) check(scope, term);
+  }
+
+  std::int64_t check(const Scope& scope, Term term) {
+    const std::int64_t remembered = memory.highest(scope.name());
+    const std::int64_t fence = run(calls().check_term, scope.name(), term.value()).one()[0].as_int();
+    compare_with_memory(scope.name(), fence, remembered);
+    memory.saw(scope.name(), fence);
+    return fence;
   }
 };
 
@@ -162,6 +164,8 @@ Wrote Database::write(const Scope& scope, Term term, const std::function<void(Tr
   for (int attempt = 0;; ++attempt) {
     Wrote wrote = Wrote::now;
     std::int64_t fence = 0;
+    const std::int64_t remembered = state_->memory.highest(scope.name());
+    bool behind = false;
     try {
       state_->driver->transact(transact, [&](detail::Session& session) {
         Transaction transaction(*state_, session, scope, term);
@@ -175,12 +179,21 @@ Wrote Database::write(const Scope& scope, Term term, const std::function<void(Tr
         } else {
           fence = transaction.check(scope, term).value();
         }
-        state_->compare_with_memory(scope.name(), fence);
+        // Asked about only after the rollback: the answer needs a call of its own.
+        behind = fence < remembered;
+        if (behind) throw Conflict("the fence is lower than this process has seen");
         work(transaction);
       });
+      state_->memory.saw(scope.name(), fence);
       return wrote;
     } catch (const Conflict&) {
-      if (attempt >= options.retries) throw;
+      if (behind) {
+        // Throws FenceInDoubt, unless the fence was reset: then the memory is forgotten and the write begins anew.
+        state_->compare_with_memory(scope.name(), fence, remembered);
+        --attempt;
+      } else if (attempt >= options.retries) {
+        throw;
+      }
     }
   }
 }
@@ -211,11 +224,7 @@ SequenceNo Database::append_many(const Stream& stream, Term term, const std::vec
   return SequenceNo(rows.one()[0].as_int());
 }
 
-Term Database::check(const Scope& scope, Term term) {
-  const std::int64_t fence = state_->run(state_->calls().check_term, scope.name(), term.value()).one()[0].as_int();
-  state_->compare_with_memory(scope.name(), fence);
-  return Term(fence);
-}
+Term Database::check(const Scope& scope, Term term) { return Term(state_->check(scope, term)); }
 
 SealReceipt Database::seal(const Scope& scope, Term term, std::optional<milliseconds> grace) {
   const Rows rows = state_->run(state_->calls().seal, scope.name(), term.value(), detail::milliseconds_of(grace));
