@@ -43,17 +43,14 @@ struct DatabaseState {
   }
 
   // A fence lower than one that this process has seen was forgotten by the database (F3), unless an audited
-  // reset took it down: the database's own record of resets tells.
-  void compare_with_memory(const std::string& scope, std::int64_t fence) {
-    const std::int64_t remembered = memory.highest(scope);
-    if (fence >= remembered) {
-      memory.saw(scope, fence);
-      return;
-    }
-    const Rows rows = read(calls().fence, scope);
+  // reset took it down: the database's own record of resets tells. `remembered` was taken before the call
+  // began, for what other threads raise meanwhile is no evidence; `ask` reads the fence's row.
+  template <class Ask>
+  void compare_with_memory(const std::string& scope, std::int64_t fence, std::int64_t remembered, Ask ask) {
+    if (fence >= remembered) return;
+    const Rows rows = ask();
     if (!rows.empty() && !rows.rows[0][6].is_null() && rows.rows[0][6].as_int() >= remembered) {
       memory.forget(scope);
-      memory.saw(scope, fence);
       return;
     }
     throw FenceInDoubt(
@@ -62,11 +59,20 @@ struct DatabaseState {
                     scope, fence, remembered));
   }
 
+  // The check as a transaction of its own; remembered once it is committed.
+  std::int64_t check(const std::string& scope, std::int64_t term) {
+    const std::int64_t remembered = memory.highest(scope);
+    const std::int64_t fence = run(calls().check_term, scope, term).one()[0].as_int();
+    compare_with_memory(scope, fence, remembered, [&] { return read(calls().fence, scope); });
+    memory.saw(scope, fence);
+    return fence;
+  }
+
   // Commits the raise by itself where this process does not know the fence to stand at `term` already, so
   // that no exclusive lock lasts as long as a user's transaction.
   void raise_ahead(const Scope& scope, Term term) {
     if (memory.highest(scope.name()) >= term.value()) return;
-    compare_with_memory(scope.name(), run(calls().check_term, scope.name(), term.value()).one()[0].as_int());
+    check(scope.name(), term.value());
   }
 };
 
@@ -162,6 +168,7 @@ Wrote Database::write(const Scope& scope, Term term, const std::function<void(Tr
   for (int attempt = 0;; ++attempt) {
     Wrote wrote = Wrote::now;
     std::int64_t fence = 0;
+    const std::int64_t remembered = state_->memory.highest(scope.name());
     try {
       state_->driver->transact(transact, [&](detail::Session& session) {
         Transaction transaction(*state_, session, scope, term);
@@ -175,9 +182,12 @@ Wrote Database::write(const Scope& scope, Term term, const std::function<void(Tr
         } else {
           fence = transaction.check(scope, term).value();
         }
-        state_->compare_with_memory(scope.name(), fence);
+        state_->compare_with_memory(scope.name(), fence, remembered,
+                                    [&] { return transaction.exec(state_->calls().fence, scope.name()); });
         work(transaction);
       });
+      // Only what is committed is remembered: another write of this process may have raised and been undone.
+      if (wrote == Wrote::now) state_->memory.saw(scope.name(), fence);
       return wrote;
     } catch (const Conflict&) {
       if (attempt >= options.retries) throw;
@@ -212,9 +222,7 @@ SequenceNo Database::append_many(const Stream& stream, Term term, const std::vec
 }
 
 Term Database::check(const Scope& scope, Term term) {
-  const std::int64_t fence = state_->run(state_->calls().check_term, scope.name(), term.value()).one()[0].as_int();
-  state_->compare_with_memory(scope.name(), fence);
-  return Term(fence);
+  return Term(state_->check(scope.name(), term.value()));
 }
 
 SealReceipt Database::seal(const Scope& scope, Term term, std::optional<milliseconds> grace) {
