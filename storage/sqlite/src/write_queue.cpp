@@ -68,17 +68,18 @@ void WriteQueue::throw_end(const Group& group) {
   }
 }
 
-void WriteQueue::finish(const std::shared_ptr<Group>& group, Group::End end, std::string message, std::string code) {
-  group->end = end;
-  group->message = std::move(message);
-  group->code = std::move(code);
+void WriteQueue::finish(Group& group, Group::End end, std::string message, std::string code) {
+  group.end = end;
+  group.message = std::move(message);
+  group.code = std::move(code);
   open_.reset();
-  group->done.store(true, std::memory_order_release);
-  group->done.notify_all();
+  group.done.store(true, std::memory_order_release);
+  group.done.notify_all();
 }
 
-void WriteQueue::commit(const std::shared_ptr<Group>& group) {
-  if (group->members == 0) {
+void WriteQueue::commit(std::shared_ptr<Group> held) {
+  Group& group = *held;  // held by value: the end of a group lets open_ go
+  if (group.members == 0) {
     connection_.control("ROLLBACK");
     finish(group, Group::End::committed, {}, {});
     return;
@@ -86,7 +87,7 @@ void WriteQueue::commit(const std::shared_ptr<Group>& group) {
   const int code = connection_.control("COMMIT");
   if (code == SQLITE_OK) {
     ++commits_;
-    writes_ += group->members;
+    writes_ += group.members;
     finish(group, Group::End::committed, {}, {});
     return;
   }
@@ -154,7 +155,7 @@ void WriteQueue::run(const How& how, const std::function<void(Connection&)>& wor
   bool handed_on = false;
   if (begun && !connection_.in_transaction()) {
     // SQLite rolled everything back (a full disk, an interrupt, OR ROLLBACK): the others' writes are gone too.
-    finish(group, Group::End::unavailable, "another write of the same commit made SQLite roll back all of it: nothing was written", {});
+    finish(*group, Group::End::unavailable, "another write of the same commit made SQLite roll back all of it: nothing was written", {});
   } else if (begun) {
     {
       const std::lock_guard lock(mutex_);

@@ -79,8 +79,8 @@ class WriteQueue {
   void hand_on();
   void begin(const How& how);
   // Ends the open group and wakes its members. The baton is held, mutex_ is not.
-  void commit(const std::shared_ptr<Group>& group);
-  void finish(const std::shared_ptr<Group>& group, Group::End end, std::string message, std::string code);
+  void commit(std::shared_ptr<Group> group);
+  void finish(Group& group, Group::End end, std::string message, std::string code);
   static void throw_end(const Group& group);
 
   Connection& connection_;
