@@ -206,8 +206,9 @@ SequenceNo Database::append(const Stream& stream, Term term, std::string_view pa
 }
 
 SequenceNo Database::append_many(const Stream& stream, Term term, const std::vector<std::string>& payloads, const AppendOptions& options,
-                                 const std::vector<std::optional<WriteId>>& write_ids) {
+                                 const std::vector<WriteId>& write_ids) {
   if (options.write_id) throw InvalidInput("TG005 a batch takes a write id for each of its writes, not one for all");
+  if (payloads.empty()) throw InvalidInput("TG005 a batch needs at least one payload");
   if (!write_ids.empty() && write_ids.size() != payloads.size()) {
     throw InvalidInput(
         fmt::format("TG005 {} write ids for {} payloads: a batch takes one for each, or none", write_ids.size(), payloads.size()));
@@ -216,7 +217,7 @@ SequenceNo Database::append_many(const Stream& stream, Term term, const std::vec
   Value ids;
   if (!write_ids.empty()) {
     TextArray texts;
-    for (const auto& id : write_ids) texts.push_back(detail::text_of(id));
+    for (const WriteId& id : write_ids) texts.emplace_back(id.text());
     ids = Value(std::move(texts));
   }
   const Rows rows = state_->run(state_->calls().append_many, stream.name(), term.value(), payloads, detail::number_of(options.expected),

@@ -11,6 +11,9 @@
 #include <vector>
 
 #include <libpq-fe.h>
+#include <unistd.h>
+
+#include <termgate/database.hpp>
 
 #include "support/fence_model.hpp"
 
@@ -345,11 +348,15 @@ class Schedule {
 }  // namespace
 
 TEST_CASE("schedules: ten thousand of up to eight sessions answer as the model does", "[F1][F2][F4][F5][live]") {
-  const std::string url = std::getenv("TERMGATE_TEST_DATABASE");
+  const std::string server = std::getenv("TERMGATE_TEST_POSTGRESQL");
+  const std::string name = "schedules_" + std::to_string(getpid());
+  Client(server).run("CREATE DATABASE " + name);
+  const std::string url = server.substr(0, server.rfind('/') + 1) + name;
+  termgate::Database::open(url).install();
   Client owner(url);
   owner.run("CREATE TABLE IF NOT EXISTS schedule_log (id bigserial PRIMARY KEY, scope text, term bigint)");
-  owner.run("SELECT termgate.set_setting('eviction_grace_ms', '1')");
-  owner.run("SELECT termgate.set_setting('check_wait_ms', '300')");
+  owner.run("SELECT termgate.set_setting('eviction_grace_ms', '1', 'test')");
+  owner.run("SELECT termgate.set_setting('check_wait_ms', '300', 'test')");
   std::vector<Session> sessions(8);
   for (auto& session : sessions) session.client = std::make_unique<Client>(url);
   const char* wanted = std::getenv("TERMGATE_TEST_SCHEDULES");
@@ -360,6 +367,4 @@ TEST_CASE("schedules: ten thousand of up to eight sessions answer as the model d
     Schedule schedule(sessions, seed + i, "s" + std::to_string(i));
     schedule.run();
   }
-  owner.run("SELECT termgate.set_setting('eviction_grace_ms', '1000')");
-  owner.run("SELECT termgate.set_setting('check_wait_ms', '5000')");
 }

@@ -183,9 +183,9 @@ class Database {
 
   // Check and append as one statement. With a write id the same call again returns the first one's number.
   SequenceNo append(const Stream& stream, Term term, std::string_view payload, const AppendOptions& options = {});
-  // All or nothing; returns the last number. `write_ids` is empty or as long as `payloads`.
+  // All or nothing; at least one payload; returns the last number. `write_ids` is empty or as long as `payloads`.
   SequenceNo append_many(const Stream& stream, Term term, const std::vector<std::string>& payloads, const AppendOptions& options = {},
-                         const std::vector<std::optional<WriteId>>& write_ids = {});
+                         const std::vector<WriteId>& write_ids = {});
 
   // The check by itself, as a transaction of its own: raises the fence if the term is above it.
   Term check(const Scope& scope, Term term);
