@@ -182,6 +182,10 @@ BEGIN
     RAISE EXCEPTION 'TG005 term % is above the fence of scope "%" (%), which only a seal may raise', p_term, p_scope, coalesce(f.term, 0)
       USING ERRCODE = 'TG005', HINT = 'The leader that won this term seals it first: SELECT seal(scope, term).';
   END IF;
+  IF p_how = 'check' AND @schema@._holds(@schema@._queue_key(p_scope), 'ExclusiveLock') THEN
+    -- This transaction has raised the scope before, and its first term there is its only one.
+    PERFORM @schema@._not_upgraded(p_scope, p_term, f.term);
+  END IF;
   PERFORM @schema@._need_no_doubt(p_scope, f.generation);
   v_evicted := @schema@._exclude(p_scope, p_term, p_grace);
   evicted := cardinality(v_evicted);
