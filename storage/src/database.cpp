@@ -114,6 +114,13 @@ std::optional<std::string> name_of(const std::optional<Scope>& scope) {
   return scope->name();
 }
 
+// Said here, before gigabytes are sent in vain; the setting payload_bytes_max may be lower.
+void check_payload(std::string_view payload) {
+  if (payload.size() > Database::payload_bytes_max) {
+    throw InvalidInput(fmt::format("TG005 a payload of {} bytes is over the limit of {} (setting payload_bytes_max)", payload.size(), Database::payload_bytes_max));
+  }
+}
+
 std::optional<std::string> text_of(const std::optional<WriteId>& write_id) {
   if (!write_id) return std::nullopt;
   return write_id->text();
@@ -128,6 +135,7 @@ using detail::convert_first;
 Rows Transaction::execute(std::string_view sql, const Value* values, std::size_t count) { return session_.execute(sql, {values, count}); }
 
 SequenceNo Transaction::append(const Stream& stream, std::string_view payload, std::optional<SequenceNo> expected) {
+  detail::check_payload(payload);
   return SequenceNo(exec(state_.calls().append, stream.name(), term_.value(), Bytes{std::string(payload)}, detail::number_of(expected),
                          scope_.name(), nullptr)
                         .one()[0]
@@ -199,6 +207,7 @@ Wrote Database::write(const Scope& scope, Term term, const std::function<void(Tr
 }
 
 SequenceNo Database::append(const Stream& stream, Term term, std::string_view payload, const AppendOptions& options) {
+  detail::check_payload(payload);
   if (options.scope && !options.write_id) state_->raise_ahead(*options.scope, term);
   const Rows rows = state_->run(state_->calls().append, stream.name(), term.value(), Bytes{std::string(payload)},
                                 detail::number_of(options.expected), detail::name_of(options.scope), detail::text_of(options.write_id));
@@ -209,6 +218,14 @@ SequenceNo Database::append_many(const Stream& stream, Term term, const std::vec
                                  const std::vector<WriteId>& write_ids) {
   if (options.write_id) throw InvalidInput("TG005 a batch takes a write id for each of its writes, not one for all");
   if (payloads.empty()) throw InvalidInput("TG005 a batch needs at least one payload");
+  std::size_t bytes = 0;
+  for (const auto& payload : payloads) {
+    detail::check_payload(payload);
+    bytes += payload.size();
+  }
+  if (bytes > payload_bytes_max) {
+    throw InvalidInput(fmt::format("TG005 a batch of {} bytes is over the limit of {}: append it in parts", bytes, payload_bytes_max));
+  }
   if (!write_ids.empty() && write_ids.size() != payloads.size()) {
     throw InvalidInput(
         fmt::format("TG005 {} write ids for {} payloads: a batch takes one for each, or none", write_ids.size(), payloads.size()));

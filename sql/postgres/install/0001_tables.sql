@@ -219,7 +219,7 @@ BEGIN
       WHEN 'failover' THEN
         IF NEW.value NOT IN ('declared', 'synchronous') THEN v_problem := 'declared or synchronous'; END IF;
       WHEN 'payload_bytes_max' THEN
-        IF NEW.value::bigint NOT BETWEEN 1 AND 1073741823 THEN v_problem := 'a number of bytes from 1 to 1073741823'; END IF;
+        IF NEW.value::bigint NOT BETWEEN 1 AND 268435456 THEN v_problem := 'a number of bytes from 1 to 268435456'; END IF;
       ELSE
         RAISE EXCEPTION 'TG005 there is no setting "%"', NEW.name USING ERRCODE = 'TG005';
     END CASE;

@@ -109,7 +109,8 @@ BEGIN
   END IF;
   SELECT c.system_identifier INTO v_system FROM pg_control_system() c;
   SELECT d.oid INTO v_database FROM pg_database d WHERE d.datname = current_database();
-  v_timeline := left(pg_walfile_name(pg_current_wal_lsn()), 8);
+  -- A standby cannot tell its timeline, and cannot write either; the promotion shows at the first check after it.
+  v_timeline := CASE WHEN pg_is_in_recovery() THEN i.timeline ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END;
   IF v_system <> i.system_identifier THEN
     v_why := v_why || format('system identifier %s, was %s', v_system, i.system_identifier);
   END IF;

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -161,6 +162,9 @@ class Transaction {
 
 class Database {
  public:
+  // Of one payload, and of all payloads of one batch together.
+  static constexpr std::size_t payload_bytes_max = std::size_t{256} << 20;
+
   // `sqlite:PATH`, `sqlite::memory:`, `postgresql://…`. Opens no connection yet on PostgreSQL.
   // Throws InvalidInput for a URL of another kind, Unavailable where a file cannot be opened.
   static Database open(std::string_view url, OpenOptions options = {});
