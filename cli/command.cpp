@@ -41,7 +41,8 @@ std::vector<std::string> Arguments::list(const char* name) const {
 std::int64_t Arguments::integer(const char* name, std::int64_t low, std::int64_t high) const {
   const std::string given = text(name);
   const auto value = parse_integer(given);
-  if (!value || *value < low || *value > high) throw UsageError(fmt::format("--{} {}: a whole number from {} to {} is wanted", name, given, low, high));
+  if (!value || *value < low || *value > high)
+    throw UsageError(fmt::format("--{} {}: a whole number from {} to {} is wanted", name, given, low, high));
   return *value;
 }
 
@@ -93,7 +94,8 @@ std::chrono::milliseconds parse_duration(std::string_view text) {
   for (const Unit& unit : {Unit{"ms", 1}, Unit{"s", 1000}, Unit{"m", 60'000}, Unit{"h", 3'600'000}, Unit{"d", 86'400'000}}) {
     if (!text.ends_with(unit.name)) continue;
     const auto number = parse_integer(text.substr(0, text.size() - unit.name.size()));
-    if (number && *number >= 0 && *number <= std::int64_t{100} * 366 * 86'400'000 / unit.ms) return std::chrono::milliseconds(*number * unit.ms);
+    if (number && *number >= 0 && *number <= std::int64_t{100} * 366 * 86'400'000 / unit.ms)
+      return std::chrono::milliseconds(*number * unit.ms);
     break;
   }
   throw UsageError(fmt::format("\"{}\" is no duration: write 500ms, 10s, 5m, 2h or 1d", text));

@@ -40,7 +40,7 @@ class Arguments {
 
   bool has(const char* name) const { return values_.count(name) != 0 && !values_[name].defaulted(); }
   bool flag(const char* name) const { return values_.count(name) != 0 && values_[name].as<bool>(); }
-  std::string text(const char* name) const;                      // throws UsageError if it is missing
+  std::string text(const char* name) const;  // throws UsageError if it is missing
   std::string text_or(const char* name, std::string fallback) const;
   std::optional<std::string> maybe(const char* name) const;
   std::vector<std::string> list(const char* name) const;

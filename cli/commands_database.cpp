@@ -15,11 +15,12 @@ int run_init(const Arguments& arguments) {
   std::vector<std::pair<std::string, std::string>> grants;
   for (const std::string& grant : arguments.list("grant")) {
     const auto at = grant.rfind('=');
-    if (at == std::string::npos || at == 0) throw UsageError(fmt::format("--grant {}: write ROLE=read, ROLE=write, ROLE=lead or ROLE=operate", grant));
+    if (at == std::string::npos || at == 0)
+      throw UsageError(fmt::format("--grant {}: write ROLE=read, ROLE=write, ROLE=lead or ROLE=operate", grant));
     grants.emplace_back(grant.substr(0, at), grant.substr(at + 1));
   }
   const std::string failover = arguments.text_or("failover", "");
-  if (!failover.empty() && failover != "synchronous" && failover != "asynchronous") throw UsageError("--failover is synchronous or asynchronous");
+  if (!failover.empty() && failover != "synchronous" && failover != "declared") throw UsageError("--failover is synchronous or declared");
   const auto installed = database.install();
   for (const auto& [role, level] : grants) database.grant(role, level);
   if (!failover.empty()) database.set_setting("failover", failover);
@@ -28,7 +29,8 @@ int run_init(const Arguments& arguments) {
   } else if (installed.from_version == installed.to_version) {
     print_line(fmt::format("nothing to do: version {} is installed", installed.to_version));
   } else {
-    print_line(fmt::format("{} version {}; try `termgate doctor`", installed.from_version == 0 ? "installed" : "upgraded to", installed.to_version));
+    print_line(fmt::format("{} version {}; try `termgate doctor`", installed.from_version == 0 ? "installed" : "upgraded to",
+                           installed.to_version));
   }
   return Exit::done;
 }
@@ -36,8 +38,10 @@ int run_init(const Arguments& arguments) {
 int run_uninstall(const Arguments& arguments) {
   if (!arguments.flag("yes")) throw UsageError("this takes every fence, lease, stream and audit row away for good: say --yes");
   arguments.open().uninstall();
-  if (arguments.json()) print_json({{"uninstalled", true}});
-  else print_line("uninstalled");
+  if (arguments.json())
+    print_json({{"uninstalled", true}});
+  else
+    print_line("uninstalled");
   return Exit::done;
 }
 
@@ -68,31 +72,39 @@ int run_protect(const Arguments& arguments) {
   protection.mode = arguments.text_or("mode", "enforce");
   const std::string table = arguments.text("table");
   const std::int64_t tables = arguments.open().protect(table, protection);
-  if (arguments.json()) print_json({{"table", table}, {"protected", tables}, {"mode", protection.mode}});
-  else print_line(fmt::format("{} ({} tables with its partitions and children): {}", printable(table), tables,
-                              protection.mode == "observe" ? "observed; `termgate doctor` shows what would have been refused" : "protected"));
+  if (arguments.json())
+    print_json({{"table", table}, {"protected", tables}, {"mode", protection.mode}});
+  else
+    print_line(fmt::format("{} ({} tables with its partitions and children): {}", printable(table), tables,
+                           protection.mode == "observe" ? "observed; `termgate doctor` shows what would have been refused" : "protected"));
   return Exit::done;
 }
 
 int run_unprotect(const Arguments& arguments) {
   const bool done = arguments.open().unprotect(arguments.text("table"));
-  if (arguments.json()) print_json({{"unprotected", done}});
-  else print_line(done ? "unprotected" : "it was not protected");
+  if (arguments.json())
+    print_json({{"unprotected", done}});
+  else
+    print_line(done ? "unprotected" : "it was not protected");
   return Exit::done;
 }
 
 int run_adopt(const Arguments& arguments) {
   const std::string table = arguments.text("table");
   const std::int64_t scopes = arguments.open().adopt(table, arguments.text("scope-column"), arguments.text("term-column"));
-  if (arguments.json()) print_json({{"table", table}, {"scopes", scopes}});
-  else print_line(fmt::format("{} counts towards MAX(term); the fences of {} scopes were raised to what it holds", printable(table), scopes));
+  if (arguments.json())
+    print_json({{"table", table}, {"scopes", scopes}});
+  else
+    print_line(fmt::format("{} counts towards MAX(term); the fences of {} scopes were raised to what it holds", printable(table), scopes));
   return Exit::done;
 }
 
 int run_unadopt(const Arguments& arguments) {
   const bool done = arguments.open().unadopt(arguments.text("table"));
-  if (arguments.json()) print_json({{"unadopted", done}});
-  else print_line(done ? "no longer adopted; fences stay as they are" : "it was not adopted");
+  if (arguments.json())
+    print_json({{"unadopted", done}});
+  else
+    print_line(done ? "no longer adopted; fences stay as they are" : "it was not adopted");
   return Exit::done;
 }
 
@@ -100,7 +112,8 @@ int run_doctor(const Arguments& arguments) {
   const auto advice = arguments.open().doctor();
   if (arguments.json()) {
     boost::json::array list;
-    for (const Advice& item : advice) list.push_back({{"severity", item.severity}, {"object", item.object}, {"problem", item.problem}, {"remedy", item.remedy}});
+    for (const Advice& item : advice)
+      list.push_back({{"severity", item.severity}, {"object", item.object}, {"problem", item.problem}, {"remedy", item.remedy}});
     print_json({{"advice", std::move(list)}});
     return Exit::done;
   }
@@ -121,55 +134,84 @@ int run_verify(const Arguments& arguments) {
   const auto findings = arguments.open().verify(since);
   if (arguments.json()) {
     boost::json::array list;
-    for (const Finding& item : findings) list.push_back({{"kind", item.kind}, {"scope", item.scope}, {"object", item.object}, {"detail", item.detail}});
+    for (const Finding& item : findings)
+      list.push_back({{"kind", item.kind}, {"scope", item.scope}, {"object", item.object}, {"detail", item.detail}});
     print_json({{"kept", findings.empty()}, {"findings", std::move(list)}});
   } else if (findings.empty()) {
     print_line("the law is kept: no breach in the stored rows");
   } else {
-    for (const Finding& item : findings) print_line(fmt::format("BREACH {} scope \"{}\" {}: {}", item.kind, printable(item.scope), printable(item.object), printable(item.detail)));
+    for (const Finding& item : findings)
+      print_line(
+          fmt::format("BREACH {} scope \"{}\" {}: {}", item.kind, printable(item.scope), printable(item.object), printable(item.detail)));
   }
   return findings.empty() ? Exit::done : Exit::failed;
 }
 
-void table_option(po::options_description& o) { o.add_options()("table", po::value<std::string>(), "the table, schema-qualified if need be"); }
+void table_option(po::options_description& o) {
+  o.add_options()("table", po::value<std::string>(), "the table, schema-qualified if need be");
+}
 
 }  // namespace
 
 void add_database_commands(std::vector<Command>& commands) {
-  commands.push_back({"init", "install or upgrade layer 1; safe to run again",
-                      "Creates the tables, functions and triggers that hold the law, in one transaction.\n"
-                      "  termgate init --db postgresql://owner@db/app --grant app=write --grant scheduler=lead\n"
-                      "Grants: read (views), write (check, append), lead (leases, seal), operate (force-release, reset, prune).",
-                      [](po::options_description& o) {
-                        o.add_options()("grant", po::value<std::vector<std::string>>(), "ROLE=read|write|lead|operate, as often as need be")(
-                            "failover", po::value<std::string>(), "synchronous: a promotion here loses nothing (default: asynchronous)");
-                      },
-                      {}, run_init});
-  commands.push_back({"uninstall", "take all of it away", "Fences, leases, streams, audit: all gone; protect's triggers too.",
-                      [](po::options_description& o) { o.add_options()("yes", po::bool_switch(), "yes, for good"); }, {}, run_uninstall});
-  commands.push_back({"settings", "read and set the settings", "  termgate settings eviction_grace_ms=2000",
-                      [](po::options_description& o) { o.add_options()("set", po::value<std::vector<std::string>>(), "NAME=VALUE"); }, {"set"}, run_settings});
-  commands.push_back({"protect", "refuse writes to a table whose transaction has not passed the check",
+  commands.push_back(
+      {"init",
+       "install or upgrade layer 1; safe to run again",
+       "Creates the tables, functions and triggers that hold the law, in one transaction.\n"
+       "  termgate init --db postgresql://owner@db/app --grant app=write --grant scheduler=lead\n"
+       "Grants: read (views), write (check, append), lead (leases, seal), operate (force-release, reset, prune).",
+       [](po::options_description& o) {
+         o.add_options()("grant", po::value<std::vector<std::string>>(), "ROLE=read|write|lead|operate, as often as need be")(
+             "failover", po::value<std::string>(), "synchronous: a promotion here loses nothing (default: declared, by the operator)");
+       },
+       {},
+       run_init});
+  commands.push_back({"uninstall",
+                      "take all of it away",
+                      "Fences, leases, streams, audit: all gone; protect's triggers too.",
+                      [](po::options_description& o) { o.add_options()("yes", po::bool_switch(), "yes, for good"); },
+                      {},
+                      run_uninstall});
+  commands.push_back({"settings",
+                      "read and set the settings",
+                      "  termgate settings eviction_grace_ms=2000",
+                      [](po::options_description& o) { o.add_options()("set", po::value<std::vector<std::string>>(), "NAME=VALUE"); },
+                      {"set"},
+                      run_settings});
+  commands.push_back({"protect",
+                      "refuse writes to a table whose transaction has not passed the check",
                       "  termgate protect accounts --scope billing --mode observe    (first: refuse nothing, count)\n"
                       "  termgate protect accounts --scope-column tenant             (each row's own scope)",
                       [](po::options_description& o) {
                         table_option(o);
-                        o.add_options()("scope", po::value<std::string>(), "the scope of all its rows; '*': any that the session has passed")(
-                            "scope-column", po::value<std::string>(), "the column that holds each row's scope")("mode", po::value<std::string>(), "enforce (default) or observe");
+                        o.add_options()("scope", po::value<std::string>(),
+                                        "the scope of all its rows; '*': any that the session has passed")(
+                            "scope-column", po::value<std::string>(), "the column that holds each row's scope")(
+                            "mode", po::value<std::string>(), "enforce (default) or observe");
                       },
-                      {"table"}, run_protect});
+                      {"table"},
+                      run_protect});
   commands.push_back({"unprotect", "take protect's triggers off a table", "", table_option, {"table"}, run_unprotect});
-  commands.push_back({"adopt", "let a table's own term column count towards MAX(term)", "  termgate adopt jobs --scope-column shard --term-column term\nNeeds an index on (scope, term); the error says how to make it.",
-                      [](po::options_description& o) {
-                        table_option(o);
-                        o.add_options()("scope-column", po::value<std::string>(), "the column with the scope")("term-column", po::value<std::string>(), "the column with the term");
-                      },
-                      {"table"}, run_adopt});
+  commands.push_back(
+      {"adopt",
+       "let a table's own term column count towards MAX(term)",
+       "  termgate adopt jobs --scope-column shard --term-column term\nNeeds an index on (scope, term); the error says how to make it.",
+       [](po::options_description& o) {
+         table_option(o);
+         o.add_options()("scope-column", po::value<std::string>(), "the column with the scope")("term-column", po::value<std::string>(),
+                                                                                                "the column with the term");
+       },
+       {"table"},
+       run_adopt});
   commands.push_back({"unadopt", "end that; fences stay", "", table_option, {"table"}, run_unadopt});
   commands.push_back({"doctor", "what is not covered: tables, roles, settings, fences in doubt", "", nullptr, {}, run_doctor});
-  commands.push_back({"verify", "look for any breach that the stored rows can show; status 1 if there is one",
-                      "Terms along each stream, fences below stored terms, leases above their fence, gaps, adopted rows.\n  termgate verify --since 24h",
-                      [](po::options_description& o) { o.add_options()("since", po::value<std::string>(), "only rows of the last 10m, 24h, 7d …"); }, {}, run_verify});
+  commands.push_back(
+      {"verify",
+       "look for any breach that the stored rows can show; status 1 if there is one",
+       "Terms along each stream, fences below stored terms, leases above their fence, gaps, adopted rows.\n  termgate verify --since 24h",
+       [](po::options_description& o) { o.add_options()("since", po::value<std::string>(), "only rows of the last 10m, 24h, 7d …"); },
+       {},
+       run_verify});
 }
 
 }  // namespace termgate::cli

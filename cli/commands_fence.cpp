@@ -14,7 +14,7 @@ namespace termgate::cli {
 namespace {
 
 boost::json::object json_of(const FenceInfo& fence) {
-  return {{"scope", fence.scope},         {"fence", fence.term},         {"raised_at", moment(fence.raised_at_ms)},
+  return {{"scope", fence.scope},         {"fence", fence.term},        {"raised_at", moment(fence.raised_at_ms)},
           {"raised_by", fence.raised_by}, {"raise_by", fence.raise_by}, {"in_doubt", fence.in_doubt}};
 }
 
@@ -34,11 +34,14 @@ int run_seal(const Arguments& arguments) {
   const Scope scope = arguments.scope();
   const SealReceipt receipt = arguments.open().seal(scope, arguments.term(), arguments.maybe_duration("grace"));
   if (arguments.json()) {
-    print_json({{"scope", scope.name()}, {"fence", receipt.fence.value()}, {"previous", receipt.previous}, {"evicted", receipt.evicted},
+    print_json({{"scope", scope.name()},
+                {"fence", receipt.fence.value()},
+                {"previous", receipt.previous},
+                {"evicted", receipt.evicted},
                 {"sealed_at", moment(receipt.sealed_at_ms)}});
   } else {
-    print_line(fmt::format("sealed: the fence of \"{}\" stands at {} (before: {}), {} evicted, {}", printable(scope.name()), receipt.fence.value(), receipt.previous,
-                           receipt.evicted, moment(receipt.sealed_at_ms)));
+    print_line(fmt::format("sealed: the fence of \"{}\" stands at {} (before: {}), {} evicted, {}", printable(scope.name()),
+                           receipt.fence.value(), receipt.previous, receipt.evicted, moment(receipt.sealed_at_ms)));
   }
   return Exit::done;
 }
@@ -48,8 +51,11 @@ int run_fence_list(const Arguments& arguments) {
   std::vector<std::vector<std::string>> rows;
   for_each_page([&](const std::string& after) { return database.fences(after, 500); },
                 [&](const FenceInfo& fence) {
-                  if (arguments.json()) print_json(json_of(fence));
-                  else rows.push_back({printable(fence.scope), std::to_string(fence.term), moment(fence.raised_at_ms), printable(fence.raised_by), fence.raise_by, fence.in_doubt ? "in doubt" : ""});
+                  if (arguments.json())
+                    print_json(json_of(fence));
+                  else
+                    rows.push_back({printable(fence.scope), std::to_string(fence.term), moment(fence.raised_at_ms),
+                                    printable(fence.raised_by), fence.raise_by, fence.in_doubt ? "in doubt" : ""});
                 });
   if (!arguments.json()) print_table({"SCOPE", "FENCE", "RAISED", "BY", "WHO MAY RAISE", ""}, rows);
   return Exit::done;
@@ -59,21 +65,30 @@ int run_fence_show(const Arguments& arguments) {
   const Scope scope = arguments.scope();
   const auto fence = arguments.open().fence(scope);
   if (!fence) {
-    if (arguments.json()) print_json({{"scope", scope.name()}, {"fence", nullptr}});
-    else fmt::print(stderr, "termgate: scope \"{}\" has no fence yet; the first check, seal or acquisition makes it\n", printable(scope.name()));
+    if (arguments.json())
+      print_json({{"scope", scope.name()}, {"fence", nullptr}});
+    else
+      fmt::print(stderr, "termgate: scope \"{}\" has no fence yet; the first check, seal or acquisition makes it\n",
+                 printable(scope.name()));
     return Exit::failed;
   }
-  if (arguments.json()) print_json(json_of(*fence));
-  else print_line(fmt::format("{}{}", fence->term, fence->in_doubt ? " (in doubt: writes get TG004)" : ""));
+  if (arguments.json())
+    print_json(json_of(*fence));
+  else
+    print_line(fmt::format("{}{}", fence->term, fence->in_doubt ? " (in doubt: writes get TG004)" : ""));
   return Exit::done;
 }
 
 int run_fence_reset(const Arguments& arguments) {
   const Scope scope = arguments.scope();
   const Term term = arguments.term();
-  const std::int64_t previous = arguments.open().reset_fence(scope, term, arguments.text_or("actor", default_actor()), arguments.text("reason"));
-  if (arguments.json()) print_json({{"scope", scope.name()}, {"fence", term.value()}, {"previous", previous}});
-  else print_line(fmt::format("reset: the fence of \"{}\" stands at {} (before: {}); writers with terms from {} on are accepted again", printable(scope.name()), term.value(), previous, term.value()));
+  const std::int64_t previous =
+      arguments.open().reset_fence(scope, term, arguments.text_or("actor", default_actor()), arguments.text("reason"));
+  if (arguments.json())
+    print_json({{"scope", scope.name()}, {"fence", term.value()}, {"previous", previous}});
+  else
+    print_line(fmt::format("reset: the fence of \"{}\" stands at {} (before: {}); writers with terms from {} on are accepted again",
+                           printable(scope.name()), term.value(), previous, term.value()));
   return Exit::done;
 }
 
@@ -84,22 +99,29 @@ int run_declare_restored(const Arguments& arguments) {
   const int ways = (arguments.maybe("above") ? 1 : 0) + (arguments.flag("nothing-lost") ? 1 : 0) + (arguments.flag("in-doubt") ? 1 : 0);
   if (ways != 1) {
     throw UsageError(
-        "say one of: --scope X --above N (its terms had come as far as N), --nothing-lost (no raise is missing in this database), --in-doubt (an old copy "
+        "say one of: --scope X --above N (its terms had come as far as N), --nothing-lost (no raise is missing in this database), "
+        "--in-doubt (an old copy "
         "was put back: refuse writes until each scope is settled)");
   }
   if (arguments.flag("nothing-lost")) {
     const std::int64_t scopes = database.declare_nothing_lost(actor, reason);
-    if (arguments.json()) print_json({{"scopes", scopes}});
-    else print_line(fmt::format("{} scopes are no longer in doubt", scopes));
+    if (arguments.json())
+      print_json({{"scopes", scopes}});
+    else
+      print_line(fmt::format("{} scopes are no longer in doubt", scopes));
   } else if (arguments.flag("in-doubt")) {
     const std::int64_t scopes = database.declare_in_doubt(actor, reason);
-    if (arguments.json()) print_json({{"scopes", scopes}});
-    else print_line(fmt::format("{} scopes are in doubt: writes get TG004 until a lease is acquired or --above is declared", scopes));
+    if (arguments.json())
+      print_json({{"scopes", scopes}});
+    else
+      print_line(fmt::format("{} scopes are in doubt: writes get TG004 until a lease is acquired or --above is declared", scopes));
   } else {
     const Scope scope = arguments.scope();
     const Term fence = database.declare_restored(scope, arguments.term("above"), actor, reason);
-    if (arguments.json()) print_json({{"scope", scope.name()}, {"fence", fence.value()}});
-    else print_line(fmt::format("the fence of \"{}\" stands at {} and is no longer in doubt", printable(scope.name()), fence.value()));
+    if (arguments.json())
+      print_json({{"scope", scope.name()}, {"fence", fence.value()}});
+    else
+      print_line(fmt::format("the fence of \"{}\" stands at {} and is no longer in doubt", printable(scope.name()), fence.value()));
   }
   return Exit::done;
 }
@@ -108,14 +130,17 @@ int run_fence_raise_by(const Arguments& arguments) {
   const Scope scope = arguments.scope();
   const std::string mode = arguments.text("mode");
   arguments.open().set_raise_by(scope, mode);
-  if (arguments.json()) print_json({{"scope", scope.name()}, {"raise_by", mode}});
-  else print_line(fmt::format("the fence of \"{}\" is raised by {}", printable(scope.name()), mode == "seal" ? "seal alone" : "any writer"));
+  if (arguments.json())
+    print_json({{"scope", scope.name()}, {"raise_by", mode}});
+  else
+    print_line(fmt::format("the fence of \"{}\" is raised by {}", printable(scope.name()), mode == "seal" ? "seal alone" : "any writer"));
   return Exit::done;
 }
 
 void print_status(Database& database, bool json) {
   std::map<std::string, LeaseInfo> leases;
-  for_each_page([&](const std::string& after) { return database.leases(after, 500); }, [&](const LeaseInfo& lease) { leases.emplace(lease.scope, lease); });
+  for_each_page([&](const std::string& after) { return database.leases(after, 500); },
+                [&](const LeaseInfo& lease) { leases.emplace(lease.scope, lease); });
   boost::json::array scopes;
   std::vector<std::vector<std::string>> rows;
   for_each_page([&](const std::string& after) { return database.fences(after, 500); },
@@ -126,19 +151,27 @@ void print_status(Database& database, bool json) {
                   if (json) {
                     auto object = json_of(fence);
                     object["lease"] = lease == nullptr ? boost::json::value(nullptr)
-                                                       : boost::json::value{{"owner", lease->owner}, {"term", lease->term}, {"held", held}, {"remaining_ms", lease->remaining_ms},
+                                                       : boost::json::value{{"owner", lease->owner},
+                                                                            {"term", lease->term},
+                                                                            {"held", held},
+                                                                            {"remaining_ms", lease->remaining_ms},
                                                                             {"endpoint", lease->endpoint}};
                     scopes.push_back(std::move(object));
                     return;
                   }
                   std::string state = "-";
-                  if (held) state = "held for another " + length(lease->remaining_ms);
-                  else if (lease != nullptr) state = lease->released_at_ms ? "released" : "run out";
+                  if (held)
+                    state = "held for another " + length(lease->remaining_ms);
+                  else if (lease != nullptr)
+                    state = lease->released_at_ms ? "released" : "run out";
                   if (fence.in_doubt) state += ", fence in doubt";
-                  rows.push_back({printable(fence.scope), std::to_string(fence.term), lease ? printable(lease->owner) : "-", state, moment(fence.raised_at_ms)});
+                  rows.push_back({printable(fence.scope), std::to_string(fence.term), lease ? printable(lease->owner) : "-", state,
+                                  moment(fence.raised_at_ms)});
                 });
-  if (json) print_json({{"scopes", std::move(scopes)}});
-  else print_table({"SCOPE", "FENCE", "LEASE OF", "STATE", "RAISED"}, rows);
+  if (json)
+    print_json({{"scopes", std::move(scopes)}});
+  else
+    print_table({"SCOPE", "FENCE", "LEASE OF", "STATE", "RAISED"}, rows);
 }
 
 int run_status(const Arguments& arguments) {
@@ -162,7 +195,11 @@ int run_explain(const Arguments& arguments) {
   if (arguments.json()) {
     boost::json::array events;
     for (const Row& row : history.rows) {
-      events.push_back({{"at", moment(row[0].as_int())}, {"actor", row[1].as_text()}, {"client", row[2].as_text()}, {"action", row[3].as_text()}, {"detail", row[4].as_text()}});
+      events.push_back({{"at", moment(row[0].as_int())},
+                        {"actor", row[1].as_text()},
+                        {"client", row[2].as_text()},
+                        {"action", row[3].as_text()},
+                        {"detail", row[4].as_text()}});
     }
     boost::json::object object{{"scope", scope.name()}, {"fence", nullptr}, {"lease", nullptr}, {"events", std::move(events)}};
     if (fence) object["fence"] = json_of(*fence);
@@ -173,17 +210,21 @@ int run_explain(const Arguments& arguments) {
   if (!fence) {
     print_line(fmt::format("Scope \"{}\" has no fence: nothing was ever written, sealed or acquired here.", printable(scope.name())));
   } else {
-    print_line(fmt::format("Scope \"{}\": the fence stands at {}, raised {} by {}. Every lower term is refused (TG001).{}", printable(scope.name()), fence->term,
-                           moment(fence->raised_at_ms), printable(fence->raised_by), fence->in_doubt ? " It is in doubt (TG004)." : ""));
+    print_line(fmt::format("Scope \"{}\": the fence stands at {}, raised {} by {}. Every lower term is refused (TG001).{}",
+                           printable(scope.name()), fence->term, moment(fence->raised_at_ms), printable(fence->raised_by),
+                           fence->in_doubt ? " It is in doubt (TG004)." : ""));
   }
   if (lease) {
-    print_line(lease->remaining_ms > 0 ? fmt::format("The lease is {}'s under term {}, for another {}.", printable(lease->owner), lease->term, length(lease->remaining_ms))
-                                       : fmt::format("The last lease was {}'s under term {}; it is {}.", printable(lease->owner), lease->term, lease->released_at_ms ? "released" : "over"));
+    print_line(lease->remaining_ms > 0 ? fmt::format("The lease is {}'s under term {}, for another {}.", printable(lease->owner),
+                                                     lease->term, length(lease->remaining_ms))
+                                       : fmt::format("The last lease was {}'s under term {}; it is {}.", printable(lease->owner),
+                                                     lease->term, lease->released_at_ms ? "released" : "over"));
   }
   if (!history.rows.empty()) print_line("");
   std::vector<std::vector<std::string>> rows;
   for (const Row& row : history.rows) {
-    rows.push_back({moment(row[0].as_int()), row[3].as_text(), printable(row[1].as_text()), printable(row[2].as_text()), printable(row[4].as_text())});
+    rows.push_back(
+        {moment(row[0].as_int()), row[3].as_text(), printable(row[1].as_text()), printable(row[2].as_text()), printable(row[4].as_text())});
   }
   if (!rows.empty()) print_table({"WHEN", "WHAT", "WHO", "FROM", "DETAIL"}, rows);
   return Exit::done;
@@ -198,18 +239,27 @@ void audited_options(po::options_description& o) {
 }  // namespace
 
 void add_fence_commands(std::vector<Command>& commands) {
-  commands.push_back({"seal", "raise a fence without writing; lower terms are shut out from then on",
+  commands.push_back({"seal",
+                      "raise a fence without writing; lower terms are shut out from then on",
                       "  termgate seal --db postgresql://ops@db/app --scope billing --term 7\n"
                       "Waits for writers with lower terms up to the grace, then ends their sessions. Status 3: the fence is higher\n"
                       "already. Status 8: somebody could not be evicted; the message names them and says what to do.",
                       [](po::options_description& o) {
                         scope_option(o);
-                        o.add_options()("term", po::value<std::string>(), "the new fence")("grace", po::value<std::string>(), "before eviction (default: the setting, 1s)");
+                        o.add_options()("term", po::value<std::string>(), "the new fence")("grace", po::value<std::string>(),
+                                                                                           "before eviction (default: the setting, 1s)");
                       },
-                      {}, run_seal});
+                      {},
+                      run_seal});
   commands.push_back({"fence list", "list the fences", "", nullptr, {}, run_fence_list});
-  commands.push_back({"fence show", "print one scope's fence", "Prints the highest accepted term. Status 1: there is none yet.", scope_option, {"scope"}, run_fence_show});
-  commands.push_back({"fence reset", "lower a fence, audited; the only way down",
+  commands.push_back({"fence show",
+                      "print one scope's fence",
+                      "Prints the highest accepted term. Status 1: there is none yet.",
+                      scope_option,
+                      {"scope"},
+                      run_fence_show});
+  commands.push_back({"fence reset",
+                      "lower a fence, audited; the only way down",
                       "For a term mistyped as 10^18, say. From then on terms from the new fence up are accepted, so make sure that\n"
                       "no old leader is alive.\n  termgate fence reset --scope billing --term 8 --reason 'mistyped term'",
                       [](po::options_description& o) {
@@ -217,37 +267,50 @@ void add_fence_commands(std::vector<Command>& commands) {
                         o.add_options()("term", po::value<std::string>(), "the new, lower fence");
                         audited_options(o);
                       },
-                      {}, run_fence_reset});
-  commands.push_back({"fence declare-restored", "settle fences after a restore or failover",
+                      {},
+                      run_fence_reset});
+  commands.push_back({"fence declare-restored",
+                      "settle fences after a restore or failover",
                       "A restored or promoted database may have forgotten raises; its scopes are then in doubt and writes get TG004.\n"
                       "  --scope X --above N   this scope's terms had come as far as N, says the authority that issues them\n"
                       "  --nothing-lost        a planned switchover or pg_upgrade: no raise is missing\n"
                       "  --in-doubt            an old copy was put back where the database cannot notice it: refuse until settled",
                       [](po::options_description& o) {
                         scope_option(o);
-                        o.add_options()("above", po::value<std::string>(), "the highest term ever issued")("nothing-lost", po::bool_switch(), "no raise is missing")(
-                            "in-doubt", po::bool_switch(), "the copy is old");
+                        o.add_options()("above", po::value<std::string>(), "the highest term ever issued")(
+                            "nothing-lost", po::bool_switch(), "no raise is missing")("in-doubt", po::bool_switch(), "the copy is old");
                         audited_options(o);
                       },
-                      {}, run_declare_restored});
-  commands.push_back({"fence raise-by", "say who may raise a fence: writer or seal",
-                      "  termgate fence raise-by --scope billing --mode seal\nWith seal, a write with a term above the fence is TG005 until somebody sealed it.",
+                      {},
+                      run_declare_restored});
+  commands.push_back({"fence raise-by",
+                      "say who may raise a fence: writer or seal",
+                      "  termgate fence raise-by --scope billing --mode seal\nWith seal, a write with a term above the fence is TG005 "
+                      "until somebody sealed it.",
                       [](po::options_description& o) {
                         scope_option(o);
                         o.add_options()("mode", po::value<std::string>(), "writer or seal");
                       },
-                      {}, run_fence_raise_by});
-  commands.push_back({"status", "scopes, fences, leases and holders in one screen", "",
+                      {},
+                      run_fence_raise_by});
+  commands.push_back({"status",
+                      "scopes, fences, leases and holders in one screen",
+                      "",
                       [](po::options_description& o) {
-                        o.add_options()("watch", po::bool_switch(), "again and again")("interval", po::value<std::string>(), "how often (1s)");
+                        o.add_options()("watch", po::bool_switch(), "again and again")("interval", po::value<std::string>(),
+                                                                                       "how often (1s)");
                       },
-                      {}, run_status});
-  commands.push_back({"explain", "who held a scope when, what was refused or evicted and why", "  termgate explain --scope billing",
+                      {},
+                      run_status});
+  commands.push_back({"explain",
+                      "who held a scope when, what was refused or evicted and why",
+                      "  termgate explain --scope billing",
                       [](po::options_description& o) {
                         scope_option(o);
                         o.add_options()("limit", po::value<std::string>(), "how many events, newest first (50)");
                       },
-                      {"scope"}, run_explain});
+                      {"scope"},
+                      run_explain});
 }
 
 }  // namespace termgate::cli

@@ -58,13 +58,17 @@ int run_acquire(const Arguments& arguments) {
       if (info) object["lease"] = json_of(*info);
       print_json(object);
     } else {
-      fmt::print(stderr, "termgate: the lease of \"{}\" is {}'s under term {}, for another {}\n", printable(scope.name()), info ? printable(info->owner) : "another",
-                 info ? info->term : 0, length(info ? std::max<std::int64_t>(info->remaining_ms, 0) : 0));
+      fmt::print(stderr, "termgate: the lease of \"{}\" is {}'s under term {}, for another {}\n", printable(scope.name()),
+                 info ? printable(info->owner) : "another", info ? info->term : 0,
+                 length(info ? std::max<std::int64_t>(info->remaining_ms, 0) : 0));
     }
     return Exit::lease_anothers;
   }
-  if (arguments.json()) print_json({{"acquired", true}, {"scope", scope.name()}, {"owner", lease->owner()}, {"term", lease->term().value()}, {"ttl_ms", ttl.count()}});
-  else print_line(fmt::format("{}\t{}", lease->term().value(), lease->owner()));
+  if (arguments.json())
+    print_json(
+        {{"acquired", true}, {"scope", scope.name()}, {"owner", lease->owner()}, {"term", lease->term().value()}, {"ttl_ms", ttl.count()}});
+  else
+    print_line(fmt::format("{}\t{}", lease->term().value(), lease->owner()));
   return Exit::done;
 }
 
@@ -73,17 +77,22 @@ int run_renew(const Arguments& arguments) {
   Database database = arguments.open();
   database.renew_lease(scope, arguments.term(), owner_of(arguments), arguments.duration_or("ttl", ttl_default));
   const auto info = database.lease(scope);
-  if (arguments.json()) print_json(info ? json_of(*info) : boost::json::object{});
-  else print_line(fmt::format("renewed for another {}", length(info ? info->remaining_ms : 0)));
+  if (arguments.json())
+    print_json(info ? json_of(*info) : boost::json::object{});
+  else
+    print_line(fmt::format("renewed for another {}", length(info ? info->remaining_ms : 0)));
   return Exit::done;
 }
 
 int run_release(const Arguments& arguments) {
   const Scope scope = arguments.scope();
   const bool released = arguments.open().release_lease(scope, arguments.term(), owner_of(arguments));
-  if (arguments.json()) print_json({{"released", released}});
-  else if (released) print_line("released; the fence stays where it is");
-  else fmt::print(stderr, "termgate: the lease of \"{}\" was not held by that owner under that term\n", printable(scope.name()));
+  if (arguments.json())
+    print_json({{"released", released}});
+  else if (released)
+    print_line("released; the fence stays where it is");
+  else
+    fmt::print(stderr, "termgate: the lease of \"{}\" was not held by that owner under that term\n", printable(scope.name()));
   return released ? Exit::done : Exit::lease_lost;
 }
 
@@ -91,14 +100,19 @@ int run_show(const Arguments& arguments) {
   const Scope scope = arguments.scope();
   const auto info = arguments.open().lease(scope);
   if (!info) {
-    if (arguments.json()) print_json({{"scope", scope.name()}, {"lease", nullptr}});
-    else fmt::print(stderr, "termgate: scope \"{}\" has never had a lease\n", printable(scope.name()));
+    if (arguments.json())
+      print_json({{"scope", scope.name()}, {"lease", nullptr}});
+    else
+      fmt::print(stderr, "termgate: scope \"{}\" has never had a lease\n", printable(scope.name()));
     return Exit::failed;
   }
-  if (arguments.json()) print_json(json_of(*info));
+  if (arguments.json())
+    print_json(json_of(*info));
   else {
     print_line(fmt::format("{} under term {}: {}", printable(info->owner), info->term,
-                           info->remaining_ms > 0 ? "held for another " + length(info->remaining_ms) : info->released_at_ms ? std::string("released") : std::string("run out")));
+                           info->remaining_ms > 0 ? "held for another " + length(info->remaining_ms)
+                           : info->released_at_ms ? std::string("released")
+                                                  : std::string("run out")));
   }
   return Exit::done;
 }
@@ -111,11 +125,14 @@ int run_list(const Arguments& arguments) {
     const auto page = database.leases(after, 500);
     if (page.empty()) break;
     for (const LeaseInfo& info : page) {
-      if (arguments.json()) print_json(json_of(info));
+      if (arguments.json())
+        print_json(json_of(info));
       else {
         rows.push_back({printable(info.scope), printable(info.owner), std::to_string(info.term),
-                        info.remaining_ms > 0 ? "held for another " + length(info.remaining_ms) : info.released_at_ms ? "released" : "run out", moment(info.acquired_at_ms),
-                        printable(info.endpoint)});
+                        info.remaining_ms > 0 ? "held for another " + length(info.remaining_ms)
+                        : info.released_at_ms ? "released"
+                                              : "run out",
+                        moment(info.acquired_at_ms), printable(info.endpoint)});
       }
     }
     after = page.back().scope;
@@ -127,47 +144,65 @@ int run_list(const Arguments& arguments) {
 int run_force_release(const Arguments& arguments) {
   const Scope scope = arguments.scope();
   const bool released = arguments.open().force_release(scope, arguments.text_or("actor", default_actor()), arguments.text("reason"));
-  if (arguments.json()) print_json({{"released", released}});
-  else print_line(released ? "released, and its term is shut out" : "there is no lease to release");
+  if (arguments.json())
+    print_json({{"released", released}});
+  else
+    print_line(released ? "released, and its term is shut out" : "there is no lease to release");
   return released ? Exit::done : Exit::failed;
 }
 
 void scope_and_owner(po::options_description& o) {
-  o.add_options()("scope", po::value<std::string>(), "the scope")("owner", po::value<std::string>(), "who holds it (acquire: host:pid:random)");
+  o.add_options()("scope", po::value<std::string>(), "the scope")("owner", po::value<std::string>(),
+                                                                  "who holds it (acquire: host:pid:random)");
 }
 
 }  // namespace
 
 void add_lease_commands(std::vector<Command>& commands) {
-  commands.push_back({"lease acquire", "take a free lease, or your own again; prints term and owner",
+  commands.push_back({"lease acquire",
+                      "take a free lease, or your own again; prints term and owner",
                       "Every acquisition is a new term and seals it: the holder before is shut out from that moment.\n"
-                      "  termgate lease acquire --scope billing --ttl 10s --wait 30s\nStatus 4: it is another's, and the message says whose and until when.",
+                      "  termgate lease acquire --scope billing --ttl 10s --wait 30s\nStatus 4: it is another's, and the message says "
+                      "whose and until when.",
                       [](po::options_description& o) {
                         scope_and_owner(o);
-                        o.add_options()("ttl", po::value<std::string>(), "100ms to 1d (10s)")("wait", po::value<std::string>(), "for another's lease to end (not at all)")(
-                            "endpoint", po::value<std::string>(), "where the holder can be reached")("grace", po::value<std::string>(), "before eviction (default: the setting)");
+                        o.add_options()("ttl", po::value<std::string>(), "100ms to 1d (10s)")("wait", po::value<std::string>(),
+                                                                                              "for another's lease to end (not at all)")(
+                            "endpoint", po::value<std::string>(), "where the holder can be reached")(
+                            "grace", po::value<std::string>(), "before eviction (default: the setting)");
                       },
-                      {}, run_acquire});
-  commands.push_back({"lease renew", "extend a lease; status 5 if it is lost", "",
+                      {},
+                      run_acquire});
+  commands.push_back({"lease renew",
+                      "extend a lease; status 5 if it is lost",
+                      "",
                       [](po::options_description& o) {
                         scope_and_owner(o);
                         o.add_options()("term", po::value<std::string>(), "its term")("ttl", po::value<std::string>(), "from now (10s)");
                       },
-                      {}, run_renew});
-  commands.push_back({"lease release", "end a lease; its term stays used", "",
+                      {},
+                      run_renew});
+  commands.push_back({"lease release",
+                      "end a lease; its term stays used",
+                      "",
                       [](po::options_description& o) {
                         scope_and_owner(o);
                         o.add_options()("term", po::value<std::string>(), "its term");
                       },
-                      {}, run_release});
+                      {},
+                      run_release});
   commands.push_back({"lease show", "print one scope's lease", "", scope_and_owner, {"scope"}, run_show});
   commands.push_back({"lease list", "list the leases", "", nullptr, {}, run_list});
-  commands.push_back({"lease force-release", "end another's lease and shut its term out, audited", "  termgate lease force-release --scope billing --reason 'node 3 is on fire'",
+  commands.push_back({"lease force-release",
+                      "end another's lease and shut its term out, audited",
+                      "  termgate lease force-release --scope billing --reason 'node 3 is on fire'",
                       [](po::options_description& o) {
-                        o.add_options()("scope", po::value<std::string>(), "the scope")("reason", po::value<std::string>(), "why; kept in the audit")(
-                            "actor", po::value<std::string>(), "who (default: you)");
+                        o.add_options()("scope", po::value<std::string>(), "the scope")(
+                            "reason", po::value<std::string>(), "why; kept in the audit")("actor", po::value<std::string>(),
+                                                                                          "who (default: you)");
                       },
-                      {}, run_force_release});
+                      {},
+                      run_force_release});
 }
 
 }  // namespace termgate::cli

@@ -86,7 +86,8 @@ int append_lines(const Arguments& arguments, Database& database, const Stream& s
     try {
       last = database.append_many(stream, term, batch, options).value();
     } catch (...) {
-      if (written > 0) fmt::print(stderr, "termgate: {} lines were written before, up to number {}; the batch after them was not\n", written, last);
+      if (written > 0)
+        fmt::print(stderr, "termgate: {} lines were written before, up to number {}; the batch after them was not\n", written, last);
       throw;
     }
     // Only the first batch can be held to --expect as given; each next one follows the one before.
@@ -94,8 +95,10 @@ int append_lines(const Arguments& arguments, Database& database, const Stream& s
     written += static_cast<std::int64_t>(batch.size());
     progress.show(fmt::format("{} lines written", written));
   }
-  if (arguments.json()) print_json({{"written", written}, {"last", last}, {"interrupted", interrupted != 0}});
-  else if (written > 0) print_line(fmt::format("{}", last));
+  if (arguments.json())
+    print_json({{"written", written}, {"last", last}, {"interrupted", interrupted != 0}});
+  else if (written > 0)
+    print_line(fmt::format("{}", last));
   if (interrupted) {
     fmt::print(stderr, "termgate: interrupted; {} lines were written, up to number {}, the rest was not\n", written, last);
     return Exit::failed;
@@ -110,8 +113,10 @@ int run_append(const Arguments& arguments) {
   Database database = arguments.open();
   if (arguments.flag("lines")) return append_lines(arguments, database, stream, term, options);
   const SequenceNo number = database.append(stream, term, whole_input(arguments), options);
-  if (arguments.json()) print_json({{"stream", stream.name()}, {"sequence_no", number.value()}, {"term", term.value()}});
-  else print_line(fmt::format("{}", number.value()));
+  if (arguments.json())
+    print_json({{"stream", stream.name()}, {"sequence_no", number.value()}, {"term", term.value()}});
+  else
+    print_line(fmt::format("{}", number.value()));
   return Exit::done;
 }
 
@@ -226,7 +231,8 @@ int run_prune(const Arguments& arguments) {
     pruned = database.prune_history(arguments.duration_or("older-than", std::chrono::hours(24 * 90)));
   } else {
     const Stream stream(arguments.text("stream"));
-    if (arguments.maybe("keep-last").has_value() == arguments.maybe("before").has_value()) throw UsageError("give --keep-last N or --before SEQUENCE");
+    if (arguments.maybe("keep-last").has_value() == arguments.maybe("before").has_value())
+      throw UsageError("give --keep-last N or --before SEQUENCE");
     std::int64_t before = 0;
     if (arguments.maybe("before")) {
       before = arguments.integer("before", 1, Term::max_value);
@@ -237,8 +243,10 @@ int run_prune(const Arguments& arguments) {
     }
     pruned = database.prune(stream, SequenceNo(before));
   }
-  if (arguments.json()) print_json({{"pruned", pruned}});
-  else print_line(fmt::format("{} rows deleted; fences stay as they are", pruned));
+  if (arguments.json())
+    print_json({{"pruned", pruned}});
+  else
+    print_line(fmt::format("{} rows deleted; fences stay as they are", pruned));
   return Exit::done;
 }
 
@@ -258,9 +266,10 @@ int run_outcome(const Arguments& arguments) {
   } else if (!outcome) {
     print_line("not committed");
   } else {
-    print_line(fmt::format("committed under term {} of scope \"{}\" at {}{}", outcome->term.value(), printable(outcome->scope), moment(outcome->created_at_ms),
-                           outcome->stream ? fmt::format(", as number {} of stream \"{}\"", outcome->sequence_no.value_or(0), printable(*outcome->stream))
-                                           : std::string()));
+    print_line(fmt::format(
+        "committed under term {} of scope \"{}\" at {}{}", outcome->term.value(), printable(outcome->scope), moment(outcome->created_at_ms),
+        outcome->stream ? fmt::format(", as number {} of stream \"{}\"", outcome->sequence_no.value_or(0), printable(*outcome->stream))
+                        : std::string()));
   }
   return outcome ? Exit::done : Exit::failed;
 }
@@ -286,69 +295,92 @@ int run_stream_list(const Arguments& arguments) {
 }
 
 int run_stream_move(const Arguments& arguments) {
-  const bool moved = arguments.open().move_stream(Stream(arguments.text("stream")), arguments.scope(), arguments.text_or("actor", default_actor()),
-                                                  arguments.text("reason"));
-  if (arguments.json()) print_json({{"moved", moved}});
-  else print_line(moved ? "moved" : "nothing to do: it is that scope's already");
+  const bool moved = arguments.open().move_stream(Stream(arguments.text("stream")), arguments.scope(),
+                                                  arguments.text_or("actor", default_actor()), arguments.text("reason"));
+  if (arguments.json())
+    print_json({{"moved", moved}});
+  else
+    print_line(moved ? "moved" : "nothing to do: it is that scope's already");
   return Exit::done;
 }
 
 }  // namespace
 
 void add_write_commands(std::vector<Command>& commands) {
-  commands.push_back({"append", "append to a stream behind its fence",
-                      "Checks the term and appends in one transaction; prints the sequence number.\n"
-                      "  echo 'debited 30' | termgate append --db sqlite:app.db --stream billing-events --scope billing --term 5\n"
-                      "With --lines each line of the input becomes one write, in batches of up to 1000, each all or nothing.\n"
-                      "A stale term ends with status 3 and nothing written; status 7 says that the outcome is unknown: send\n"
-                      "it again with the same --write-id and it happens once.",
-                      [](po::options_description& o) {
-                        o.add_options()("stream", po::value<std::string>(), "the stream")("term", po::value<std::string>(), "the writer's term")(
-                            "scope", po::value<std::string>(), "its scope; fixed by the first write")(
-                            "expect", po::value<std::string>(), "the last number that the writer saw (0: none yet)")(
-                            "write-id", po::value<std::string>(), "a UUID: the same again happens once")("file", po::value<std::string>(), "the payload's file; - or nothing: standard input")(
-                            "payload", po::value<std::string>(), "the payload itself")("lines", po::bool_switch(), "each line is one write");
-                      },
-                      {}, run_append});
-  commands.push_back({"read", "print a stream's writes in order",
+  commands.push_back(
+      {"append",
+       "append to a stream behind its fence",
+       "Checks the term and appends in one transaction; prints the sequence number.\n"
+       "  echo 'debited 30' | termgate append --db sqlite:app.db --stream billing-events --scope billing --term 5\n"
+       "With --lines each line of the input becomes one write, in batches of up to 1000, each all or nothing.\n"
+       "A stale term ends with status 3 and nothing written; status 7 says that the outcome is unknown: send\n"
+       "it again with the same --write-id and it happens once.",
+       [](po::options_description& o) {
+         o.add_options()("stream", po::value<std::string>(), "the stream")("term", po::value<std::string>(), "the writer's term")(
+             "scope", po::value<std::string>(), "its scope; fixed by the first write")("expect", po::value<std::string>(),
+                                                                                       "the last number that the writer saw (0: none yet)")(
+             "write-id", po::value<std::string>(), "a UUID: the same again happens once")(
+             "file", po::value<std::string>(), "the payload's file; - or nothing: standard input")(
+             "payload", po::value<std::string>(), "the payload itself")("lines", po::bool_switch(), "each line is one write");
+       },
+       {},
+       run_append});
+  commands.push_back({"read",
+                      "print a stream's writes in order",
                       "One line a write: number, term, payload, separated by tabs; bytes that are no text are escaped.\n"
                       "  termgate read --db sqlite:app.db --stream billing-events --from 10 --follow",
                       [](po::options_description& o) {
-                        o.add_options()("stream", po::value<std::string>(), "the stream")("from", po::value<std::string>(), "the first number to print (1)")(
-                            "follow", po::bool_switch(), "go on with what is written later")("raw", po::bool_switch(), "the payload alone, as it is")(
-                            "poll", po::value<std::string>(), "how often --follow looks (200ms)");
+                        o.add_options()("stream", po::value<std::string>(), "the stream")(
+                            "from", po::value<std::string>(), "the first number to print (1)")("follow", po::bool_switch(),
+                                                                                               "go on with what is written later")(
+                            "raw", po::bool_switch(), "the payload alone, as it is")("poll", po::value<std::string>(),
+                                                                                     "how often --follow looks (200ms)");
                       },
-                      {}, run_read});
-  commands.push_back({"exec", "run SQL as one fenced transaction",
-                      "Checks the term, runs each statement, commits: all of it or nothing.\n"
-                      "  termgate exec --db postgresql://app@db/app --scope billing --term 5 'UPDATE accounts SET balance = balance - 30 WHERE id = 42'\n"
-                      "The transaction is termgate's: BEGIN, COMMIT and ROLLBACK in a statement are refused, savepoints are not.",
-                      [](po::options_description& o) {
-                        o.add_options()("scope", po::value<std::string>(), "the scope")("term", po::value<std::string>(), "the writer's term")(
-                            "write-id", po::value<std::string>(), "a UUID: the same again happens once")("timeout", po::value<std::string>(), "for the statements")(
-                            "sql", po::value<std::vector<std::string>>(), "the statements");
-                      },
-                      {"sql"}, run_exec});
-  commands.push_back({"outcome", "tell whether a write id has committed",
-                      "After status 7 (outcome unknown) this tells which it was: 0 committed, 1 not.\n  termgate outcome --write-id 6f1f6a0e-3b1c-4f0e-9a51-0a1b2c3d4e5f",
+                      {},
+                      run_read});
+  commands.push_back(
+      {"exec",
+       "run SQL as one fenced transaction",
+       "Checks the term, runs each statement, commits: all of it or nothing.\n"
+       "  termgate exec --db postgresql://app@db/app --scope billing --term 5 'UPDATE accounts SET balance = balance - 30 WHERE id = 42'\n"
+       "The transaction is termgate's: BEGIN, COMMIT and ROLLBACK in a statement are refused, savepoints are not.",
+       [](po::options_description& o) {
+         o.add_options()("scope", po::value<std::string>(), "the scope")("term", po::value<std::string>(), "the writer's term")(
+             "write-id", po::value<std::string>(), "a UUID: the same again happens once")(
+             "timeout", po::value<std::string>(), "for the statements")("sql", po::value<std::vector<std::string>>(), "the statements");
+       },
+       {"sql"},
+       run_exec});
+  commands.push_back({"outcome",
+                      "tell whether a write id has committed",
+                      "After status 7 (outcome unknown) this tells which it was: 0 committed, 1 not.\n  termgate outcome --write-id "
+                      "6f1f6a0e-3b1c-4f0e-9a51-0a1b2c3d4e5f",
                       [](po::options_description& o) { o.add_options()("write-id", po::value<std::string>(), "the UUID"); },
-                      {"write-id"}, run_outcome});
-  commands.push_back({"prune", "delete old writes or old history; fences stay",
+                      {"write-id"},
+                      run_outcome});
+  commands.push_back({"prune",
+                      "delete old writes or old history; fences stay",
                       "  termgate prune --stream billing-events --keep-last 10000\n  termgate prune --history --older-than 90d",
                       [](po::options_description& o) {
-                        o.add_options()("stream", po::value<std::string>(), "the stream")("keep-last", po::value<std::string>(), "how many of its last writes stay")(
-                            "before", po::value<std::string>(), "delete what comes before this number")("history", po::bool_switch(), "old audit and job rows instead")(
-                            "older-than", po::value<std::string>(), "how old (90d)");
+                        o.add_options()("stream", po::value<std::string>(), "the stream")("keep-last", po::value<std::string>(),
+                                                                                          "how many of its last writes stay")(
+                            "before", po::value<std::string>(), "delete what comes before this number")(
+                            "history", po::bool_switch(), "old audit and job rows instead")("older-than", po::value<std::string>(),
+                                                                                            "how old (90d)");
                       },
-                      {}, run_prune});
+                      {},
+                      run_prune});
   commands.push_back({"stream list", "list the streams, their scopes and last numbers", "", nullptr, {}, run_stream_list});
-  commands.push_back({"stream move", "give a stream to another scope, audited",
-                      "  termgate stream move --stream billing-events --scope billing-eu --reason 'split by region'",
-                      [](po::options_description& o) {
-                        o.add_options()("stream", po::value<std::string>(), "the stream")("scope", po::value<std::string>(), "its new scope")(
-                            "reason", po::value<std::string>(), "why; kept in the audit")("actor", po::value<std::string>(), "who (default: you)");
-                      },
-                      {}, run_stream_move});
+  commands.push_back(
+      {"stream move",
+       "give a stream to another scope, audited",
+       "  termgate stream move --stream billing-events --scope billing-eu --reason 'split by region'",
+       [](po::options_description& o) {
+         o.add_options()("stream", po::value<std::string>(), "the stream")("scope", po::value<std::string>(), "its new scope")(
+             "reason", po::value<std::string>(), "why; kept in the audit")("actor", po::value<std::string>(), "who (default: you)");
+       },
+       {},
+       run_stream_move});
 }
 
 }  // namespace termgate::cli

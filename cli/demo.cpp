@@ -109,7 +109,8 @@ class Child {
       }
       const auto left = std::chrono::duration_cast<milliseconds>(end - std::chrono::steady_clock::now()).count();
       pollfd descriptor{out_, POLLIN, 0};
-      if (left <= 0 || poll(&descriptor, 1, static_cast<int>(left)) <= 0) throw Error(fmt::format("a leader did not say \"{}\" within {}", word, length(limit.count())));
+      if (left <= 0 || poll(&descriptor, 1, static_cast<int>(left)) <= 0)
+        throw Error(fmt::format("a leader did not say \"{}\" within {}", word, length(limit.count())));
       char bytes[512];
       const auto count = read(out_, bytes, sizeof bytes);
       if (count <= 0) throw Error(fmt::format("a leader ended before it said \"{}\"", word));
@@ -186,7 +187,8 @@ int play(const Arguments& arguments) {
   const auto findings = database.verify();
   std::string terms;
   for (const StreamWrite& write : writes) terms += fmt::format(" {}", write.term.value());
-  print_line(fmt::format("6  termgate verify: {}. Terms of the accepted writes, in order:{}", findings.empty() ? "the law is kept" : "THE LAW IS BROKEN", terms));
+  print_line(fmt::format("6  termgate verify: {}. Terms of the accepted writes, in order:{}",
+                         findings.empty() ? "the law is kept" : "THE LAW IS BROKEN", terms));
   b.send(SIGKILL);
   b.exit_status();
   if (!folder.empty()) {
@@ -203,13 +205,16 @@ int run_demo(const Arguments& arguments) { return arguments.maybe("as") ? lead(a
 }  // namespace
 
 void add_demo_command(std::vector<Command>& commands) {
-  commands.push_back({"demo", "watch a stale leader being refused",
+  commands.push_back({"demo",
+                      "watch a stale leader being refused",
                       "Plays the classic test with real processes, on a throw-away SQLite file, or with --db on a server\n"
                       "(where it makes and drops the table demo_accounts).",
                       [](po::options_description& o) {
-                        o.add_options()("as", po::value<std::string>(), "be one of its leaders (used by the demo itself)")("scope", po::value<std::string>(), "that leader's scope");
+                        o.add_options()("as", po::value<std::string>(), "be one of its leaders (used by the demo itself)")(
+                            "scope", po::value<std::string>(), "that leader's scope");
                       },
-                      {}, run_demo});
+                      {},
+                      run_demo});
 }
 
 }  // namespace termgate::cli

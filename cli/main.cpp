@@ -26,8 +26,10 @@ int exit_code(const Error& error) {
 }
 
 void complain(bool json, std::string_view code, std::string_view message, int status) {
-  if (json) print_json({{"error", {{"code", code}, {"message", message}, {"exit", status}}}});
-  else fmt::print(stderr, "termgate: {}\n", message);
+  if (json)
+    print_json({{"error", {{"code", code}, {"message", message}, {"exit", status}}}});
+  else
+    fmt::print(stderr, "termgate: {}\n", message);
 }
 
 void print_overview(const std::vector<Command>& commands) {
@@ -44,7 +46,8 @@ void print_overview(const std::vector<Command>& commands) {
 
 po::options_description common_options() {
   po::options_description options("Every command");
-  options.add_options()("db", po::value<std::string>(), "the database's URL")("db-file", po::value<std::string>(), "a file whose first line is that URL")(
+  options.add_options()("db", po::value<std::string>(), "the database's URL")("db-file", po::value<std::string>(),
+                                                                              "a file whose first line is that URL")(
       "schema", po::value<std::string>(), "PostgreSQL schema of layer 1 (default termgate)")("json", po::bool_switch(), "print JSON")(
       "help", po::bool_switch(), "this text");
   return options;
@@ -59,18 +62,16 @@ int run_command(const Command& command, const std::vector<std::string>& words, c
   po::positional_options_description positional;
   for (std::size_t i = 0; i < command.positional.size(); ++i) {
     const bool last = i + 1 == command.positional.size();
-    const bool many = last && dynamic_cast<const po::typed_value<std::vector<std::string>>*>(all.find(command.positional[i], false).semantic().get());
+    const bool many =
+        last && dynamic_cast<const po::typed_value<std::vector<std::string>>*>(all.find(command.positional[i], false).semantic().get());
     positional.add(command.positional[i].c_str(), many ? -1 : 1);
   }
   po::variables_map values;
   // Numbers may be negative (a term of -1 deserves its own error), so "-1" is never taken for an option.
   using namespace po::command_line_style;
-  po::store(po::command_line_parser(words)
-                .options(all)
-                .positional(positional)
-                .style(allow_long | long_allow_adjacent | long_allow_next)
-                .run(),
-            values);
+  po::store(
+      po::command_line_parser(words).options(all).positional(positional).style(allow_long | long_allow_adjacent | long_allow_next).run(),
+      values);
   po::notify(values);
   if (values["help"].as<bool>()) {
     print_line(fmt::format("termgate {}: {}\n\n{}\n", command.name, command.summary, command.help));

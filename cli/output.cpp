@@ -44,8 +44,8 @@ std::string moment(std::int64_t ms) {
   const std::time_t seconds = static_cast<std::time_t>(ms / 1000);
   std::tm parts{};
   gmtime_r(&seconds, &parts);
-  return fmt::format("{:04}-{:02}-{:02} {:02}:{:02}:{:02}.{:03}Z", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday, parts.tm_hour, parts.tm_min,
-                     parts.tm_sec, ms % 1000);
+  return fmt::format("{:04}-{:02}-{:02} {:02}:{:02}:{:02}.{:03}Z", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday, parts.tm_hour,
+                     parts.tm_min, parts.tm_sec, ms % 1000);
 }
 
 std::string moment(const std::optional<std::int64_t>& ms) { return ms ? moment(*ms) : "-"; }
@@ -62,16 +62,21 @@ std::string printable(std::string_view bytes) {
   std::string line;
   for (const char byte : bytes) {
     const auto value = static_cast<unsigned char>(byte);
-    if (byte == '\\') line += "\\\\";
-    else if (value < 0x20 || value == 0x7F || (value >= 0x80 && !text)) line += fmt::format("\\x{:02x}", value);
-    else line += byte;
+    if (byte == '\\')
+      line += "\\\\";
+    else if (value < 0x20 || value == 0x7F || (value >= 0x80 && !text))
+      line += fmt::format("\\x{:02x}", value);
+    else
+      line += byte;
   }
   return line;
 }
 
 void put_payload(boost::json::object& object, std::string_view bytes) {
-  if (is_utf8(bytes)) object["payload"] = bytes;
-  else object["payload_base64"] = base64(bytes);
+  if (is_utf8(bytes))
+    object["payload"] = bytes;
+  else
+    object["payload_base64"] = base64(bytes);
 }
 
 boost::json::value optional_number(const std::optional<std::int64_t>& number) {

@@ -24,8 +24,8 @@ void put_payload(boost::json::object& object, std::string_view bytes);
 boost::json::value optional_number(const std::optional<std::int64_t>& number);
 boost::json::value optional_text(const std::optional<std::string>& text);
 
-void print_line(std::string_view text);                 // to standard output, and a newline
-void print_json(const boost::json::value& document);    // likewise, on one line
+void print_line(std::string_view text);               // to standard output, and a newline
+void print_json(const boost::json::value& document);  // likewise, on one line
 void print_table(const std::vector<std::string>& head, const std::vector<std::vector<std::string>>& rows);
 
 // Progress on long work: one line that is written over, on a terminal only, at most ten times a second.

@@ -48,13 +48,20 @@ void throw_if_tg(std::string_view message) {
   std::string text(message.substr(at));
   while (!text.empty() && text.back() == '\n') text.pop_back();
   switch (text[4]) {
-    case '1': throw_stale(text);
-    case '2': throw TermRequired(text);
-    case '3': throw SequenceConflict(text);
-    case '4': throw FenceInDoubt(text);
-    case '5': throw InvalidInput(text);
-    case '6': throw Blocked(text);
-    default: return;
+    case '1':
+      throw_stale(text);
+    case '2':
+      throw TermRequired(text);
+    case '3':
+      throw SequenceConflict(text);
+    case '4':
+      throw FenceInDoubt(text);
+    case '5':
+      throw InvalidInput(text);
+    case '6':
+      throw Blocked(text);
+    default:
+      return;
   }
 }
 

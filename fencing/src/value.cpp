@@ -9,7 +9,9 @@
 namespace termgate::inline v0 {
 namespace {
 
-[[noreturn]] void unfit(const char* wanted) { throw DatabaseError(fmt::format("the database answered with something that is no {}", wanted)); }
+[[noreturn]] void unfit(const char* wanted) {
+  throw DatabaseError(fmt::format("the database answered with something that is no {}", wanted));
+}
 
 }  // namespace
 

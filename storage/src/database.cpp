@@ -87,13 +87,14 @@ std::optional<Item> convert_first(const Rows& rows, Convert convert) {
 }
 
 FenceInfo to_fence(const Row& row) {
-  return {row[0].as_text(), row[1].as_int(),  row[2].as_optional_int().value_or(0), row[3].as_text(),
-          row[4].as_text(), row[5].as_bool(), row[6].as_optional_int()};
+  return {row[0].as_text(), row[1].as_int(),         row[2].as_optional_int().value_or(0), row[3].as_text(), row[4].as_text(),
+          row[5].as_bool(), row[6].as_optional_int()};
 }
 
 LeaseInfo to_lease(const Row& row) {
-  return {row[0].as_text(), row[1].as_text(), row[2].as_int(),          row[3].as_int(), row[4].as_int(),
-          row[5].as_optional_int().value_or(0), row[6].as_optional_int(), row[7].as_text(), row[8].as_int()};
+  return {row[0].as_text(),         row[1].as_text(), row[2].as_int(),
+          row[3].as_int(),          row[4].as_int(),  row[5].as_optional_int().value_or(0),
+          row[6].as_optional_int(), row[7].as_text(), row[8].as_int()};
 }
 
 std::optional<std::int64_t> milliseconds_of(const std::optional<milliseconds>& time) {
@@ -186,8 +187,8 @@ Wrote Database::write(const Scope& scope, Term term, const std::function<void(Tr
 
 SequenceNo Database::append(const Stream& stream, Term term, std::string_view payload, const AppendOptions& options) {
   if (options.scope && !options.write_id) state_->raise_ahead(*options.scope, term);
-  const Rows rows = state_->run(state_->calls().append, stream.name(), term.value(), Bytes{std::string(payload)}, detail::number_of(options.expected),
-                                detail::name_of(options.scope), detail::text_of(options.write_id));
+  const Rows rows = state_->run(state_->calls().append, stream.name(), term.value(), Bytes{std::string(payload)},
+                                detail::number_of(options.expected), detail::name_of(options.scope), detail::text_of(options.write_id));
   return SequenceNo(rows.one()[0].as_int());
 }
 
@@ -195,7 +196,8 @@ SequenceNo Database::append_many(const Stream& stream, Term term, const std::vec
                                  const std::vector<std::optional<WriteId>>& write_ids) {
   if (options.write_id) throw InvalidInput("TG005 a batch takes a write id for each of its writes, not one for all");
   if (!write_ids.empty() && write_ids.size() != payloads.size()) {
-    throw InvalidInput(fmt::format("TG005 {} write ids for {} payloads: a batch takes one for each, or none", write_ids.size(), payloads.size()));
+    throw InvalidInput(
+        fmt::format("TG005 {} write ids for {} payloads: a batch takes one for each, or none", write_ids.size(), payloads.size()));
   }
   if (options.scope && write_ids.empty()) state_->raise_ahead(*options.scope, term);
   Value ids;
@@ -253,8 +255,8 @@ Lease Database::acquire_lease(const Scope& scope, milliseconds ttl, const LeaseO
     const auto left = give_up - Lease::Clock::now();
     const auto info = this->lease(scope);
     if (left <= milliseconds(0)) {
-      throw Blocked(fmt::format("TG006 the lease of scope \"{}\" is held by {} for another {} ms", scope.name(), info ? info->owner : "another",
-                                info ? std::max<std::int64_t>(info->remaining_ms, 0) : 0));
+      throw Blocked(fmt::format("TG006 the lease of scope \"{}\" is held by {} for another {} ms", scope.name(),
+                                info ? info->owner : "another", info ? std::max<std::int64_t>(info->remaining_ms, 0) : 0));
     }
     const std::int64_t expires = info ? std::max<std::int64_t>(info->remaining_ms, 1) : 1;
     const std::int64_t step = std::clamp<std::int64_t>(expires / 2, 5, 500) + static_cast<std::int64_t>(random() % 20);
@@ -266,7 +268,8 @@ Lease Database::renew_lease(const Scope& scope, Term term, const std::string& ow
   const auto sent = Lease::Clock::now();
   const Rows rows = state_->run(state_->calls().renew_lease, scope.name(), owner, term.value(), ttl.count());
   if (!rows.one()[0].as_bool()) {
-    throw LeaseLost(fmt::format("the lease of scope \"{}\" with term {} is no longer held by {}: stop leading", scope.name(), term.value(), owner));
+    throw LeaseLost(
+        fmt::format("the lease of scope \"{}\" with term {} is no longer held by {}: stop leading", scope.name(), term.value(), owner));
   }
   return Lease(scope, term, owner, ttl, sent + ttl);
 }
@@ -299,7 +302,8 @@ std::vector<LeaseInfo> Database::leases(std::string_view after, int limit) {
 
 std::vector<StreamWrite> Database::read_stream(const Stream& stream, SequenceNo after, int limit) {
   return convert_all<StreamWrite>(state_->read(state_->calls().read_stream, stream.name(), after.value(), limit), [](const Row& row) {
-    return StreamWrite{SequenceNo(row[0].as_int()), row[1].as_text(), Term(row[2].as_int()), row[3].as_bytes(), row[4].as_int(), row[5].as_optional_text()};
+    return StreamWrite{SequenceNo(row[0].as_int()), row[1].as_text(), Term(row[2].as_int()),
+                       row[3].as_bytes(),           row[4].as_int(),  row[5].as_optional_text()};
   });
 }
 
@@ -347,7 +351,9 @@ std::int64_t Database::prune(const Stream& stream, SequenceNo before) {
   return state_->run(state_->calls().prune, stream.name(), before.value()).one()[0].as_int();
 }
 
-std::int64_t Database::prune_history(milliseconds older_than) { return state_->run(state_->calls().prune_history, older_than.count()).one()[0].as_int(); }
+std::int64_t Database::prune_history(milliseconds older_than) {
+  return state_->run(state_->calls().prune_history, older_than.count()).one()[0].as_int();
+}
 
 bool Database::move_stream(const Stream& stream, const Scope& scope, std::string_view actor, std::string_view reason) {
   return state_->run(state_->calls().stream_move, stream.name(), scope.name(), actor, reason).one()[0].as_bool();

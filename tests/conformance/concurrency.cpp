@@ -92,12 +92,16 @@ TEST_CASE("race: terms in a stream never decrease whoever raises", "[F1][F2][F5]
       // Mostly the highest term seen, sometimes a stale one, sometimes a takeover.
       const int choice = static_cast<int>(random() % 10);
       std::int64_t term = highest;
-      if (choice == 0) term = ++highest;
-      else if (choice < 3 && term > 1) term -= 1;
+      if (choice == 0)
+        term = ++highest;
+      else if (choice < 3 && term > 1)
+        term -= 1;
       const std::string payload = std::to_string(index) + "/" + std::to_string(i);
       try {
-        if (random() % 2 == 0) db.append(stream, Term(term), payload, {.scope = scope});
-        else db.write(scope, Term(term), [&](Transaction& tx) { tx.append(stream, payload); }, {.retries = 20});
+        if (random() % 2 == 0)
+          db.append(stream, Term(term), payload, {.scope = scope});
+        else
+          db.write(scope, Term(term), [&](Transaction& tx) { tx.append(stream, payload); }, {.retries = 20});
         const std::lock_guard lock(mutex);
         accepted.insert(payload);
       } catch (const StaleTerm&) {

@@ -22,7 +22,8 @@ void nothing(Transaction&) {}
 std::int64_t count_rows(Database& db, const std::string& table) { return db.query("SELECT count(*) FROM " + table).one()[0].as_int(); }
 
 void make_table(Database& db, const std::string& name) {
-  db.write(Scope(unique("ddl")), Term(1), [&](Transaction& tx) { tx.exec("CREATE TABLE " + name + " (id integer PRIMARY KEY, body text)"); });
+  db.write(Scope(unique("ddl")), Term(1),
+           [&](Transaction& tx) { tx.exec("CREATE TABLE " + name + " (id integer PRIMARY KEY, body text)"); });
 }
 
 }  // namespace
@@ -63,7 +64,8 @@ TEST_CASE("check: terms need not be consecutive and reach 2^62", "[F1][conforman
 TEST_CASE("scope: names are compared byte by byte on the database", "[conformance]") {
   auto& db = shared();
   const std::string base = unique("Scope");
-  const std::string names[] = {base, base + " ", "s" + base.substr(1), base + "\xC3\xA9", base + "e\xCC\x81", base + "\xF0\x9F\x94\x92", base + "'\"\\;--"};
+  const std::string names[] = {
+      base, base + " ", "s" + base.substr(1), base + "\xC3\xA9", base + "e\xCC\x81", base + "\xF0\x9F\x94\x92", base + "'\"\\;--"};
   std::int64_t term = 10;
   for (const auto& name : names) db.check(Scope(name), Term(term++));
   term = 10;
@@ -119,10 +121,11 @@ TEST_CASE("write: transaction control and nested calls are refused", "[F5][confo
   for (const char* statement : {"COMMIT", "  /* x */ commit", "ROLLBACK", "-- c\nEND", "BEGIN", "ABORT"}) {
     if (std::string(statement) == "ABORT" && !conformance::is_postgresql()) continue;
     INFO(statement);
-    CHECK_THROWS_AS(db.write(scope, Term(1), [&](Transaction& tx) {
-      tx.exec("INSERT INTO write_control VALUES (1, 'x')");
-      tx.exec(statement);
-    }),
+    CHECK_THROWS_AS(db.write(scope, Term(1),
+                             [&](Transaction& tx) {
+                               tx.exec("INSERT INTO write_control VALUES (1, 'x')");
+                               tx.exec(statement);
+                             }),
                     InvalidInput);
   }
   CHECK_THROWS_AS(db.write(scope, Term(1), [&](Transaction&) { db.check(scope, Term(1)); }), InvalidInput);
@@ -325,7 +328,9 @@ TEST_CASE("write id: makes a plain write repeatable", "[F5][conformance]") {
   make_table(db, "write_claimed");
   WriteOptions options;
   options.write_id = WriteId::random();
-  const auto work = [](Transaction& tx) { tx.exec("INSERT INTO write_claimed (id, body) SELECT coalesce(max(id), 0) + 1, 'x' FROM write_claimed"); };
+  const auto work = [](Transaction& tx) {
+    tx.exec("INSERT INTO write_claimed (id, body) SELECT coalesce(max(id), 0) + 1, 'x' FROM write_claimed");
+  };
   CHECK(db.write(scope, Term(1), work, options) == Wrote::now);
   CHECK(db.write(scope, Term(1), work, options) == Wrote::before);
   db.seal(scope, Term(2));

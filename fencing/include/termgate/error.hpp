@@ -19,8 +19,7 @@ namespace termgate::inline v0 {
 // (an SQLSTATE, an SQLite result code), or empty.
 class TERMGATE_EXPORT Error : public std::runtime_error {
  public:
-  explicit Error(const std::string& message, std::string code = {})
-      : std::runtime_error(message), code_(std::move(code)) {}
+  explicit Error(const std::string& message, std::string code = {}) : std::runtime_error(message), code_(std::move(code)) {}
   ~Error() override;
   std::string_view code() const noexcept { return code_; }
 

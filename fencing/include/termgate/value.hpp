@@ -33,8 +33,7 @@ class Value {
   Value(std::nullopt_t) {}
   Value(bool value) : held_(value) {}
   template <std::integral T>
-    requires(!std::same_as<T, bool>)
-  Value(T value) : held_(static_cast<std::int64_t>(value)) {}
+  requires(!std::same_as<T, bool>) Value(T value) : held_(static_cast<std::int64_t>(value)) {}
   template <std::floating_point T>
   Value(T value) : held_(static_cast<double>(value)) {}
   Value(const char* value) : held_(std::string(value)) {}

@@ -42,7 +42,7 @@ struct OpenOptions {
 };
 
 struct WriteOptions {
-  std::optional<WriteId> write_id = {};              // makes the write repeatable after OutcomeUnknown
+  std::optional<WriteId> write_id = {};                   // makes the write repeatable after OutcomeUnknown
   std::optional<std::chrono::milliseconds> timeout = {};  // for the work, COMMIT excluded; then Unavailable
   Isolation isolation = Isolation::database_default;
   int retries = 0;  // how often Conflict runs the callback again; 0: never, the callback runs once
@@ -55,10 +55,10 @@ struct AppendOptions {
 };
 
 struct LeaseOptions {
-  std::string owner = {};     // empty: host:pid:random, one for each process
-  std::string endpoint = {};  // where the holder can be reached; for people and followers
+  std::string owner = {};                               // empty: host:pid:random, one for each process
+  std::string endpoint = {};                            // where the holder can be reached; for people and followers
   std::optional<std::chrono::milliseconds> grace = {};  // before sessions in the way are evicted; none: the setting
-  std::chrono::milliseconds wait{30'000};          // acquire_lease only: how long to wait for another's lease
+  std::chrono::milliseconds wait{30'000};               // acquire_lease only: how long to wait for another's lease
 };
 
 enum class Wrote { now, before };  // before: this write id had committed already; nothing was written again
@@ -184,8 +184,8 @@ class Database {
   // Check and append as one statement. With a write id the same call again returns the first one's number.
   SequenceNo append(const Stream& stream, Term term, std::string_view payload, const AppendOptions& options = {});
   // All or nothing; returns the last number. `write_ids` is empty or as long as `payloads`.
-  SequenceNo append_many(const Stream& stream, Term term, const std::vector<std::string>& payloads,
-                         const AppendOptions& options = {}, const std::vector<std::optional<WriteId>>& write_ids = {});
+  SequenceNo append_many(const Stream& stream, Term term, const std::vector<std::string>& payloads, const AppendOptions& options = {},
+                         const std::vector<std::optional<WriteId>>& write_ids = {});
 
   // The check by itself, as a transaction of its own: raises the fence if the term is above it.
   Term check(const Scope& scope, Term term);

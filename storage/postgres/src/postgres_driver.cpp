@@ -24,12 +24,14 @@
 #include "redact.hpp"
 #include "schema.hpp"
 #include "sql/statements.hpp"
+#include "statement_text.hpp"
 
 namespace termgate::inline v0::detail {
 namespace {
 
 // Type OIDs of the result columns that are more than text (pg_type.dat; they never change).
-constexpr pqxx::oid oid_bool = 16, oid_bytea = 17, oid_int8 = 20, oid_int2 = 21, oid_int4 = 23, oid_oid = 26, oid_float4 = 700, oid_float8 = 701;
+constexpr pqxx::oid oid_bool = 16, oid_bytea = 17, oid_int8 = 20, oid_int2 = 21, oid_int4 = 23, oid_oid = 26, oid_float4 = 700,
+                    oid_float8 = 701;
 
 constexpr std::size_t prepared_max = 256;  // a connection's cache of statements; then they are sent unprepared
 
@@ -98,8 +100,10 @@ std::optional<std::string> parameter_text(const Value& value) {
     }
     std::optional<std::string> operator()(const TextArray& held) const {
       return array_literal(held, [](std::string& literal, const std::optional<std::string>& item) {
-        if (item) append_quoted(literal, *item);
-        else literal += "NULL";
+        if (item)
+          append_quoted(literal, *item);
+        else
+          literal += "NULL";
       });
     }
   } to_text;
@@ -110,15 +114,20 @@ Value value_of(const pqxx::field& field, pqxx::oid type) {
   if (field.is_null()) return {};
   const std::string_view text(field.c_str(), field.size());
   switch (type) {
-    case oid_bool: return Value(text == "t");
+    case oid_bool:
+      return Value(text == "t");
     case oid_int2:
     case oid_int4:
     case oid_int8:
-    case oid_oid: return Value(field.as<std::int64_t>());
+    case oid_oid:
+      return Value(field.as<std::int64_t>());
     case oid_float4:
-    case oid_float8: return Value(field.as<double>());
-    case oid_bytea: return Value(Bytes{bytes_of_hex(text)});
-    default: return Value(text);
+    case oid_float8:
+      return Value(field.as<double>());
+    case oid_bytea:
+      return Value(Bytes{bytes_of_hex(text)});
+    default:
+      return Value(text);
   }
 }
 
@@ -141,45 +150,11 @@ Rows rows_of(const pqxx::result& result) {
   return rows;
 }
 
-// The first word of a statement in lower case, comments skipped; enough to recognise transaction control.
-std::string first_word(std::string_view sql) {
-  std::size_t at = 0;
-  for (;;) {
-    while (at < sql.size() && (std::isspace(static_cast<unsigned char>(sql[at])) || sql[at] == ';')) ++at;
-    if (sql.substr(at).starts_with("--")) {
-      at = std::min(sql.find('\n', at), sql.size());
-    } else if (sql.substr(at).starts_with("/*")) {
-      int depth = 0;
-      do {
-        if (sql.substr(at).starts_with("/*")) ++depth, at += 2;
-        else if (sql.substr(at).starts_with("*/")) --depth, at += 2;
-        else ++at;
-      } while (depth > 0 && at < sql.size());
-    } else {
-      break;
-    }
-  }
-  std::string word;
-  while (at < sql.size() && std::isalpha(static_cast<unsigned char>(sql[at]))) word += static_cast<char>(std::tolower(static_cast<unsigned char>(sql[at++])));
-  return word;
-}
-
-bool is_rollback_to(std::string_view sql) {
-  std::string lower;
-  for (char character : sql) lower += static_cast<char>(std::tolower(static_cast<unsigned char>(character)));
-  return lower.find(" to ") != std::string::npos || lower.find("\nto ") != std::string::npos;
-}
-
 // The transaction belongs to the library: a COMMIT in the middle would let what follows run unfenced.
 void refuse_transaction_control(std::string_view sql) {
-  const std::string word = first_word(sql);
-  const bool control = word == "commit" || word == "end" || word == "begin" || word == "start" || word == "abort" ||
-                       (word == "rollback" && !is_rollback_to(sql)) || (word == "prepare" && sql.find("ransaction") != std::string_view::npos) ||
-                       (word == "prepare" && sql.find("RANSACTION") != std::string_view::npos);
-  if (control) {
-    throw InvalidInput(fmt::format(
-        "TG005 {} inside a fenced transaction: the library begins and ends it; savepoints are free to use", word));
-  }
+  if (!is_transaction_control(sql)) return;
+  throw InvalidInput(
+      fmt::format("TG005 {} inside a fenced transaction: the library begins and ends it; savepoints are free to use", first_words(sql, 1).front()));
 }
 
 class Connection {
@@ -335,9 +310,10 @@ class PostgresDriver final : public Driver {
       for (const auto& migration : migrations) {
         if (migration.version <= report.from_version) continue;
         connection.run_script(with_schema(migration.text, options_.schema));
-        connection.run_script(with_schema(
-            fmt::format("INSERT INTO @schema@.migrations (version, name) VALUES ({}, '{}') ON CONFLICT DO NOTHING", migration.version, migration.name),
-            options_.schema));
+        connection.run_script(
+            with_schema(fmt::format("INSERT INTO @schema@.migrations (version, name) VALUES ({}, '{}') ON CONFLICT DO NOTHING",
+                                    migration.version, migration.name),
+                        options_.schema));
       }
       report.to_version = std::max(report.to_version, report.from_version);
     } catch (...) {
@@ -375,7 +351,8 @@ class PostgresDriver final : public Driver {
    public:
     explicit Lent(PostgresDriver& driver) : driver_(driver) {
       if (std::find(in_use.begin(), in_use.end(), &driver) != in_use.end()) {
-        throw InvalidInput("TG005 a call of this Database from inside its own transaction: use the Transaction that the callback was given");
+        throw InvalidInput(
+            "TG005 a call of this Database from inside its own transaction: use the Transaction that the callback was given");
       }
       connection_ = driver.take();
       in_use.push_back(&driver);
@@ -412,7 +389,8 @@ class PostgresDriver final : public Driver {
     {
       std::unique_lock lock(mutex_);
       if (!changed_.wait_for(lock, options_.check_wait, [&] { return !idle_.empty() || open_ < options_.connections_max; })) {
-        throw Blocked(fmt::format("TG006 all {} connections of this process to the database are busy; see OpenOptions::connections_max", open_));
+        throw Blocked(
+            fmt::format("TG006 all {} connections of this process to the database are busy; see OpenOptions::connections_max", open_));
       }
       while (!idle_.empty()) {
         auto connection = std::move(idle_.back());
@@ -453,10 +431,17 @@ class PostgresDriver final : public Driver {
   static std::string begin_text(const TransactOptions& options) {
     std::string text = "BEGIN";
     switch (options.isolation) {
-      case Isolation::database_default: break;
-      case Isolation::read_committed: text += " ISOLATION LEVEL READ COMMITTED"; break;
-      case Isolation::repeatable_read: text += " ISOLATION LEVEL REPEATABLE READ"; break;
-      case Isolation::serializable: text += " ISOLATION LEVEL SERIALIZABLE"; break;
+      case Isolation::database_default:
+        break;
+      case Isolation::read_committed:
+        text += " ISOLATION LEVEL READ COMMITTED";
+        break;
+      case Isolation::repeatable_read:
+        text += " ISOLATION LEVEL REPEATABLE READ";
+        break;
+      case Isolation::serializable:
+        text += " ISOLATION LEVEL SERIALIZABLE";
+        break;
     }
     return text + (options.read_only ? " READ ONLY" : " READ WRITE");
   }
@@ -480,7 +465,8 @@ class PostgresDriver final : public Driver {
   }
 
   int version_in(Connection& connection) {
-    const auto there = connection.run_script(with_schema("SELECT pg_catalog.to_regclass(@schema_lit@ || '.migrations') IS NOT NULL", quoted_schema_literal()));
+    const auto there = connection.run_script(
+        with_schema("SELECT pg_catalog.to_regclass(@schema_lit@ || '.migrations') IS NOT NULL", quoted_schema_literal()));
     if (!there[0][0].as<bool>()) return 0;
     const auto rows = connection.run_script(with_schema("SELECT coalesce(max(version), 0) FROM @schema@.migrations", options_.schema));
     return rows[0][0].as<int>();
@@ -492,7 +478,8 @@ class PostgresDriver final : public Driver {
   static void refuse_newer(int installed, int ours) {
     // Binary N works on the schema of N-1 and N+1 (docs/contract.md, section 9).
     if (installed > ours + 1) {
-      throw DatabaseError(fmt::format("the database has version {} of Termgate's tables and this command knows {}: install a newer termgate", installed, ours));
+      throw DatabaseError(fmt::format(
+          "the database has version {} of Termgate's tables and this command knows {}: install a newer termgate", installed, ours));
     }
   }
 

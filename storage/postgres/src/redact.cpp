@@ -44,7 +44,8 @@ std::string redact(std::string message, std::string_view url) {
     const auto colon = url.find(':', start);
     if (at != std::string_view::npos && colon != std::string_view::npos && colon < at) hide(url.substr(colon + 1, at - colon - 1));
     const auto first_at = url.find('@', start);
-    if (first_at != std::string_view::npos && colon != std::string_view::npos && colon < first_at) hide(url.substr(colon + 1, first_at - colon - 1));
+    if (first_at != std::string_view::npos && colon != std::string_view::npos && colon < first_at)
+      hide(url.substr(colon + 1, first_at - colon - 1));
   }
   for (std::string_view key : {"password=", "sslpassword="}) {
     for (auto at = url.find(key); at != std::string_view::npos; at = url.find(key, at + 1)) {

@@ -70,7 +70,8 @@ TEST_CASE("postgres errors: what was never run is unavailable in both phases", "
 }
 
 TEST_CASE("postgres errors: a missing layer 1 says what to do", "[postgres]") {
-  CHECK_THROWS_WITH(detail::throw_for_sqlstate("3F000", "schema \"termgate\" does not exist", Phase::commit), Catch::Contains("termgate init"));
+  CHECK_THROWS_WITH(detail::throw_for_sqlstate("3F000", "schema \"termgate\" does not exist", Phase::commit),
+                    Catch::Contains("termgate init"));
 }
 
 TEST_CASE("postgres errors: statement_completion_unknown is unknown although it derives from a rollback", "[F5][postgres]") {

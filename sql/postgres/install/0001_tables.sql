@@ -1,0 +1,296 @@
+-- Tables of layer 1, and what a table must refuse by itself.
+-- Parameters: none. The installer puts the schema's name where it is marked (see ../README.md) and runs every pending file in one
+-- transaction, behind an advisory lock. Locks: those of CREATE. Keeps F3: a fence row is never lowered, deleted or truncated.
+
+DO $$
+BEGIN
+  IF current_setting('server_encoding') <> 'UTF8' THEN
+    RAISE EXCEPTION 'Termgate needs a database with the encoding UTF8; this one has %', current_setting('server_encoding')
+      USING ERRCODE = '0A000', HINT = 'CREATE DATABASE … ENCODING ''UTF8'' TEMPLATE template0';
+  END IF;
+  IF current_setting('server_version_num')::int < 130000 THEN
+    RAISE EXCEPTION 'Termgate needs PostgreSQL 13 or later; this is %', current_setting('server_version') USING ERRCODE = '0A000';
+  END IF;
+  IF pg_is_in_recovery() THEN
+    RAISE EXCEPTION 'this server is a standby: install Termgate on its primary' USING ERRCODE = '25006';
+  END IF;
+END $$;
+
+-- IF NOT EXISTS comes too late for somebody who may use the schema but not create one.
+DO $$
+BEGIN
+  IF NOT EXISTS (SELECT FROM pg_namespace WHERE nspname = @schema_lit@) THEN
+    CREATE SCHEMA @schema@;
+  END IF;
+END $$;
+
+CREATE TABLE IF NOT EXISTS @schema@.migrations (
+  version    integer PRIMARY KEY,
+  name       text NOT NULL,
+  applied_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+
+-- One row a scope, kept for ever. Term 0: known, but no term accepted yet.
+CREATE TABLE IF NOT EXISTS @schema@.fences (
+  scope      text COLLATE "C" PRIMARY KEY CHECK (char_length(scope) BETWEEN 1 AND 200),
+  term       bigint NOT NULL CHECK (term BETWEEN 0 AND 4611686018427387904),
+  raised_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
+  raised_by  text NOT NULL DEFAULT session_user,
+  -- Who may raise it: any writer whose term is higher, or only a seal.
+  raise_by   text NOT NULL DEFAULT 'writer' CHECK (raise_by IN ('writer', 'seal')),
+  -- The incarnation of the database that vouches for the term; see incarnation.
+  generation bigint NOT NULL DEFAULT 1,
+  -- Signs the mark of a passed check. Readable by nobody but the owner.
+  pass_key   uuid NOT NULL DEFAULT gen_random_uuid()
+) WITH (fillfactor = 70);
+
+-- What this database looked like when its fences were last known to be complete. One row.
+CREATE TABLE IF NOT EXISTS @schema@.incarnation (
+  one               boolean PRIMARY KEY DEFAULT true CHECK (one),
+  generation        bigint NOT NULL DEFAULT 1,
+  -- Fences of a generation below this one are in doubt; 0: none is.
+  trusted_since     bigint NOT NULL DEFAULT 0,
+  system_identifier bigint NOT NULL,
+  timeline          text NOT NULL,
+  database_oid      oid NOT NULL,
+  fences_oid        oid NOT NULL,
+  -- These two are compared by every check; only when one differs are the four above looked at.
+  postmaster_start  timestamptz NOT NULL,
+  fences_path       text NOT NULL
+) WITH (fillfactor = 20);
+
+-- The audited way down. Terms above to_term and not above from_term are no evidence any more.
+CREATE TABLE IF NOT EXISTS @schema@.resets (
+  id        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  scope     text COLLATE "C" NOT NULL,
+  from_term bigint NOT NULL,
+  to_term   bigint NOT NULL,
+  xid       xid8 NOT NULL DEFAULT pg_current_xact_id(),
+  at        timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+CREATE INDEX IF NOT EXISTS resets_scope ON @schema@.resets (scope);
+
+CREATE TABLE IF NOT EXISTS @schema@.leases (
+  scope       text COLLATE "C" PRIMARY KEY CHECK (char_length(scope) BETWEEN 1 AND 200),
+  owner_id    text NOT NULL,
+  term        bigint NOT NULL CHECK (term BETWEEN 0 AND 4611686018427387904),
+  expires_at  timestamptz NOT NULL,
+  acquired_at timestamptz NOT NULL,
+  renewed_at  timestamptz NOT NULL,
+  released_at timestamptz,
+  endpoint    text
+) WITH (fillfactor = 50);
+CREATE INDEX IF NOT EXISTS leases_expires_at ON @schema@.leases (expires_at);
+
+-- Never pruned: a stream keeps its scope and its numbering. Half empty pages, so that last_no is updated in place.
+CREATE TABLE IF NOT EXISTS @schema@.streams (
+  stream_id  text COLLATE "C" PRIMARY KEY CHECK (char_length(stream_id) BETWEEN 1 AND 200),
+  scope      text COLLATE "C" NOT NULL CHECK (char_length(scope) BETWEEN 1 AND 200),
+  last_no    bigint NOT NULL DEFAULT 0 CHECK (last_no >= 0),
+  created_at timestamptz NOT NULL DEFAULT clock_timestamp()
+) WITH (fillfactor = 50);
+CREATE INDEX IF NOT EXISTS streams_scope ON @schema@.streams (scope);
+
+CREATE TABLE IF NOT EXISTS @schema@.stream_writes (
+  stream_id   text COLLATE "C" NOT NULL,
+  sequence_no bigint NOT NULL CHECK (sequence_no > 0),
+  scope       text COLLATE "C" NOT NULL,
+  term        bigint NOT NULL,
+  payload     bytea NOT NULL,
+  created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
+  write_id    uuid,
+  PRIMARY KEY (stream_id, sequence_no)
+);
+CREATE INDEX IF NOT EXISTS stream_writes_scope_term ON @schema@.stream_writes (scope, term);
+
+-- Ids outlive the pruning of their writes. stream_id is NULL for a plain write (claim_write).
+CREATE TABLE IF NOT EXISTS @schema@.write_ids (
+  write_id    uuid PRIMARY KEY,
+  stream_id   text COLLATE "C",
+  sequence_no bigint,
+  scope       text COLLATE "C" NOT NULL,
+  term        bigint NOT NULL,
+  created_at  timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+
+-- Owners' own tables whose terms count as evidence. The names are for people; the OID decides.
+CREATE TABLE IF NOT EXISTS @schema@.adopted (
+  table_oid    oid PRIMARY KEY,
+  table_name   text NOT NULL,
+  scope_column name NOT NULL,
+  term_column  name NOT NULL,
+  adopted_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
+  adopted_by   text NOT NULL DEFAULT session_user
+);
+
+-- Every table, partition and child whose triggers protect() made. A relation that bears the triggers but is not listed here is refused.
+CREATE TABLE IF NOT EXISTS @schema@.protected (
+  table_oid    oid PRIMARY KEY,
+  root_oid     oid NOT NULL,
+  table_name   text NOT NULL,
+  scope_column name,
+  scope        text COLLATE "C",
+  mode         text NOT NULL CHECK (mode IN ('enforce', 'observe')),
+  protected_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+  protected_by text NOT NULL DEFAULT session_user,
+  CHECK ((scope_column IS NULL) <> (scope IS NULL))
+);
+CREATE INDEX IF NOT EXISTS protected_root ON @schema@.protected (root_oid);
+
+-- What mode 'observe' would have refused: at most one row a transaction, table, scope and reason; nothing is ever updated here.
+CREATE TABLE IF NOT EXISTS @schema@.observed (
+  at          timestamptz NOT NULL DEFAULT clock_timestamp(),
+  table_oid   oid NOT NULL,
+  table_name  text NOT NULL,
+  scope       text COLLATE "C",
+  code        text NOT NULL,
+  reason      text NOT NULL,
+  role_name   text NOT NULL DEFAULT session_user,
+  client      text
+);
+CREATE INDEX IF NOT EXISTS observed_at ON @schema@.observed (at);
+
+-- Passes of transactions over very many scopes: see docs/lock-protocol.md, escalation. Rows of finished transactions mean nothing.
+CREATE UNLOGGED TABLE IF NOT EXISTS @schema@.passes (
+  xid   xid8 NOT NULL,
+  scope text COLLATE "C" NOT NULL,
+  term  bigint NOT NULL,
+  PRIMARY KEY (xid, scope)
+);
+
+CREATE TABLE IF NOT EXISTS @schema@.job_runs (
+  run_id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  job_name       text NOT NULL CHECK (char_length(job_name) BETWEEN 1 AND 200),
+  scope          text COLLATE "C" NOT NULL,
+  owner_id       text NOT NULL,
+  term           bigint NOT NULL,
+  started_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
+  completed_at   timestamptz,
+  status         text NOT NULL DEFAULT 'started' CHECK (status IN ('started', 'completed', 'failed', 'cancelled', 'lost')),
+  last_heartbeat timestamptz NOT NULL DEFAULT clock_timestamp(),
+  exit_code      integer,
+  checkpoint     text,
+  detail         text
+);
+CREATE INDEX IF NOT EXISTS job_runs_scope ON @schema@.job_runs (scope, run_id);
+CREATE INDEX IF NOT EXISTS job_runs_open ON @schema@.job_runs (scope, job_name) WHERE status = 'started';
+
+CREATE TABLE IF NOT EXISTS @schema@.audit (
+  id             bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  at             timestamptz NOT NULL DEFAULT clock_timestamp(),
+  actor          text NOT NULL,
+  "session_user" text NOT NULL DEFAULT session_user,
+  client         text,
+  action         text NOT NULL,
+  scope          text COLLATE "C",
+  detail         jsonb NOT NULL DEFAULT '{}'
+);
+CREATE INDEX IF NOT EXISTS audit_scope ON @schema@.audit (scope, id);
+CREATE INDEX IF NOT EXISTS audit_at ON @schema@.audit (at);
+
+CREATE TABLE IF NOT EXISTS @schema@.settings (
+  name  text PRIMARY KEY,
+  value text NOT NULL
+);
+INSERT INTO @schema@.settings (name, value) VALUES
+  ('check_wait', '5 s'),
+  ('default_raise_by', 'writer'),
+  ('eviction_grace', '1 s'),
+  ('failover', 'declared'),
+  ('payload_bytes_max', '268435456')
+ON CONFLICT DO NOTHING;
+
+-- Refuses a setting that could not be read back: the law reads them with a cast and must not fail on it in the middle of a raise.
+CREATE OR REPLACE FUNCTION @schema@._settings_guard() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_problem text;
+BEGIN
+  IF TG_OP <> 'INSERT' AND (TG_OP = 'DELETE' OR NEW.name <> OLD.name) THEN
+    RAISE EXCEPTION 'TG005 a setting cannot be deleted or renamed' USING ERRCODE = 'TG005';
+  END IF;
+  BEGIN
+    CASE NEW.name
+      WHEN 'check_wait', 'eviction_grace' THEN
+        IF NEW.value::interval NOT BETWEEN interval '0' AND interval '1 hour' THEN
+          v_problem := 'a duration from 0 to 1 hour, such as ''1500 ms''';
+        END IF;
+      WHEN 'default_raise_by' THEN
+        IF NEW.value NOT IN ('writer', 'seal') THEN v_problem := 'writer or seal'; END IF;
+      WHEN 'failover' THEN
+        IF NEW.value NOT IN ('declared', 'synchronous') THEN v_problem := 'declared or synchronous'; END IF;
+      WHEN 'payload_bytes_max' THEN
+        IF NEW.value::bigint NOT BETWEEN 1 AND 1073741823 THEN v_problem := 'a number of bytes from 1 to 1073741823'; END IF;
+      ELSE
+        RAISE EXCEPTION 'TG005 there is no setting "%"', NEW.name USING ERRCODE = 'TG005';
+    END CASE;
+  EXCEPTION WHEN data_exception THEN
+    v_problem := CASE WHEN NEW.name = 'payload_bytes_max' THEN 'a number of bytes' ELSE 'a duration such as ''1500 ms''' END;
+  END;
+  IF v_problem IS NOT NULL THEN
+    RAISE EXCEPTION 'TG005 setting "%" must be %, not "%"', NEW.name, v_problem, NEW.value USING ERRCODE = 'TG005';
+  END IF;
+  RETURN NEW;
+END $$;
+
+-- F3: the way down is a row of `resets` written by this very transaction.
+CREATE OR REPLACE FUNCTION @schema@._fences_guard() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF TG_OP = 'UPDATE' THEN
+    IF NEW.scope <> OLD.scope THEN
+      RAISE EXCEPTION 'TG005 the scope of a fence cannot be changed' USING ERRCODE = 'TG005';
+    END IF;
+    IF NEW.term >= OLD.term AND NEW.generation >= OLD.generation THEN
+      RETURN NEW;
+    END IF;
+    IF EXISTS (SELECT FROM @schema@.resets r
+                WHERE r.scope = OLD.scope AND r.from_term = OLD.term AND r.to_term = NEW.term
+                  AND r.xid = pg_current_xact_id()) THEN
+      RETURN NEW;
+    END IF;
+    RAISE EXCEPTION 'TG005 the fence of scope "%" stands at % and never goes down', OLD.scope, OLD.term
+      USING ERRCODE = 'TG005', HINT = 'Only reset_fence(scope, term, actor, reason) lowers a fence.';
+  END IF;
+  RAISE EXCEPTION 'TG005 fences are kept for ever: % refused', TG_OP USING ERRCODE = 'TG005';
+END $$;
+
+-- F3: a raise is on disk before its COMMIT returns, whatever the session chose. A setting made by a function ends with the
+-- function, before COMMIT; a deferred trigger runs inside COMMIT itself.
+CREATE OR REPLACE FUNCTION @schema@._flush_raise() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_commit text := current_setting('synchronous_commit');
+BEGIN
+  IF v_commit = 'off'
+     OR (v_commit = 'local' AND EXISTS (SELECT FROM @schema@.settings s WHERE s.name = 'failover' AND s.value = 'synchronous')) THEN
+    PERFORM set_config('synchronous_commit', 'on', true);
+  END IF;
+  RETURN NULL;
+END $$;
+
+DO $$
+BEGIN
+  IF NOT EXISTS (SELECT FROM pg_trigger WHERE tgrelid = format('%I.fences', @schema_lit@)::regclass AND tgname = 'fences_guard') THEN
+    CREATE TRIGGER fences_guard BEFORE UPDATE OR DELETE ON @schema@.fences
+      FOR EACH ROW EXECUTE FUNCTION @schema@._fences_guard();
+    CREATE TRIGGER fences_guard_truncate BEFORE TRUNCATE ON @schema@.fences
+      FOR EACH STATEMENT EXECUTE FUNCTION @schema@._fences_guard();
+    CREATE CONSTRAINT TRIGGER fences_flush AFTER INSERT OR UPDATE ON @schema@.fences
+      DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION @schema@._flush_raise();
+    CREATE TRIGGER settings_guard BEFORE INSERT OR UPDATE OR DELETE ON @schema@.settings
+      FOR EACH ROW EXECUTE FUNCTION @schema@._settings_guard();
+  END IF;
+  -- ALWAYS: session_replication_role = replica must not switch the law off.
+  ALTER TABLE @schema@.fences ENABLE ALWAYS TRIGGER fences_guard;
+  ALTER TABLE @schema@.fences ENABLE ALWAYS TRIGGER fences_guard_truncate;
+  ALTER TABLE @schema@.fences ENABLE ALWAYS TRIGGER fences_flush;
+END $$;
+
+INSERT INTO @schema@.incarnation (system_identifier, timeline, database_oid, fences_oid, postmaster_start, fences_path)
+SELECT (SELECT system_identifier FROM pg_control_system()),
+       left(pg_walfile_name(pg_current_wal_lsn()), 8),
+       (SELECT oid FROM pg_database WHERE datname = current_database()),
+       f.oid, pg_postmaster_start_time(), pg_relation_filepath(f.oid)
+  FROM (SELECT format('%I.fences', @schema_lit@)::regclass::oid AS oid) f
+ON CONFLICT DO NOTHING;

@@ -1,0 +1,382 @@
+-- The check: shared lock, then the comparison (docs/lock-protocol.md). Everything that waits or refuses is in helpers, so that
+-- the common case, a writer whose term is the fence, runs two plpgsql expressions and one indexed read.
+-- Locks: a test of the scope's turnstile, a shared transaction lock on its queue; a raise takes both exclusively (0003).
+-- Keeps F1, F2, F5.
+
+-- The advisory keys of a scope. The seed keeps kinds and schemas apart.
+CREATE OR REPLACE FUNCTION @schema@._queue_key(p_scope text) RETURNS bigint LANGUAGE sql IMMUTABLE AS
+$$ SELECT pg_catalog.hashtextextended(p_scope COLLATE "C", pg_catalog.hashtextextended(@schema_lit@ COLLATE "C", 1)) $$;
+CREATE OR REPLACE FUNCTION @schema@._turnstile_key(p_scope text) RETURNS bigint LANGUAGE sql IMMUTABLE AS
+$$ SELECT pg_catalog.hashtextextended(p_scope COLLATE "C", pg_catalog.hashtextextended(@schema_lit@ COLLATE "C", 2)) $$;
+CREATE OR REPLACE FUNCTION @schema@._lease_key(p_scope text) RETURNS bigint LANGUAGE sql IMMUTABLE AS
+$$ SELECT pg_catalog.hashtextextended(p_scope COLLATE "C", pg_catalog.hashtextextended(@schema_lit@ COLLATE "C", 3)) $$;
+
+CREATE OR REPLACE FUNCTION @schema@._setting(p_name text) RETURNS text LANGUAGE sql STABLE AS
+$$ SELECT s.value FROM @schema@.settings s WHERE s.name OPERATOR(pg_catalog.=) p_name $$;
+
+-- TG005 unless the scope is one.
+CREATE OR REPLACE FUNCTION @schema@._need_scope(p_scope text, p_what text DEFAULT 'scope') RETURNS void
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF p_scope IS NULL THEN
+    RAISE EXCEPTION 'TG005 the % is NULL', p_what USING ERRCODE = 'TG005';
+  ELSIF p_scope = '' THEN
+    RAISE EXCEPTION 'TG005 the % is empty: it needs 1 to 200 characters', p_what USING ERRCODE = 'TG005';
+  ELSIF char_length(p_scope) > 200 THEN
+    RAISE EXCEPTION 'TG005 the % has % characters: at most 200 are allowed', p_what, char_length(p_scope) USING ERRCODE = 'TG005';
+  END IF;
+END $$;
+
+-- TG005 unless the term is one.
+CREATE OR REPLACE FUNCTION @schema@._need_term(p_term bigint) RETURNS void
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF p_term IS NULL THEN
+    RAISE EXCEPTION 'TG005 the term is NULL' USING ERRCODE = 'TG005';
+  ELSIF p_term NOT BETWEEN 1 AND 4611686018427387904 THEN
+    RAISE EXCEPTION 'TG005 term % is out of range: terms run from 1 to 4611686018427387904 (2^62)', p_term USING ERRCODE = 'TG005';
+  END IF;
+END $$;
+
+CREATE OR REPLACE FUNCTION @schema@._need_reason(p_actor text, p_reason text) RETURNS void
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF coalesce(btrim(p_actor), '') = '' OR char_length(p_actor) > 200 THEN
+    RAISE EXCEPTION 'TG005 the actor must be named, in 1 to 200 characters: it is audited' USING ERRCODE = 'TG005';
+  ELSIF coalesce(btrim(p_reason), '') = '' OR char_length(p_reason) > 2000 THEN
+    RAISE EXCEPTION 'TG005 a reason must be given, in 1 to 2000 characters: it is audited' USING ERRCODE = 'TG005';
+  END IF;
+END $$;
+
+CREATE OR REPLACE FUNCTION @schema@._stale(p_scope text, p_term bigint, p_fence bigint) RETURNS void
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RAISE EXCEPTION 'TG001 stale term % for scope "%": the fence stands at %', p_term, p_scope, p_fence
+    USING ERRCODE = 'TG001', HINT = 'Another leader holds the scope: stop writing. Trying again with this term cannot succeed.';
+END $$;
+
+-- A raise in a transaction that already holds the shared lock would be an upgrade in place: two of them deadlock.
+CREATE OR REPLACE FUNCTION @schema@._not_upgraded(p_scope text, p_term bigint, p_fence bigint) RETURNS void
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RAISE EXCEPTION 'TG005 term % is above the fence of scope "%" (%), and this transaction already holds the lock of that scope', p_term, p_scope, p_fence
+    USING ERRCODE = 'TG005', HINT = 'Raise first, in a transaction of its own: SELECT seal(scope, term). The term of a transaction is fixed by its first check.';
+END $$;
+
+CREATE OR REPLACE FUNCTION @schema@._audit(p_action text, p_scope text, p_actor text, p_detail jsonb) RETURNS void
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+  INSERT INTO @schema@.audit (actor, client, action, scope, detail)
+  VALUES (coalesce(p_actor, session_user),
+          nullif(concat_ws(' ', host(inet_client_addr()), nullif(current_setting('application_name'), '')), ''),
+          p_action, p_scope, p_detail);
+$$;
+
+-- The mark of a passed check, for the triggers of protect(): who passed what in this very transaction. It lives in a transaction-local
+-- setting, so ROLLBACK TO takes it back together with the lock, and is signed with the fence's own secret, so that
+-- no SET can make one up.
+CREATE OR REPLACE FUNCTION @schema@._escape(p_scope text) RETURNS text LANGUAGE sql IMMUTABLE AS
+$$ SELECT pg_catalog.replace(pg_catalog.replace(p_scope, '\', '\b'), '|', '\p') $$;
+CREATE OR REPLACE FUNCTION @schema@._unescape(p_token text) RETURNS text LANGUAGE sql IMMUTABLE AS
+$$ SELECT pg_catalog.replace(pg_catalog.replace(p_token, '\p', '|'), '\b', '\') $$;
+CREATE OR REPLACE FUNCTION @schema@._sign(p_scope text, p_term bigint, p_key uuid) RETURNS text LANGUAGE sql STABLE AS $$
+  SELECT pg_catalog.encode(pg_catalog.substr(pg_catalog.sha256(
+    pg_catalog.uuid_send(p_key) OPERATOR(pg_catalog.||) pg_catalog.timestamptz_send(pg_catalog.transaction_timestamp())
+    OPERATOR(pg_catalog.||) pg_catalog.int4send(pg_catalog.pg_backend_pid()) OPERATOR(pg_catalog.||) pg_catalog.int8send(p_term)
+    OPERATOR(pg_catalog.||) pg_catalog.textsend(p_scope)), 1, 12), 'hex')
+$$;
+
+-- Why the fences of this database cannot be trusted, or NULL. A mere restart is noted, by whoever comes first, and waited for by nobody.
+CREATE OR REPLACE FUNCTION @schema@._changed_incarnation() RETURNS text
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  i @schema@.incarnation;
+  v_fences oid := format('%I.fences', @schema_lit@)::regclass;
+  v_system bigint;
+  v_timeline text;
+  v_database oid;
+  v_why text[] := '{}';
+BEGIN
+  SELECT * INTO i FROM @schema@.incarnation;
+  IF NOT FOUND THEN
+    RETURN 'the row of table incarnation is gone';
+  END IF;
+  IF i.postmaster_start = pg_postmaster_start_time() AND i.fences_path = pg_relation_filepath(v_fences) THEN
+    RETURN NULL;
+  END IF;
+  SELECT c.system_identifier INTO v_system FROM pg_control_system() c;
+  SELECT d.oid INTO v_database FROM pg_database d WHERE d.datname = current_database();
+  v_timeline := left(pg_walfile_name(pg_current_wal_lsn()), 8);
+  IF v_system <> i.system_identifier THEN
+    v_why := v_why || format('system identifier %s, was %s', v_system, i.system_identifier);
+  END IF;
+  IF v_timeline <> i.timeline AND @schema@._setting('failover') <> 'synchronous' THEN
+    v_why := v_why || format('WAL timeline %s, was %s', v_timeline, i.timeline);
+  END IF;
+  IF v_database <> i.database_oid THEN
+    v_why := v_why || format('database OID %s, was %s', v_database, i.database_oid);
+  END IF;
+  IF v_fences <> i.fences_oid THEN
+    v_why := v_why || format('OID of fences %s, was %s', v_fences, i.fences_oid);
+  END IF;
+  IF v_why <> '{}' THEN
+    RETURN array_to_string(v_why, '; ');
+  END IF;
+  IF current_setting('transaction_isolation') IN ('read committed', 'read uncommitted')
+     AND current_setting('transaction_read_only') = 'off' THEN
+    PERFORM 1 FROM @schema@.incarnation FOR UPDATE SKIP LOCKED;
+    IF FOUND THEN
+      UPDATE @schema@.incarnation SET postmaster_start = pg_postmaster_start_time(), timeline = v_timeline,
+                                      fences_path = pg_relation_filepath(v_fences);
+    END IF;
+  END IF;
+  RETURN NULL;
+END $$;
+
+-- TG004 when the fence of the scope is in doubt; p_generation is that of its row, NULL when it has none.
+CREATE OR REPLACE FUNCTION @schema@._doubt(p_generation bigint) RETURNS text
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_why text := @schema@._changed_incarnation();
+  v_since bigint;
+BEGIN
+  IF v_why IS NULL THEN
+    SELECT i.trusted_since INTO v_since FROM @schema@.incarnation i;
+    IF coalesce(p_generation, 0) < v_since THEN
+      v_why := 'this database was restored or promoted, and nobody has vouched for this scope since';
+    END IF;
+  END IF;
+  RETURN v_why;
+END $$;
+CREATE OR REPLACE FUNCTION @schema@._need_no_doubt(p_scope text, p_generation bigint) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_why text := @schema@._doubt(p_generation);
+BEGIN
+  IF v_why IS NOT NULL THEN
+    RAISE EXCEPTION 'TG004 the fence of scope "%" is in doubt: %', p_scope, v_why
+      USING ERRCODE = 'TG004', DETAIL = 'A restored or promoted database may have forgotten a raise, so that a stale leader could pass.',
+      HINT = 'acquire_lease ends the doubt where terms come from leases; else an operator: termgate fence declare-restored --scope … --above N, '
+             'or --nothing-lost when no raise is missing.';
+  END IF;
+END $$;
+
+-- The highest term that the rows of the scope show, those that a reset took back left out. Each step is one index probe.
+CREATE OR REPLACE FUNCTION @schema@._stored_max(p_scope text) RETURNS bigint
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_max bigint;
+  v_below bigint;
+BEGIN
+  SELECT max(w.term) INTO v_max FROM @schema@.stream_writes w WHERE w.scope = p_scope;
+  LOOP
+    SELECT min(r.to_term) INTO v_below FROM @schema@.resets r
+     WHERE r.scope = p_scope AND v_max > r.to_term AND v_max <= r.from_term;
+    EXIT WHEN v_below IS NULL;
+    SELECT max(w.term) INTO v_max FROM @schema@.stream_writes w WHERE w.scope = p_scope AND w.term <= v_below;
+  END LOOP;
+  RETURN coalesce(v_max, 0);
+END $$;
+
+-- How long a statement may still wait: `p_until`, but no longer than a lock_timeout that the user set.
+CREATE OR REPLACE FUNCTION @schema@._set_lock_timeout(p_until timestamptz, p_user text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_ms bigint := greatest(1, ceil(extract(epoch FROM p_until - clock_timestamp()) * 1000)::bigint);
+  v_user bigint := (SELECT s.setting::bigint FROM pg_settings s WHERE s.name = 'lock_timeout');
+BEGIN
+  IF p_user <> '0' AND v_user BETWEEN 1 AND v_ms THEN
+    RETURN;
+  END IF;
+  PERFORM set_config('lock_timeout', v_ms::text, true);
+END $$;
+
+-- Whether this transaction (p_pid: this session) holds an advisory key in that mode.
+CREATE OR REPLACE FUNCTION @schema@._holds(p_key bigint, p_mode text) RETURNS boolean
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+  SELECT EXISTS (
+    SELECT FROM pg_locks l
+     WHERE l.locktype = 'advisory' AND l.pid = pg_backend_pid() AND l.granted AND l.mode = p_mode AND l.objsubid = 1
+       AND l.classid = ((p_key >> 32) & 4294967295)::oid AND l.objid = (p_key & 4294967295)::oid)
+$$;
+
+-- Who holds an advisory key of the scope. `raising` is the term that the holder has announced for this scope (0003), NULL when none.
+-- A prepared transaction has no pid: its gid is found by its transaction id.
+CREATE OR REPLACE FUNCTION @schema@._holders(p_key bigint, p_scope text)
+RETURNS TABLE (pid integer, virtualtransaction text, raising bigint, evictable boolean, who text)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RETURN QUERY
+  WITH locks AS MATERIALIZED (
+    SELECT l.* FROM pg_locks l WHERE l.granted
+  ), here AS (
+    SELECT d.oid FROM pg_database d WHERE d.datname = current_database()
+  ), holders AS (
+    SELECT DISTINCT l.pid, l.virtualtransaction FROM locks l, here
+     WHERE l.locktype = 'advisory' AND l.database = here.oid AND l.objsubid = 1
+       AND l.classid = ((p_key >> 32) & 4294967295)::oid AND l.objid = (p_key & 4294967295)::oid
+       AND l.pid IS DISTINCT FROM pg_backend_pid()
+  )
+  SELECT h.pid, h.virtualtransaction,
+         CASE WHEN EXISTS (SELECT FROM locks l, here
+                            WHERE l.pid = h.pid AND l.locktype = 'relation' AND l.database = here.oid
+                              AND l.relation = format('%I.fences', @schema_lit@)::regclass AND l.mode = 'RowExclusiveLock')
+               AND EXISTS (SELECT FROM locks l, here
+                            WHERE l.pid = h.pid AND l.locktype = 'advisory' AND l.database = here.oid AND l.objsubid = 1
+                              AND l.mode = 'ExclusiveLock'
+                              AND (l.classid, l.objid) IN (
+                                (((@schema@._queue_key(p_scope) >> 32) & 4294967295)::oid, (@schema@._queue_key(p_scope) & 4294967295)::oid),
+                                (((@schema@._turnstile_key(p_scope) >> 32) & 4294967295)::oid, (@schema@._turnstile_key(p_scope) & 4294967295)::oid)))
+              -- Where a transaction announced twice the two halves may not belong together: the least that they can mean.
+              THEN (SELECT (max(l.objid::bigint) FILTER (WHERE l.classid = (@schema@._announce_high(p_scope)::bigint & 4294967295)::oid) << 31)
+                           + min(l.objid::bigint) FILTER (WHERE l.classid = (@schema@._announce_low(p_scope)::bigint & 4294967295)::oid) + 1
+                      FROM locks l, here
+                     WHERE l.pid = h.pid AND l.locktype = 'advisory' AND l.database = here.oid AND l.objsubid = 2)
+          END,
+         h.pid IS NOT NULL,
+         CASE WHEN h.pid IS NULL THEN
+                coalesce((SELECT format('prepared transaction "%s" of %s, prepared at %s', x.gid, x.owner, x.prepared)
+                            FROM locks l JOIN pg_prepared_xacts x ON x.transaction = l.transactionid
+                           WHERE l.pid IS NULL AND l.virtualtransaction = h.virtualtransaction AND l.locktype = 'transactionid' LIMIT 1),
+                         'a prepared transaction')
+              ELSE (SELECT format('pid %s (user %s, application "%s", %s%s)', a.pid, a.usename, a.application_name,
+                                  coalesce(a.state, 'state not shown'), ' since ' || a.state_change::text)
+                      FROM pg_stat_activity a WHERE a.pid = h.pid)
+         END
+    FROM holders h;
+END $$;
+
+-- The text for TG006: who stands in the way of the key.
+CREATE OR REPLACE FUNCTION @schema@._blockers(p_key bigint, p_scope text) RETURNS text
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+  SELECT coalesce(string_agg(h.who, ', '), 'a session that has just ended') FROM @schema@._holders(p_key, p_scope) h
+$$;
+
+-- The shared lock of a scope, waited for. The wait for the turnstile happens in a subtransaction that is rolled back, which gives it up on every way
+-- out, a cancelled query included; who already holds the queue is let through, or a raise that waits for it would deadlock with it.
+CREATE OR REPLACE FUNCTION @schema@._share(p_scope text) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_queue bigint := @schema@._queue_key(p_scope);
+  v_turnstile bigint := @schema@._turnstile_key(p_scope);
+  v_user text := current_setting('lock_timeout');
+  v_until timestamptz;
+  v_key bigint;
+BEGIN
+  IF (pg_try_advisory_lock_shared(v_turnstile) AND pg_advisory_unlock_shared(v_turnstile) AND pg_try_advisory_xact_lock_shared(v_queue)) THEN
+    RETURN;
+  END IF;
+  IF @schema@._holds(v_queue, 'ShareLock') OR @schema@._holds(v_queue, 'ExclusiveLock') THEN
+    PERFORM pg_advisory_xact_lock_shared(v_queue);
+    RETURN;
+  END IF;
+  v_until := clock_timestamp() + @schema@._setting('check_wait')::interval;
+  BEGIN
+    v_key := v_turnstile;
+    BEGIN
+      PERFORM @schema@._set_lock_timeout(v_until, v_user);
+      PERFORM pg_advisory_xact_lock_shared(v_turnstile);
+      RAISE EXCEPTION 'through' USING ERRCODE = 'TGTHR';
+    EXCEPTION WHEN SQLSTATE 'TGTHR' THEN
+      NULL;
+    END;
+    v_key := v_queue;
+    PERFORM @schema@._set_lock_timeout(v_until, v_user);
+    PERFORM pg_advisory_xact_lock_shared(v_queue);
+    PERFORM set_config('lock_timeout', v_user, true);
+  EXCEPTION WHEN lock_not_available THEN
+    RAISE EXCEPTION 'TG006 blocked at the fence of scope "%" by %', p_scope, @schema@._blockers(v_key, p_scope)
+      USING ERRCODE = 'TG006', DETAIL = format('check_wait is %s', @schema@._setting('check_wait')),
+      HINT = 'Nothing was written. A raise of this scope is not finished, or somebody holds its lock by hand.';
+  END;
+END $$;
+
+-- Everything about a check that is not the common case.
+CREATE OR REPLACE FUNCTION @schema@._check(p_scope text, p_term bigint) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  f @schema@.fences;
+  v_committed boolean := current_setting('transaction_isolation') IN ('read committed', 'read uncommitted');
+  v_fence bigint;
+BEGIN
+  PERFORM @schema@._need_scope(p_scope);
+  PERFORM @schema@._need_term(p_term);
+  -- Shared or exclusive is decided before any lock is taken: a lock is never upgraded in place.
+  SELECT * INTO f FROM @schema@.fences t WHERE t.scope = p_scope;
+  IF f.scope IS NULL OR f.term < p_term THEN
+    RETURN (SELECT r.fence FROM @schema@._raise(p_scope, p_term, 'check', NULL) r);
+  END IF;
+  IF @schema@._many_scopes(p_scope) THEN
+    RETURN @schema@._check_escalated(p_scope, p_term);
+  END IF;
+  PERFORM @schema@._share(p_scope);
+  -- In a new statement, hence with a new snapshot; where the snapshot is the transaction's, a locking read fails with 40001 on a hidden raise.
+  IF v_committed THEN
+    SELECT * INTO f FROM @schema@.fences t WHERE t.scope = p_scope;
+  ELSE
+    SELECT * INTO f FROM @schema@.fences t WHERE t.scope = p_scope FOR SHARE;
+  END IF;
+  PERFORM @schema@._need_no_doubt(p_scope, f.generation);
+  IF f.term > p_term THEN
+    PERFORM @schema@._stale(p_scope, p_term, f.term);
+  ELSIF f.term < p_term THEN
+    PERFORM @schema@._not_upgraded(p_scope, p_term, f.term);
+  END IF;
+  PERFORM @schema@._mark(p_scope, p_term, f.pass_key);
+  RETURN f.term;
+END $$;
+
+-- Leaves the mark of a pass, once a scope.
+CREATE OR REPLACE FUNCTION @schema@._mark(p_scope text, p_term bigint, p_key uuid) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_passed text := coalesce(current_setting('termgate.passed', true), '');
+  v_mark text := '|S' || @schema@._escape(p_scope) || '|' || p_term || '|' || @schema@._sign(p_scope, p_term, p_key);
+BEGIN
+  IF strpos(v_passed || '|', v_mark || '|') = 0 THEN
+    PERFORM set_config('termgate.passed', v_passed || v_mark, true);
+  END IF;
+END $$;
+
+-- Whether the transaction has passed so many other scopes that it must not keep one more advisory lock.
+CREATE OR REPLACE FUNCTION @schema@._many_scopes(p_scope text) RETURNS boolean LANGUAGE sql STABLE AS $$
+  SELECT CASE WHEN pg_catalog.length(p.passed) OPERATOR(pg_catalog.<) 1000 THEN false
+              ELSE pg_catalog.cardinality(pg_catalog.string_to_array(p.passed, '|')) OPERATOR(pg_catalog.>) 192
+                   AND pg_catalog.strpos(p.passed, '|S' OPERATOR(pg_catalog.||) @schema@._escape(p_scope) OPERATOR(pg_catalog.||) '|') OPERATOR(pg_catalog.=) 0
+         END
+    FROM (SELECT coalesce(pg_catalog.current_setting('termgate.passed', true), '') AS passed) p
+$$;
+
+-- check_term(scope, term) → the fence after it. Shared lock to the end of the transaction; above the fence it raises, in a transaction that
+-- holds no lock on the scope yet. TG001, TG004, TG005, TG006; 40001 where the snapshot hides a raise.
+CREATE OR REPLACE FUNCTION @schema@.check_term(scope text, term bigint) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_passed text := current_setting('termgate.passed', true);
+  v_fence bigint;
+  v_key uuid;
+  v_sure boolean;
+BEGIN
+  -- `seen` remembers that this session found the fence at this term before, so that it need not be read before the lock as well. Whoever writes it
+  -- by hand can only make a raise fail (TG005). The rest is one expression: nothing can be cancelled between the two calls that
+  -- take and give back the turnstile.
+  IF coalesce(current_setting('termgate.seen', true) = term || '|' || scope, false)
+     AND (v_passed IS NULL OR length(v_passed) < 1000) AND current_setting('transaction_isolation') = 'read committed'
+     AND pg_try_advisory_lock_shared(@schema@._turnstile_key(scope)) AND pg_advisory_unlock_shared(@schema@._turnstile_key(scope))
+     AND pg_try_advisory_xact_lock_shared(@schema@._queue_key(scope)) THEN
+    SELECT f.term, f.pass_key,
+           i.postmaster_start = pg_postmaster_start_time() AND i.fences_path = pg_relation_filepath(f.tableoid) AND f.generation >= i.trusted_since
+      INTO v_fence, v_key, v_sure
+      FROM @schema@.fences f, @schema@.incarnation i WHERE f.scope = check_term.scope;
+    IF v_fence = term AND v_sure THEN
+      IF v_passed IS NULL OR v_passed = '' THEN
+        v_passed := set_config('termgate.passed', '|S' || @schema@._escape(scope) || '|' || term || '|' || @schema@._sign(scope, term, v_key), true);
+      ELSE
+        PERFORM @schema@._mark(scope, term, v_key);
+      END IF;
+      RETURN v_fence;
+    END IF;
+  END IF;
+  v_fence := @schema@._check(scope, term);
+  PERFORM set_config('termgate.seen', term || '|' || scope, false);
+  RETURN v_fence;
+END $$;

@@ -1,0 +1,227 @@
+-- The raise, and seal. Locks, all to the end of the transaction: turnstile, then queue, exclusively; then the fence row. Whoever stands in
+-- the way when the grace is over is evicted. Keeps F1, F2, F3, F4. Only raises notify: NOTIFY serialises the server's commits.
+
+-- What a raise announces: (high, its term's high 31 bits) and (low, the low 31 bits), as shared two-number locks, so that seal(7) need not evict an
+-- uncommitted 9. They count only beside a RowExclusiveLock on fences, for which applications have no privilege, and the exclusive lock itself.
+CREATE OR REPLACE FUNCTION @schema@._announce_high(p_scope text) RETURNS integer LANGUAGE sql IMMUTABLE AS
+$$ SELECT (pg_catalog.hashtextextended(p_scope COLLATE "C", pg_catalog.hashtextextended(@schema_lit@ COLLATE "C", 4)) OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4 $$;
+CREATE OR REPLACE FUNCTION @schema@._announce_low(p_scope text) RETURNS integer LANGUAGE sql IMMUTABLE AS
+$$ SELECT (pg_catalog.hashtextextended(p_scope COLLATE "C", pg_catalog.hashtextextended(@schema_lit@ COLLATE "C", 5)) OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4 $$;
+
+CREATE OR REPLACE FUNCTION @schema@._announce(p_scope text, p_term bigint) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  LOCK TABLE @schema@.fences IN ROW EXCLUSIVE MODE;
+  PERFORM pg_advisory_xact_lock_shared(@schema@._announce_high(p_scope), ((p_term - 1) >> 31)::integer),
+          pg_advisory_xact_lock_shared(@schema@._announce_low(p_scope), ((p_term - 1) & 2147483647)::integer);
+END $$;
+
+-- Ends one session, if it still holds the key in the transaction in which it was seen. Verified at the last moment, in a statement of
+-- its own: in a WHERE clause the planner may kill before it filters. False: it may not be signalled.
+CREATE OR REPLACE FUNCTION @schema@._evict(p_key bigint, p_scope text, p_pid integer, p_vxid text, p_who text) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  PERFORM 1 FROM pg_locks l
+    WHERE l.locktype = 'advisory' AND l.granted AND l.pid = p_pid AND l.virtualtransaction = p_vxid AND l.objsubid = 1
+      AND l.classid = ((p_key >> 32) & 4294967295)::oid AND l.objid = (p_key & 4294967295)::oid;
+  IF FOUND THEN
+    PERFORM pg_terminate_backend(p_pid);
+    -- The server's log keeps this even where the raise fails in the end and its audit row with it.
+    RAISE LOG 'Termgate evicts % from scope "%"', p_who, p_scope;
+  END IF;
+  RETURN true;
+EXCEPTION WHEN insufficient_privilege THEN
+  RETURN false;
+END $$;
+
+-- Takes one key exclusively, evicting after the grace; returns the pids that it evicted.
+CREATE OR REPLACE FUNCTION @schema@._take(p_key bigint, p_scope text, p_term bigint, p_grace_until timestamptz, p_until timestamptz)
+RETURNS integer[]
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_evicted integer[] := '{}';
+  v_user text := current_setting('lock_timeout');
+  v_wait_until timestamptz;
+  v_immovable text;
+  h record;
+BEGIN
+  IF pg_try_advisory_xact_lock(p_key) THEN
+    RETURN v_evicted;
+  END IF;
+  LOOP
+    v_wait_until := p_grace_until;
+    IF clock_timestamp() >= p_grace_until THEN
+      v_immovable := NULL;
+      FOR h IN SELECT * FROM @schema@._holders(p_key, p_scope) LOOP
+        IF h.raising >= p_term THEN
+          CONTINUE;
+        ELSIF h.pid IS NULL THEN
+          v_immovable := h.who;
+        ELSIF NOT @schema@._evict(p_key, p_scope, h.pid, h.virtualtransaction, h.who) THEN
+          v_immovable := h.who || format('; role %I may not signal it: GRANT pg_signal_backend TO %I (superusers stay beyond it)', current_user, current_user);
+        ELSIF NOT h.pid = ANY (v_evicted) THEN
+          v_evicted := v_evicted || h.pid;
+        END IF;
+      END LOOP;
+      IF v_immovable IS NOT NULL OR clock_timestamp() >= p_until THEN
+        RAISE EXCEPTION 'TG006 raising scope "%" to % is blocked by %', p_scope, p_term, coalesce(v_immovable, @schema@._blockers(p_key, p_scope))
+          USING ERRCODE = 'TG006', HINT = 'The fence is unchanged. End what is named here, then raise again.';
+      END IF;
+      v_wait_until := least(p_until, clock_timestamp() + interval '100 ms');
+    END IF;
+    BEGIN
+      PERFORM set_config('lock_timeout', greatest(1, ceil(extract(epoch FROM v_wait_until - clock_timestamp()) * 1000)::bigint)::text, true);
+      PERFORM pg_advisory_xact_lock(p_key);
+      PERFORM set_config('lock_timeout', v_user, true);
+      RETURN v_evicted;
+    EXCEPTION WHEN lock_not_available THEN
+      NULL;
+    END;
+  END LOOP;
+END $$;
+
+-- TG005 unless a grace is a sensible one; NULL: the setting.
+CREATE OR REPLACE FUNCTION @schema@._grace(p_grace interval) RETURNS interval
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF p_grace IS NULL THEN
+    RETURN @schema@._setting('eviction_grace')::interval;
+  ELSIF p_grace NOT BETWEEN interval '0' AND interval '1 hour' THEN
+    RAISE EXCEPTION 'TG005 the grace must be from 0 to 1 hour, not %', p_grace USING ERRCODE = 'TG005';
+  END IF;
+  RETURN p_grace;
+END $$;
+
+-- The exclusive lock of a scope, for a raise to p_term; returns whom it evicted. Must come before any shared lock on the scope.
+CREATE OR REPLACE FUNCTION @schema@._exclude(p_scope text, p_term bigint, p_grace interval) RETURNS integer[]
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_queue bigint := @schema@._queue_key(p_scope);
+  v_turnstile bigint := @schema@._turnstile_key(p_scope);
+  v_start timestamptz := clock_timestamp();
+  v_grace interval := @schema@._grace(p_grace);
+  v_until timestamptz := v_start + v_grace + @schema@._setting('check_wait')::interval;
+  v_evicted integer[];
+BEGIN
+  IF NOT @schema@._holds(v_queue, 'ExclusiveLock')
+     AND (@schema@._holds(v_queue, 'ShareLock')
+          OR EXISTS (SELECT FROM @schema@.passes p WHERE p.xid = pg_current_xact_id_if_assigned() AND p.scope = p_scope)) THEN
+    PERFORM @schema@._not_upgraded(p_scope, p_term, (SELECT f.term FROM @schema@.fences f WHERE f.scope = p_scope));
+  END IF;
+  PERFORM @schema@._announce(p_scope, p_term);
+  v_evicted := @schema@._take(v_turnstile, p_scope, p_term, v_start + v_grace, v_until);
+  v_evicted := v_evicted || @schema@._take(v_queue, p_scope, p_term, v_start + v_grace, v_until);
+  v_evicted := v_evicted || @schema@._take_row(p_scope, p_term, v_start + v_grace, v_until);
+  RETURN v_evicted;
+END $$;
+
+-- The highest term that anything stored shows for the scope: its fence, and under it the rows (the second line of defence).
+CREATE OR REPLACE FUNCTION @schema@._evidence(p_scope text) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_fence bigint := (SELECT f.term FROM @schema@.fences f WHERE f.scope = p_scope);
+BEGIN
+  RETURN greatest(coalesce(v_fence, 0), @schema@._stored_max(p_scope), @schema@._adopted_max(p_scope));
+END $$;
+
+-- Puts the fence at p_term, under the exclusive lock: row, audit, notification. p_generation: NULL keeps the row's.
+CREATE OR REPLACE FUNCTION @schema@._set_fence(p_scope text, p_term bigint, p_action text, p_actor text, p_detail jsonb, p_generation bigint DEFAULT NULL)
+RETURNS timestamptz
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_at timestamptz := clock_timestamp();
+BEGIN
+  UPDATE @schema@.fences f
+     SET term = p_term, raised_at = v_at, raised_by = session_user, generation = greatest(f.generation, p_generation)
+   WHERE f.scope = p_scope;
+  IF NOT FOUND THEN
+    INSERT INTO @schema@.fences (scope, term, raised_at, raise_by, generation)
+    VALUES (p_scope, p_term, v_at, @schema@._setting('default_raise_by'), coalesce(p_generation, (SELECT i.generation FROM @schema@.incarnation i)))
+    ON CONFLICT DO NOTHING;
+    IF NOT FOUND THEN
+      RAISE EXCEPTION 'could not serialize access: the fence of scope "%" has just been made by another session', p_scope USING ERRCODE = '40001';
+    END IF;
+  END IF;
+  PERFORM @schema@._audit(p_action, p_scope, p_actor, jsonb_build_object('term', p_term) || p_detail);
+  PERFORM pg_notify('termgate', json_build_object('scope', p_scope, 'term', p_term, 'schema', @schema_lit@)::text);
+  RETURN v_at;
+END $$;
+
+CREATE OR REPLACE FUNCTION @schema@._audit_evictions(p_scope text, p_term bigint, p_evicted integer[]) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF p_evicted <> '{}' THEN
+    PERFORM @schema@._audit('evict', p_scope, NULL, jsonb_build_object('term', p_term, 'pids', to_jsonb(p_evicted)));
+  END IF;
+END $$;
+
+-- For a scope that has a lease, terms are issued by acquisitions alone.
+CREATE OR REPLACE FUNCTION @schema@._need_issued(p_scope text, p_term bigint) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_issued bigint := (SELECT l.term FROM @schema@.leases l WHERE l.scope = p_scope);
+BEGIN
+  IF p_term > v_issued THEN
+    RAISE EXCEPTION 'TG005 term % was never issued for scope "%": its leases stand at %', p_term, p_scope, v_issued
+      USING ERRCODE = 'TG005', HINT = 'Terms of this scope come from acquire_lease.';
+  END IF;
+END $$;
+
+-- Raises the fence to p_term and returns it. p_how: 'check' (also append; needs raise_by = writer) or 'seal'. TG001 when the fence turns out to be
+-- higher under the lock; p_evicted and p_previous go to the receipt.
+CREATE OR REPLACE FUNCTION @schema@._raise(p_scope text, p_term bigint, p_how text, p_grace interval,
+                                           OUT fence bigint, OUT previous bigint, OUT evicted integer, OUT sealed_at timestamptz)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  f @schema@.fences;
+  v_evicted integer[];
+BEGIN
+  PERFORM @schema@._need_issued(p_scope, p_term);
+  SELECT * INTO f FROM @schema@.fences t WHERE t.scope = p_scope;
+  IF p_how = 'check' AND coalesce(f.raise_by, @schema@._setting('default_raise_by')) = 'seal' THEN
+    RAISE EXCEPTION 'TG005 term % is above the fence of scope "%" (%), which only a seal may raise', p_term, p_scope, coalesce(f.term, 0)
+      USING ERRCODE = 'TG005', HINT = 'The leader that won this term seals it first: SELECT seal(scope, term).';
+  END IF;
+  PERFORM @schema@._need_no_doubt(p_scope, f.generation);
+  v_evicted := @schema@._exclude(p_scope, p_term, p_grace);
+  evicted := cardinality(v_evicted);
+  SELECT * INTO f FROM @schema@.fences t WHERE t.scope = p_scope FOR UPDATE;
+  previous := CASE WHEN f.scope IS NULL THEN @schema@._evidence(p_scope) ELSE greatest(f.term, @schema@._stored_max(p_scope)) END;
+  IF previous > p_term THEN
+    PERFORM @schema@._stale(p_scope, p_term, previous);
+  END IF;
+  PERFORM @schema@._need_issued(p_scope, p_term);
+  PERFORM @schema@._audit_evictions(p_scope, p_term, v_evicted);
+  fence := p_term;
+  IF f.term = p_term THEN
+    sealed_at := f.raised_at;
+  ELSE
+    sealed_at := @schema@._set_fence(p_scope, p_term, CASE p_how WHEN 'seal' THEN 'seal' ELSE 'raise' END, NULL, jsonb_build_object('previous', previous, 'evicted', evicted));
+  END IF;
+  IF p_how = 'check' THEN
+    PERFORM @schema@._mark(p_scope, p_term, (SELECT t.pass_key FROM @schema@.fences t WHERE t.scope = p_scope));
+  END IF;
+END $$;
+
+-- seal(scope, term, grace) → the receipt. The same term again changes nothing and locks nothing. TG001 where the fence is higher.
+CREATE OR REPLACE FUNCTION @schema@.seal(scope text, term bigint, grace interval DEFAULT NULL,
+                                         OUT fence bigint, OUT previous bigint, OUT evicted integer, OUT sealed_at timestamptz)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  f @schema@.fences;
+BEGIN
+  PERFORM @schema@._need_scope(scope);
+  PERFORM @schema@._need_term(term);
+  PERFORM @schema@._grace(grace);
+  SELECT * INTO f FROM @schema@.fences t WHERE t.scope = seal.scope;
+  IF f.term >= term THEN
+    PERFORM @schema@._need_no_doubt(scope, f.generation);
+    IF f.term > term THEN
+      PERFORM @schema@._stale(scope, term, f.term);
+    END IF;
+    fence := f.term; previous := f.term; evicted := 0; sealed_at := f.raised_at;
+    RETURN;
+  END IF;
+  SELECT r.fence, r.previous, r.evicted, r.sealed_at INTO fence, previous, evicted, sealed_at
+    FROM @schema@._raise(scope, term, 'seal', grace) r;
+END $$;

@@ -1,0 +1,179 @@
+-- Leases. Locks of an acquisition: the fence's (as any raise), then the lease's key and row. A renewal takes the lease's key without
+-- waiting, so that it never deadlocks with an acquisition. Time is clock_timestamp(), read after the locks. Keeps F2, F3, F4.
+
+CREATE OR REPLACE FUNCTION @schema@._need_ttl(p_ttl interval) RETURNS void
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF p_ttl IS NULL OR p_ttl NOT BETWEEN interval '100 ms' AND interval '1 day' THEN
+    RAISE EXCEPTION 'TG005 the TTL must be from 100 ms to 1 day, not %', coalesce(p_ttl::text, 'NULL') USING ERRCODE = 'TG005';
+  END IF;
+END $$;
+
+CREATE OR REPLACE FUNCTION @schema@._need_owner(p_owner text) RETURNS void
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF coalesce(p_owner, '') = '' OR char_length(p_owner) > 200 THEN
+    RAISE EXCEPTION 'TG005 the owner of a lease must be named, in 1 to 200 characters' USING ERRCODE = 'TG005';
+  END IF;
+END $$;
+
+-- acquire_lease(scope, owner, ttl, endpoint, grace): a free or expired lease, or the caller's own, under a new term, sealed in the same
+-- transaction. Another's live lease: acquired = false at once, without a lock. Ends a doubt by a jump of 2^32.
+CREATE OR REPLACE FUNCTION @schema@.acquire_lease(scope text, owner text, ttl interval, endpoint text DEFAULT NULL, grace interval DEFAULT NULL,
+                                                  OUT acquired boolean, OUT term bigint, OUT expires_at timestamptz, OUT owner_id text)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  l @schema@.leases;
+  f @schema@.fences;
+  v_doubt text;
+  v_known bigint;
+  v_now timestamptz;
+  v_generation bigint;
+  v_evicted integer[];
+  v_start timestamptz := clock_timestamp();
+BEGIN
+  PERFORM @schema@._need_scope(scope);
+  PERFORM @schema@._need_owner(owner);
+  PERFORM @schema@._need_ttl(ttl);
+  PERFORM @schema@._grace(grace);
+  IF char_length(endpoint) > 1000 THEN
+    RAISE EXCEPTION 'TG005 the endpoint has % characters: at most 1000 are allowed', char_length(endpoint) USING ERRCODE = 'TG005';
+  END IF;
+  SELECT * INTO l FROM @schema@.leases t WHERE t.scope = acquire_lease.scope;
+  IF l.owner_id <> owner AND l.released_at IS NULL AND l.expires_at > clock_timestamp() THEN
+    acquired := false; term := l.term; expires_at := l.expires_at; owner_id := l.owner_id;
+    RETURN;
+  END IF;
+  v_known := greatest(l.term, @schema@._evidence(scope));
+  IF v_known >= 4611686018427387904 THEN
+    PERFORM @schema@._out_of_terms(scope, v_known);
+  END IF;
+  v_evicted := @schema@._exclude(scope, v_known + 1, grace);
+  v_evicted := v_evicted || @schema@._take(@schema@._lease_key(scope), scope, v_known + 1, v_start + @schema@._grace(grace),
+                                           v_start + @schema@._grace(grace) + @schema@._setting('check_wait')::interval);
+  SELECT * INTO l FROM @schema@.leases t WHERE t.scope = acquire_lease.scope FOR UPDATE;
+  v_now := clock_timestamp();
+  IF l.owner_id <> owner AND l.released_at IS NULL AND l.expires_at > v_now THEN
+    acquired := false; term := l.term; expires_at := l.expires_at; owner_id := l.owner_id;
+    RETURN;
+  END IF;
+  SELECT * INTO f FROM @schema@.fences t WHERE t.scope = acquire_lease.scope FOR UPDATE;
+  v_known := greatest(l.term, @schema@._evidence(scope));
+  v_doubt := @schema@._doubt(f.generation);
+  IF v_doubt IS NOT NULL THEN
+    v_known := v_known + 4294967296;
+    v_generation := @schema@._admit_incarnation(NULL);
+  END IF;
+  term := v_known + 1;
+  IF term > 4611686018427387904 THEN
+    PERFORM @schema@._out_of_terms(scope, v_known);
+  END IF;
+  -- A competitor that won meanwhile may have left a higher term than the one announced.
+  PERFORM @schema@._announce(scope, term);
+  expires_at := v_now + ttl;
+  owner_id := owner;
+  acquired := true;
+  INSERT INTO @schema@.leases AS t (scope, owner_id, term, expires_at, acquired_at, renewed_at, released_at, endpoint)
+  VALUES (acquire_lease.scope, acquire_lease.owner, acquire_lease.term, acquire_lease.expires_at, v_now, v_now, NULL, acquire_lease.endpoint)
+  ON CONFLICT ON CONSTRAINT leases_pkey DO UPDATE
+     SET owner_id = EXCLUDED.owner_id, term = EXCLUDED.term, expires_at = EXCLUDED.expires_at, acquired_at = EXCLUDED.acquired_at,
+         renewed_at = EXCLUDED.renewed_at, released_at = NULL, endpoint = EXCLUDED.endpoint;
+  PERFORM @schema@._audit_evictions(scope, term, v_evicted);
+  PERFORM @schema@._set_fence(scope, term, 'acquire', owner,
+    jsonb_strip_nulls(jsonb_build_object('owner', owner, 'previous_owner', l.owner_id, 'previous', f.term, 'evicted', cardinality(v_evicted),
+                                         'expires_at', expires_at, 'endpoint', endpoint, 'doubt_ended', v_doubt)), v_generation);
+END $$;
+
+CREATE OR REPLACE FUNCTION @schema@._out_of_terms(p_scope text, p_known bigint) RETURNS void
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RAISE EXCEPTION 'TG005 scope "%" stands at %: no term is left above it', p_scope, p_known
+    USING ERRCODE = 'TG005', HINT = 'A term mistyped this high is taken back by an operator: reset_fence(scope, term, actor, reason).';
+END $$;
+
+-- The key of the lease, taken without waiting: TG006 names who is at it (an acquisition, or another renewal).
+CREATE OR REPLACE FUNCTION @schema@._lease_nowait(p_scope text) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF NOT pg_try_advisory_xact_lock(@schema@._lease_key(p_scope)) THEN
+    RAISE EXCEPTION 'TG006 the lease of scope "%" is being worked on by %', p_scope, @schema@._blockers(@schema@._lease_key(p_scope), p_scope)
+      USING ERRCODE = 'TG006', HINT = 'Nothing was changed. Try again at once.';
+  END IF;
+END $$;
+
+-- renew_lease(scope, owner, term, ttl) → (renewed, expires_at). Only the holder, only that term, only before expiry.
+CREATE OR REPLACE FUNCTION @schema@.renew_lease(scope text, owner text, term bigint, ttl interval, OUT renewed boolean, OUT expires_at timestamptz)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  l @schema@.leases;
+  v_now timestamptz;
+BEGIN
+  PERFORM @schema@._need_scope(scope);
+  PERFORM @schema@._need_owner(owner);
+  PERFORM @schema@._need_term(term);
+  PERFORM @schema@._need_ttl(ttl);
+  PERFORM @schema@._lease_nowait(scope);
+  SELECT * INTO l FROM @schema@.leases t WHERE t.scope = renew_lease.scope FOR UPDATE;
+  PERFORM @schema@._need_no_doubt(scope, (SELECT f.generation FROM @schema@.fences f WHERE f.scope = renew_lease.scope));
+  v_now := clock_timestamp();
+  renewed := coalesce(l.owner_id = owner AND l.term = renew_lease.term AND l.released_at IS NULL AND l.expires_at > v_now, false);
+  expires_at := l.expires_at;
+  IF renewed THEN
+    expires_at := v_now + ttl;
+    UPDATE @schema@.leases t SET expires_at = renew_lease.expires_at, renewed_at = v_now WHERE t.scope = renew_lease.scope;
+  END IF;
+END $$;
+
+-- release_lease(scope, owner, term) → whether it was the caller's to release. Row, term and fence stay.
+CREATE OR REPLACE FUNCTION @schema@.release_lease(scope text, owner text, term bigint) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  PERFORM @schema@._need_scope(scope);
+  PERFORM @schema@._need_owner(owner);
+  PERFORM @schema@._need_term(term);
+  PERFORM @schema@._lease_nowait(scope);
+  UPDATE @schema@.leases l SET released_at = clock_timestamp()
+   WHERE l.scope = release_lease.scope AND l.owner_id = release_lease.owner AND l.term = release_lease.term AND l.released_at IS NULL;
+  IF FOUND THEN
+    PERFORM @schema@._audit('release', scope, owner, jsonb_build_object('term', term, 'owner', owner));
+  END IF;
+  RETURN FOUND;
+END $$;
+
+-- force_release(scope, actor, reason) → whether there was a lease to end. Seals the next term, so that its holder is shut out at once.
+CREATE OR REPLACE FUNCTION @schema@.force_release(scope text, actor text, reason text) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  l @schema@.leases;
+  f @schema@.fences;
+  v_term bigint;
+  v_evicted integer[];
+  v_start timestamptz := clock_timestamp();
+  v_grace interval := @schema@._grace(NULL);
+BEGIN
+  PERFORM @schema@._need_scope(scope);
+  PERFORM @schema@._need_reason(actor, reason);
+  SELECT * INTO l FROM @schema@.leases t WHERE t.scope = force_release.scope;
+  IF l.scope IS NULL OR l.released_at IS NOT NULL THEN
+    RETURN false;
+  END IF;
+  v_term := greatest(l.term, @schema@._evidence(scope)) + 1;
+  v_evicted := @schema@._exclude(scope, least(v_term, 4611686018427387904), NULL);
+  v_evicted := v_evicted || @schema@._take(@schema@._lease_key(scope), scope, least(v_term, 4611686018427387904), v_start + v_grace,
+                                           v_start + v_grace + @schema@._setting('check_wait')::interval);
+  SELECT * INTO l FROM @schema@.leases t WHERE t.scope = force_release.scope FOR UPDATE;
+  SELECT * INTO f FROM @schema@.fences t WHERE t.scope = force_release.scope FOR UPDATE;
+  IF l.released_at IS NOT NULL THEN
+    RETURN false;
+  END IF;
+  PERFORM @schema@._need_no_doubt(scope, f.generation);
+  v_term := greatest(l.term, @schema@._evidence(scope)) + 1;
+  IF v_term > 4611686018427387904 THEN
+    PERFORM @schema@._out_of_terms(scope, v_term - 1);
+  END IF;
+  UPDATE @schema@.leases t SET term = v_term, released_at = clock_timestamp() WHERE t.scope = force_release.scope;
+  PERFORM @schema@._audit_evictions(scope, v_term, v_evicted);
+  PERFORM @schema@._set_fence(scope, v_term, 'force_release', actor,
+    jsonb_build_object('owner', l.owner_id, 'previous', f.term, 'reason', reason, 'evicted', cardinality(v_evicted)));
+  RETURN true;
+END $$;

@@ -1,0 +1,232 @@
+-- What operators do, all of it audited: the way down, moving, pruning, settings, and ending or declaring doubt. Locks: as a raise of the scope.
+-- Keeps F3.
+
+-- The stamps of the database as it is now become the trusted ones. NULL: a loss was seen, so that every scope but those admitted later is in
+-- doubt; returns the new generation. Otherwise p_trusted_since: 0 when nothing is missing.
+CREATE OR REPLACE FUNCTION @schema@._admit_incarnation(p_trusted_since bigint) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_fences oid := format('%I.fences', @schema_lit@)::regclass;
+  v_new boolean;
+  v_generation bigint;
+BEGIN
+  PERFORM 1 FROM @schema@.incarnation FOR UPDATE;
+  v_new := @schema@._changed_incarnation() IS NOT NULL;
+  IF v_new OR p_trusted_since IS NOT NULL THEN
+    INSERT INTO @schema@.incarnation AS i (generation, trusted_since, system_identifier, timeline, database_oid, fences_oid, postmaster_start, fences_path)
+    VALUES (1 + coalesce((SELECT max(f.generation) FROM @schema@.fences f), 0), 0,
+            (SELECT c.system_identifier FROM pg_control_system() c), left(pg_walfile_name(pg_current_wal_lsn()), 8),
+            (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()), v_fences,
+            pg_postmaster_start_time(), pg_relation_filepath(v_fences))
+    ON CONFLICT (one) DO UPDATE
+       SET generation = greatest(i.generation + 1, EXCLUDED.generation), system_identifier = EXCLUDED.system_identifier, timeline = EXCLUDED.timeline,
+           database_oid = EXCLUDED.database_oid, fences_oid = EXCLUDED.fences_oid, postmaster_start = EXCLUDED.postmaster_start,
+           fences_path = EXCLUDED.fences_path;
+    UPDATE @schema@.incarnation i SET trusted_since = coalesce(p_trusted_since, i.generation);
+  END IF;
+  SELECT i.generation INTO v_generation FROM @schema@.incarnation i;
+  RETURN v_generation;
+END $$;
+
+-- reset_fence(scope, term, actor, reason) → the fence before. The only way down. A lease of the scope ends, and its terms go on from here.
+CREATE OR REPLACE FUNCTION @schema@.reset_fence(scope text, term bigint, actor text, reason text) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  f @schema@.fences;
+  v_before bigint;
+  v_evicted integer[];
+  v_start timestamptz := clock_timestamp();
+  v_until timestamptz := v_start + @schema@._grace(NULL) + @schema@._setting('check_wait')::interval;
+BEGIN
+  PERFORM @schema@._need_scope(scope);
+  PERFORM @schema@._need_term(term);
+  PERFORM @schema@._need_reason(actor, reason);
+  v_before := greatest(@schema@._evidence(scope), term);
+  v_evicted := @schema@._exclude(scope, v_before, NULL);
+  v_evicted := v_evicted || @schema@._take(@schema@._lease_key(scope), scope, v_before, v_start + @schema@._grace(NULL), v_until);
+  SELECT * INTO f FROM @schema@.fences t WHERE t.scope = reset_fence.scope FOR UPDATE;
+  IF f.scope IS NULL THEN
+    RAISE EXCEPTION 'TG005 scope "%" has no fence', scope USING ERRCODE = 'TG005';
+  ELSIF term > f.term THEN
+    RAISE EXCEPTION 'TG005 the fence of scope "%" stands at %: a reset lowers it, a seal raises it', scope, f.term USING ERRCODE = 'TG005';
+  END IF;
+  PERFORM @schema@._need_no_doubt(scope, f.generation);
+  v_before := @schema@._evidence(scope);
+  IF term < f.term THEN
+    INSERT INTO @schema@.resets (scope, from_term, to_term) VALUES (reset_fence.scope, f.term, reset_fence.term);
+  END IF;
+  IF v_before > greatest(f.term, term) THEN
+    -- The rows show more than the fence did: they are taken back too.
+    INSERT INTO @schema@.resets (scope, from_term, to_term) VALUES (reset_fence.scope, v_before, reset_fence.term);
+  END IF;
+  UPDATE @schema@.leases l SET term = least(l.term, reset_fence.term), released_at = coalesce(l.released_at, clock_timestamp())
+   WHERE l.scope = reset_fence.scope AND l.term > reset_fence.term;
+  PERFORM @schema@._audit_evictions(scope, term, v_evicted);
+  PERFORM @schema@._set_fence(scope, term, 'reset', actor, jsonb_build_object('previous', f.term, 'evidence', v_before, 'reason', reason));
+  RETURN f.term;
+END $$;
+
+-- set_raise_by(scope, who, actor): 'writer': any writer with a higher term raises the fence; 'seal': only seal does.
+CREATE OR REPLACE FUNCTION @schema@.set_raise_by(scope text, raise_by text, actor text) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  PERFORM @schema@._need_scope(scope);
+  PERFORM @schema@._need_reason(actor, 'raise_by');
+  IF raise_by IS NULL OR raise_by NOT IN ('writer', 'seal') THEN
+    RAISE EXCEPTION 'TG005 raise_by must be writer or seal' USING ERRCODE = 'TG005';
+  END IF;
+  PERFORM @schema@._exclude(scope, greatest(1, @schema@._evidence(scope)), NULL);
+  UPDATE @schema@.fences f SET raise_by = set_raise_by.raise_by WHERE f.scope = set_raise_by.scope;
+  IF NOT FOUND THEN
+    PERFORM @schema@._need_no_doubt(scope, NULL);
+    INSERT INTO @schema@.fences (scope, term, raise_by, generation)
+    VALUES (set_raise_by.scope, @schema@._evidence(set_raise_by.scope), set_raise_by.raise_by, (SELECT i.generation FROM @schema@.incarnation i));
+  END IF;
+  PERFORM @schema@._audit('set_raise_by', scope, actor, jsonb_build_object('raise_by', raise_by));
+END $$;
+
+-- set_setting(name, value, actor) → the value before. Durations as intervals: '1500 ms'.
+CREATE OR REPLACE FUNCTION @schema@.set_setting(name text, value text, actor text) RETURNS text
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_before text := (SELECT s.value FROM @schema@.settings s WHERE s.name = set_setting.name);
+BEGIN
+  PERFORM @schema@._need_reason(actor, 'setting');
+  IF v_before IS NULL OR value IS NULL THEN
+    RAISE EXCEPTION 'TG005 there is no setting "%": the settings are %', set_setting.name,
+      (SELECT string_agg(s.name, ', ' ORDER BY s.name) FROM @schema@.settings s) USING ERRCODE = 'TG005';
+  END IF;
+  UPDATE @schema@.settings s SET value = set_setting.value WHERE s.name = set_setting.name;
+  PERFORM @schema@._audit('setting', NULL, actor, jsonb_build_object('name', name, 'value', value, 'previous', v_before));
+  RETURN v_before;
+END $$;
+
+-- prune(stream, before) → how many writes with a lower number were deleted. Fence, numbering and write ids stay.
+CREATE OR REPLACE FUNCTION @schema@.prune(stream text, before bigint) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_scope text := (SELECT s.scope FROM @schema@.streams s WHERE s.stream_id = stream);
+  v_count bigint;
+  v_stored bigint;
+BEGIN
+  PERFORM @schema@._need_scope(stream, 'stream');
+  IF before IS NULL OR before < 1 THEN
+    RAISE EXCEPTION 'TG005 prune needs the first sequence number to keep, 1 or more' USING ERRCODE = 'TG005';
+  ELSIF v_scope IS NULL THEN
+    RAISE EXCEPTION 'TG005 there is no stream "%"', stream USING ERRCODE = 'TG005';
+  END IF;
+  -- The rows may be the only evidence left of a fence that was lost: it is made good before they go.
+  v_stored := @schema@._stored_max(v_scope);
+  IF v_stored > coalesce((SELECT f.term FROM @schema@.fences f WHERE f.scope = v_scope), 0) THEN
+    PERFORM @schema@._raise(v_scope, v_stored, 'seal', NULL);
+  END IF;
+  DELETE FROM @schema@.stream_writes w WHERE w.stream_id = stream AND w.sequence_no < before;
+  GET DIAGNOSTICS v_count = ROW_COUNT;
+  PERFORM @schema@._audit('prune', v_scope, NULL, jsonb_build_object('stream', stream, 'before', before, 'deleted', v_count));
+  RETURN v_count;
+END $$;
+
+-- prune_history(older_than) → how many rows of audit, of ended job runs and of observations were deleted.
+CREATE OR REPLACE FUNCTION @schema@.prune_history(older_than interval) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_before timestamptz := clock_timestamp() - older_than;
+  v_count bigint;
+  v_all bigint;
+BEGIN
+  IF older_than IS NULL OR older_than < interval '0' THEN
+    RAISE EXCEPTION 'TG005 prune_history needs an age of 0 or more' USING ERRCODE = 'TG005';
+  END IF;
+  DELETE FROM @schema@.audit a WHERE a.at < v_before;
+  GET DIAGNOSTICS v_all = ROW_COUNT;
+  DELETE FROM @schema@.job_runs j WHERE j.status <> 'started' AND coalesce(j.completed_at, j.last_heartbeat) < v_before;
+  GET DIAGNOSTICS v_count = ROW_COUNT;
+  v_all := v_all + v_count;
+  DELETE FROM @schema@.observed o WHERE o.at < v_before;
+  GET DIAGNOSTICS v_count = ROW_COUNT;
+  v_all := v_all + v_count;
+  PERFORM @schema@._audit('prune_history', NULL, NULL, jsonb_build_object('older_than', older_than, 'deleted', v_all));
+  RETURN v_all;
+END $$;
+
+-- move_stream(stream, scope, actor, reason): from now on another scope guards the stream. Both are raised: the old one so that nobody is still
+-- writing, the new one to the stream's highest term, so that terms along the stream never fall.
+CREATE OR REPLACE FUNCTION @schema@.move_stream(stream text, scope text, actor text, reason text) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_from text := (SELECT s.scope FROM @schema@.streams s WHERE s.stream_id = stream);
+  v_highest bigint;
+  v_fence bigint;
+  v_scope text;
+BEGIN
+  PERFORM @schema@._need_scope(stream, 'stream');
+  PERFORM @schema@._need_scope(scope);
+  PERFORM @schema@._need_reason(actor, reason);
+  IF v_from IS NULL THEN
+    RAISE EXCEPTION 'TG005 there is no stream "%"', stream USING ERRCODE = 'TG005';
+  ELSIF v_from = scope THEN
+    RETURN;
+  END IF;
+  FOR v_scope IN SELECT s FROM unnest(ARRAY[v_from, scope]) s ORDER BY s COLLATE "C" LOOP
+    PERFORM @schema@._need_no_doubt(v_scope, (SELECT f.generation FROM @schema@.fences f WHERE f.scope = v_scope));
+    PERFORM @schema@._exclude(v_scope, greatest(1, @schema@._evidence(v_scope)), NULL);
+  END LOOP;
+  PERFORM 1 FROM @schema@.streams s WHERE s.stream_id = stream AND s.scope = v_from FOR UPDATE;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION 'TG005 stream "%" was moved by another session meanwhile', stream USING ERRCODE = 'TG005';
+  END IF;
+  v_highest := coalesce((SELECT max(w.term) FROM @schema@.stream_writes w WHERE w.stream_id = stream AND w.term <= @schema@._evidence(v_from)), 0);
+  v_fence := @schema@._evidence(scope);
+  IF v_highest > v_fence OR NOT EXISTS (SELECT FROM @schema@.fences f WHERE f.scope = move_stream.scope) THEN
+    IF EXISTS (SELECT FROM @schema@.leases l WHERE l.scope = move_stream.scope AND l.term < v_highest) THEN
+      RAISE EXCEPTION 'TG005 stream "%" has term %, above what the leases of scope "%" have issued', stream, v_highest, scope
+        USING ERRCODE = 'TG005', HINT = 'Move it to a scope whose fence is higher.';
+    END IF;
+    PERFORM @schema@._set_fence(scope, greatest(v_highest, v_fence, 1), 'raise', actor, jsonb_build_object('previous', v_fence, 'reason', reason));
+  END IF;
+  UPDATE @schema@.streams s SET scope = move_stream.scope WHERE s.stream_id = stream;
+  PERFORM @schema@._audit('move_stream', scope, actor, jsonb_build_object('stream', stream, 'from', v_from, 'reason', reason));
+END $$;
+
+-- declare_restored(scope, above, actor, reason) → the fence: after a restore, no term up to `above` has been overtaken unseen. `above` comes from the
+-- authority that issues the terms. Ends the doubt of this one scope.
+CREATE OR REPLACE FUNCTION @schema@.declare_restored(scope text, above bigint, actor text, reason text) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  f @schema@.fences;
+  v_generation bigint;
+  v_fence bigint;
+  v_evicted integer[];
+BEGIN
+  PERFORM @schema@._need_scope(scope);
+  PERFORM @schema@._need_term(above);
+  PERFORM @schema@._need_reason(actor, reason);
+  v_evicted := @schema@._exclude(scope, greatest(above, @schema@._evidence(scope)), NULL);
+  SELECT * INTO f FROM @schema@.fences t WHERE t.scope = declare_restored.scope FOR UPDATE;
+  v_fence := greatest(above, @schema@._evidence(scope));
+  v_generation := @schema@._admit_incarnation(NULL);
+  UPDATE @schema@.leases l SET term = greatest(l.term, v_fence), released_at = coalesce(l.released_at, clock_timestamp())
+   WHERE l.scope = declare_restored.scope;
+  PERFORM @schema@._audit_evictions(scope, v_fence, v_evicted);
+  PERFORM @schema@._set_fence(scope, v_fence, 'declare_restored', actor, jsonb_build_object('previous', f.term, 'above', above, 'reason', reason), v_generation);
+  RETURN v_fence;
+END $$;
+
+-- declare_nothing_lost(actor, reason): no raise is missing in this database (planned switchover, pg_upgrade). Ends every doubt.
+CREATE OR REPLACE FUNCTION @schema@.declare_nothing_lost(actor text, reason text) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  PERFORM @schema@._need_reason(actor, reason);
+  PERFORM @schema@._audit('declare_nothing_lost', NULL, actor, jsonb_build_object('reason', reason, 'changed', @schema@._changed_incarnation()));
+  PERFORM @schema@._admit_incarnation(0);
+END $$;
+
+-- declare_in_doubt(actor, reason): an older copy of this database was put back in a way that it cannot know (storage snapshot, bare base backup).
+CREATE OR REPLACE FUNCTION @schema@.declare_in_doubt(actor text, reason text) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  PERFORM @schema@._need_reason(actor, reason);
+  PERFORM @schema@._audit('declare_in_doubt', NULL, actor, jsonb_build_object('reason', reason));
+  PERFORM @schema@._admit_incarnation(0);
+  UPDATE @schema@.incarnation i SET trusted_since = i.generation;
+END $$;

@@ -1,0 +1,108 @@
+-- Reading: functions and views for those who have EXECUTE or SELECT here and nothing on the tables. No locks.
+
+-- fence(scope) → one row, or none for a scope that was never raised.
+CREATE OR REPLACE FUNCTION @schema@.fence(scope text, OUT term bigint, OUT raised_at timestamptz, OUT raised_by text, OUT raise_by text, OUT doubt text)
+RETURNS SETOF record LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+  SELECT f.term, f.raised_at, f.raised_by, f.raise_by, @schema@._doubt(f.generation) FROM @schema@.fences f WHERE f.scope = fence.scope
+$$;
+
+-- lease(scope) → one row, or none; live: not released and not expired, by the database's clock.
+CREATE OR REPLACE FUNCTION @schema@.lease(scope text, OUT owner_id text, OUT term bigint, OUT expires_at timestamptz, OUT acquired_at timestamptz,
+                                          OUT renewed_at timestamptz, OUT released_at timestamptz, OUT endpoint text, OUT live boolean)
+RETURNS SETOF record LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+  SELECT l.owner_id, l.term, l.expires_at, l.acquired_at, l.renewed_at, l.released_at, l.endpoint,
+         l.released_at IS NULL AND l.expires_at > clock_timestamp()
+    FROM @schema@.leases l WHERE l.scope = lease.scope
+$$;
+
+-- read_stream(stream, after, limit) → writes with a higher number, in order. Numbers become visible in order: a follower skips none.
+CREATE OR REPLACE FUNCTION @schema@.read_stream(stream text, after bigint DEFAULT 0, "limit" bigint DEFAULT NULL)
+RETURNS TABLE (sequence_no bigint, scope text, term bigint, payload bytea, created_at timestamptz, write_id uuid)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+  SELECT w.sequence_no, w.scope, w.term, w.payload, w.created_at, w.write_id
+    FROM @schema@.stream_writes w WHERE w.stream_id = read_stream.stream AND w.sequence_no > coalesce(read_stream.after, 0)
+   ORDER BY w.sequence_no LIMIT read_stream."limit"
+$$;
+
+-- server_time(): the database's moving clock, for those who reckon with expiries.
+CREATE OR REPLACE FUNCTION @schema@.server_time() RETURNS timestamptz LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
+$$ SELECT clock_timestamp() $$;
+
+CREATE OR REPLACE FUNCTION @schema@.schema_version() RETURNS integer LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
+$$ SELECT max(m.version) FROM @schema@.migrations m $$;
+
+CREATE OR REPLACE VIEW @schema@.fence_status AS
+  SELECT f.scope, f.term, f.raised_at, f.raised_by, f.raise_by, f.generation < i.trusted_since AS in_doubt
+    FROM @schema@.fences f, @schema@.incarnation i;
+CREATE OR REPLACE VIEW @schema@.lease_status AS
+  SELECT l.scope, l.owner_id, l.term, l.expires_at, l.acquired_at, l.renewed_at, l.released_at, l.endpoint,
+         l.released_at IS NULL AND l.expires_at > clock_timestamp() AS live
+    FROM @schema@.leases l;
+CREATE OR REPLACE VIEW @schema@.stream_status AS SELECT s.stream_id, s.scope, s.last_no, s.created_at FROM @schema@.streams s;
+CREATE OR REPLACE VIEW @schema@.job_history AS
+  SELECT j.run_id, j.job_name, j.scope, j.owner_id, j.term, j.started_at, j.completed_at, j.status, j.last_heartbeat, j.exit_code, j.checkpoint, j.detail
+    FROM @schema@.job_runs j;
+CREATE OR REPLACE VIEW @schema@.audit_log AS
+  SELECT a.id, a.at, a.actor, a."session_user", a.client, a.action, a.scope, a.detail FROM @schema@.audit a;
+CREATE OR REPLACE VIEW @schema@.setting_list AS SELECT s.name, s.value FROM @schema@.settings s;
+CREATE OR REPLACE VIEW @schema@.protected_tables AS
+  SELECT p.table_oid, p.root_oid, p.table_name, p.scope_column, p.scope, p.mode, p.protected_at, p.protected_by FROM @schema@.protected p;
+CREATE OR REPLACE VIEW @schema@.adopted_tables AS
+  SELECT a.table_oid, a.table_name, a.scope_column, a.term_column, a.adopted_at, a.adopted_by FROM @schema@.adopted a;
+
+-- record_refusal(…): a refusal rolled its own transaction back; who was refused writes it down afterwards, at most once a second a scope.
+CREATE OR REPLACE FUNCTION @schema@.record_refusal(scope text, term bigint, count bigint, first timestamptz, last timestamptz) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  PERFORM @schema@._need_scope(scope);
+  IF count IS NULL OR count < 1 THEN
+    RAISE EXCEPTION 'TG005 the number of refusals must be 1 or more' USING ERRCODE = 'TG005';
+  END IF;
+  IF EXISTS (SELECT FROM @schema@.audit a WHERE a.scope = record_refusal.scope AND a.action = 'refuse' AND a.at > clock_timestamp() - interval '1 s') THEN
+    RETURN false;  -- the caller adds these to its next report
+  END IF;
+  PERFORM @schema@._audit('refuse', scope, NULL, jsonb_build_object('term', term, 'count', count, 'first', first, 'last', last));
+  RETURN true;
+END $$;
+
+-- job_start(job, scope, owner, term, detail) → run id. Checked like a write; runs of the job that an earlier term left open are lost.
+CREATE OR REPLACE FUNCTION @schema@.job_start(job_name text, scope text, owner text, term bigint, detail text DEFAULT NULL) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_run bigint;
+BEGIN
+  IF coalesce(job_name, '') = '' OR char_length(job_name) > 200 THEN
+    RAISE EXCEPTION 'TG005 the job must be named, in 1 to 200 characters' USING ERRCODE = 'TG005';
+  END IF;
+  PERFORM @schema@._need_owner(owner);
+  PERFORM @schema@.check_term(scope, term);
+  UPDATE @schema@.job_runs j SET status = 'lost', completed_at = clock_timestamp()
+   WHERE j.scope = job_start.scope AND j.job_name = job_start.job_name AND j.status = 'started' AND j.term < job_start.term;
+  INSERT INTO @schema@.job_runs (job_name, scope, owner_id, term, detail)
+  VALUES (job_start.job_name, job_start.scope, job_start.owner, job_start.term, job_start.detail) RETURNING run_id INTO v_run;
+  RETURN v_run;
+END $$;
+
+-- job_heartbeat(run, checkpoint) → false when the run is no longer open (lost to a later term, or finished).
+CREATE OR REPLACE FUNCTION @schema@.job_heartbeat(run_id bigint, checkpoint text DEFAULT NULL) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  UPDATE @schema@.job_runs j SET last_heartbeat = clock_timestamp(), checkpoint = coalesce(job_heartbeat.checkpoint, j.checkpoint)
+   WHERE j.run_id = job_heartbeat.run_id AND j.status = 'started';
+  RETURN FOUND;
+END $$;
+
+-- job_finish(run, status, exit code, checkpoint, detail) → false when the run was no longer open.
+CREATE OR REPLACE FUNCTION @schema@.job_finish(run_id bigint, status text, exit_code integer DEFAULT NULL, checkpoint text DEFAULT NULL, detail text DEFAULT NULL)
+RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF status IS NULL OR status NOT IN ('completed', 'failed', 'cancelled', 'lost') THEN
+    RAISE EXCEPTION 'TG005 a run ends as completed, failed, cancelled or lost' USING ERRCODE = 'TG005';
+  END IF;
+  UPDATE @schema@.job_runs j
+     SET status = job_finish.status, completed_at = clock_timestamp(), last_heartbeat = clock_timestamp(), exit_code = job_finish.exit_code,
+         checkpoint = coalesce(job_finish.checkpoint, j.checkpoint), detail = coalesce(job_finish.detail, j.detail)
+   WHERE j.run_id = job_finish.run_id AND j.status = 'started';
+  RETURN FOUND;
+END $$;

@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Installs the build into a scratch folder, builds tests/package against it, and runs it on every database
+# that is at hand.   package_test.sh BUILD_DIR TERMGATE_COMMAND
+set -euo pipefail
+build=$1 command=$2
+here=$(cd "$(dirname "$0")" && pwd)
+scratch=$(mktemp -d "${TMPDIR:-/tmp}/termgate-package.XXXXXX")
+trap 'rm -rf "$scratch"' EXIT
+
+cmake --install "$build" --prefix "$scratch/installed" >/dev/null
+flags=$(grep '^TERMGATE_SANITIZE:' "$build/CMakeCache.txt" | cut -d= -f2)
+cmake -S "$here" -B "$scratch/build" -G Ninja -DCMAKE_PREFIX_PATH="$scratch/installed" -DCMAKE_BUILD_TYPE=Debug \
+  ${flags:+-DCMAKE_CXX_FLAGS="-fsanitize=$flags" -DCMAKE_EXE_LINKER_FLAGS="-fsanitize=$flags"} >/dev/null
+cmake --build "$scratch/build" >/dev/null
+
+play() {
+  export TERMGATE_DB=$1
+  "$command" init
+  "$command" exec --scope billing --term 1 'CREATE TABLE accounts (id integer PRIMARY KEY, balance bigint NOT NULL)' \
+    'INSERT INTO accounts VALUES (42, 100)'
+  "$scratch/build/billing"
+  "$command" verify
+}
+play "sqlite:$scratch/billing.db"
+if [ -n "${TERMGATE_TEST_POSTGRESQL:-}" ]; then
+  name=package_$$
+  psql -qX "$TERMGATE_TEST_POSTGRESQL" -c "CREATE DATABASE $name"
+  play "$(printf '%s' "$TERMGATE_TEST_POSTGRESQL" | sed -E "s#/[^/?]*(\\?|\$)#/$name\\1#")"
+  psql -qX "$TERMGATE_TEST_POSTGRESQL" -c "DROP DATABASE $name WITH (FORCE)"
+fi

