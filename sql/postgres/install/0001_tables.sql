@@ -190,14 +190,15 @@ CREATE INDEX IF NOT EXISTS audit_at ON @schema@.audit (at);
 
 CREATE TABLE IF NOT EXISTS @schema@.settings (
   name  text PRIMARY KEY,
-  value text NOT NULL
+  value text NOT NULL,
+  what  text NOT NULL
 );
-INSERT INTO @schema@.settings (name, value) VALUES
-  ('check_wait', '5 s'),
-  ('default_raise_by', 'writer'),
-  ('eviction_grace', '1 s'),
-  ('failover', 'declared'),
-  ('payload_bytes_max', '268435456')
+INSERT INTO @schema@.settings (name, value, what) VALUES
+  ('check_wait', '5 s', 'how long a check waits for a raise to end before TG006'),
+  ('default_raise_by', 'writer', 'who may raise the fence of a new scope: writer (any writer with a higher term) or seal'),
+  ('eviction_grace', '1 s', 'how long a raise waits for those in its way before it evicts them'),
+  ('failover', 'declared', 'synchronous: every promotion here is to a synchronous standby and has lost nothing; declared: an operator says so each time'),
+  ('payload_bytes_max', '268435456', 'the largest payload of an append, in bytes')
 ON CONFLICT DO NOTHING;
 
 -- Refuses a setting that could not be read back: the law reads them with a cast and must not fail on it in the middle of a raise.

@@ -7,10 +7,10 @@ DECLARE
   v_levels text[] := ARRAY['read', 'write', 'lead', 'operate'];
   v_level integer := array_position(v_levels, level);
   v_of jsonb := jsonb_build_object(
-    'read', '["fence", "lease", "read_stream", "server_time", "schema_version", "doctor", "verify_findings", "outcome"]'::jsonb,
+    'read', '["fence", "lease", "read_stream", "server_time", "schema_version", "doctor", "verify_findings", "outcome", "_in_doubt"]'::jsonb,
     'write', '["check_term", "append", "append_many", "claim_write", "record_refusal", "job_start", "job_heartbeat", "job_finish"]'::jsonb,
     'lead', '["seal", "acquire_lease", "renew_lease", "release_lease"]'::jsonb,
-    'operate', '["force_release", "reset_fence", "prune", "prune_history", "move_stream", "set_raise_by", "set_setting", "declare_restored",
+    'operate', '["force_release", "reset_fence", "prune", "prune_history", "stream_move", "set_raise_by", "set_setting", "declare_restored",
                  "declare_nothing_lost", "declare_in_doubt"]'::jsonb);
   f record;
 BEGIN
