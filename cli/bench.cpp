@@ -23,6 +23,7 @@
 #include <random>
 #include <set>
 #include <thread>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -194,8 +195,10 @@ std::vector<Load> loads_of(const Plan& plan, const Bench& bench) {
   return loads;
 }
 
+using Warm = std::set<std::tuple<std::string, int, int>>;  // scenario, writers, batch: what has run before
+
 // One load, all scenarios, all rounds.
-std::vector<Result> run_load(const Bench& bench, const Plan& plan, const Load& load, const std::function<void(const std::string&)>& tell) {
+std::vector<Result> run_load(const Bench& bench, const Plan& plan, const Load& load, Warm& warm, const std::function<void(const std::string&)>& tell) {
   std::vector<Result> results;
   for (const std::string& scenario : plan.scenarios) results.push_back({load, scenario, {}, {}, {}, {}});
   for (int round = 0; round < bench.rounds && !interrupted(); ++round) {
@@ -207,7 +210,9 @@ std::vector<Result> run_load(const Bench& bench, const Plan& plan, const Load& l
       bench.target.prepare(result.scenario, load);
       std::vector<std::unique_ptr<Writer>> writers;
       for (int index = 0; index < load.writers; ++index) writers.push_back(bench.target.writer(result.scenario, load, index, bench.seed));
-      const Slice slice = run_slice(writers, bench.slice, 0, 2, interrupted);
+      // A connection's first calls compile functions, and five are planned each by itself before a plan is kept.
+      const int warm_up = warm.insert({result.scenario, load.writers, load.batch}).second ? 8 : 1;
+      const Slice slice = run_slice(writers, bench.slice, 0, warm_up, interrupted);
       rates[at] = slice.per_second() * load.batch;
       result.latencies.add(slice.latencies);
     }
@@ -297,9 +302,10 @@ boost::json::array measure_scenarios(const Bench& bench, const Plan& plan) {
   boost::json::array runs;
   Progress progress(!bench.json);
   const auto start = std::chrono::steady_clock::now();
+  Warm warm;
   for (std::size_t at = 0; at < loads.size() && !interrupted(); ++at) {
     const Load& load = loads[at];
-    const auto results = run_load(bench, plan, load, [&](const std::string& scenario) {
+    const auto results = run_load(bench, plan, load, warm, [&](const std::string& scenario) {
       std::string left;
       if (at > 0) {
         const auto spent = std::chrono::steady_clock::now() - start;
