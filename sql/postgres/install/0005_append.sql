@@ -167,11 +167,14 @@ DECLARE
   v_scope pg_catalog.text;
   v_no pg_catalog.int8;
 BEGIN
-  -- A stream that is there and a payload of ordinary size; whatever does not come out of it as it should is looked at by _append(),
+  -- A stream that is there, in the scope that is named, and a payload of ordinary size; whatever does not come out of it as it should is looked at by _append(),
   -- under the lock that is held by then.
   IF write_id IS NULL AND pg_catalog.octet_length(payload) OPERATOR(pg_catalog.<=) 1048576 THEN
-    SELECT s.scope INTO v_scope FROM @schema@.streams s WHERE s.stream_id OPERATOR(pg_catalog.=) append.stream;
-    IF v_scope OPERATOR(pg_catalog.=) coalesce(scope, v_scope) THEN
+    v_scope := scope;
+    IF v_scope IS NULL THEN
+      SELECT s.scope INTO v_scope FROM @schema@.streams s WHERE s.stream_id OPERATOR(pg_catalog.=) append.stream;
+    END IF;
+    IF v_scope IS NOT NULL THEN
       v_no := @schema@.check_term(v_scope, term);
       UPDATE @schema@.streams s SET last_no = s.last_no OPERATOR(pg_catalog.+) 1
        WHERE s.stream_id OPERATOR(pg_catalog.=) append.stream AND s.scope OPERATOR(pg_catalog.=) v_scope
