@@ -4,6 +4,7 @@ if(TARGET termgate_postgres)
       unit/storage/postgres_errors.cpp
       unit/storage/postgres_redact.cpp
       unit/storage/postgres_schema.cpp
+      unit/storage/postgres_statement_text.cpp
     LIBRARIES Termgate::postgres)
   target_include_directories(unit_postgres PRIVATE "${PROJECT_SOURCE_DIR}/storage/postgres/src")
 endif()

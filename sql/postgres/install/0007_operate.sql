@@ -36,7 +36,7 @@ DECLARE
   v_before bigint;
   v_evicted integer[];
   v_start timestamptz := clock_timestamp();
-  v_until timestamptz := v_start + @schema@._grace(NULL) + @schema@._setting('check_wait')::interval;
+  v_until timestamptz := v_start + @schema@._grace(NULL) + @schema@._wait('check_wait_ms');
 BEGIN
   PERFORM @schema@._need_scope(scope);
   PERFORM @schema@._need_term(term);
@@ -86,7 +86,7 @@ BEGIN
   RETURN raise_by;
 END $$;
 
--- set_setting(name, value) → both, as they now are. Durations as intervals: '1500 ms'.
+-- set_setting(name, value) → both, as they now are.
 CREATE OR REPLACE FUNCTION @schema@.set_setting(INOUT name text, INOUT value text)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

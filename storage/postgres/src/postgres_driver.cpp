@@ -24,6 +24,7 @@
 #include "redact.hpp"
 #include "schema.hpp"
 #include "sql/statements.hpp"
+#include "statement_text.hpp"
 
 namespace termgate::inline v0::detail {
 namespace {
@@ -149,50 +150,11 @@ Rows rows_of(const pqxx::result& result) {
   return rows;
 }
 
-// The first word of a statement in lower case, comments skipped; enough to recognise transaction control.
-std::string first_word(std::string_view sql) {
-  std::size_t at = 0;
-  for (;;) {
-    while (at < sql.size() && (std::isspace(static_cast<unsigned char>(sql[at])) || sql[at] == ';')) ++at;
-    if (sql.substr(at).starts_with("--")) {
-      at = std::min(sql.find('\n', at), sql.size());
-    } else if (sql.substr(at).starts_with("/*")) {
-      int depth = 0;
-      do {
-        if (sql.substr(at).starts_with("/*"))
-          ++depth, at += 2;
-        else if (sql.substr(at).starts_with("*/"))
-          --depth, at += 2;
-        else
-          ++at;
-      } while (depth > 0 && at < sql.size());
-    } else {
-      break;
-    }
-  }
-  std::string word;
-  while (at < sql.size() && std::isalpha(static_cast<unsigned char>(sql[at])))
-    word += static_cast<char>(std::tolower(static_cast<unsigned char>(sql[at++])));
-  return word;
-}
-
-bool is_rollback_to(std::string_view sql) {
-  std::string lower;
-  for (char character : sql) lower += static_cast<char>(std::tolower(static_cast<unsigned char>(character)));
-  return lower.find(" to ") != std::string::npos || lower.find("\nto ") != std::string::npos;
-}
-
 // The transaction belongs to the library: a COMMIT in the middle would let what follows run unfenced.
 void refuse_transaction_control(std::string_view sql) {
-  const std::string word = first_word(sql);
-  const bool control = word == "commit" || word == "end" || word == "begin" || word == "start" || word == "abort" ||
-                       (word == "rollback" && !is_rollback_to(sql)) ||
-                       (word == "prepare" && sql.find("ransaction") != std::string_view::npos) ||
-                       (word == "prepare" && sql.find("RANSACTION") != std::string_view::npos);
-  if (control) {
-    throw InvalidInput(
-        fmt::format("TG005 {} inside a fenced transaction: the library begins and ends it; savepoints are free to use", word));
-  }
+  if (!is_transaction_control(sql)) return;
+  throw InvalidInput(
+      fmt::format("TG005 {} inside a fenced transaction: the library begins and ends it; savepoints are free to use", first_words(sql, 1).front()));
 }
 
 class Connection {

@@ -1,0 +1,2 @@
+-- Lets a table count towards MAX(term) (F3). Parameters: target, scope_column, term_column. Locks: the write lock.
+SELECT termgate_adopt($1, $2, $3) AS scopes

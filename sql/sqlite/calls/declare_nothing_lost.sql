@@ -1,0 +1,2 @@
+-- No raise is missing (F3). Parameters: actor, reason. Locks: the write lock.
+SELECT termgate_declare_nothing_lost($1, $2) AS scopes

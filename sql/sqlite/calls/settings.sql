@@ -1,0 +1,2 @@
+-- Parameters: none. Locks: none.
+SELECT name, value, what FROM main.termgate_settings ORDER BY name

@@ -1,0 +1,2 @@
+-- Parameters: none. Rows: none. Locks: the write lock of the database.
+BEGIN IMMEDIATE

@@ -1,0 +1,2 @@
+-- Parameters: table. Rows: name, declared type, place in the primary key, hidden (2, 3: generated). Locks: none.
+SELECT name, type, pk, hidden FROM pragma_table_xinfo(?1, 'main') WHERE hidden <> 1 ORDER BY cid

@@ -1,0 +1,2 @@
+-- Parameters: none. Rows: none. Locks: gives all back; the flush of F3 happens here.
+COMMIT

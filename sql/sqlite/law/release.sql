@@ -1,0 +1,2 @@
+-- Parameters: none. Rows: none. Locks: none.
+RELEASE termgate_unit

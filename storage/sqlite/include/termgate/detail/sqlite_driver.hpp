@@ -1,0 +1,23 @@
+// Opens the SQLite driver. Internal; no SQLite type appears here.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string_view>
+
+#include <termgate/detail/driver.hpp>
+
+namespace termgate::inline v0::detail {
+
+struct SqliteOptions {
+  int connections_max;                   // one writes, the others read
+  std::chrono::milliseconds check_wait;  // how long a call waits for its turn, another process's lock or a reader
+};
+
+// `path_and_options` is what follows "sqlite:": PATH or :memory:, then ?journal_mode=wal|delete|truncate|persist
+// and &synchronous=extra|full|normal|off. Without them a new file becomes WAL, an existing one keeps its mode,
+// and synchronous is full. Throws InvalidInput for options that it does not know and for a directory. The
+// file is opened at first use, and created by install() only.
+std::unique_ptr<Driver> open_sqlite(std::string_view path_and_options, const SqliteOptions& options);
+
+}  // namespace termgate::inline v0::detail

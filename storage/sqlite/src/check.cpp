@@ -1,0 +1,19 @@
+#include "sqlite_api.hpp"
+
+#include <termgate/sqlite_check.hpp>
+
+#include "errors.hpp"
+#include "law.hpp"
+
+namespace termgate::inline v0::sqlite {
+
+Term check(sqlite3* db, const Scope& scope, Term term) {
+  // Through SQL, so that a connection that has loaded the extension has one set of marks and not two.
+  Law::register_on(db);
+  Statement statement(db, "SELECT termgate_check_term(?1, ?2)");
+  Running call(statement.get());
+  call.bind(scope.name()).bind(term.value()).step();
+  return Term(call.integer(0));
+}
+
+}  // namespace termgate::inline v0::sqlite

@@ -1,0 +1,285 @@
+#include "connection.hpp"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include <termgate/error.hpp>
+
+#include "errors.hpp"
+#include "functions.hpp"
+
+namespace termgate::inline v0::sqlite {
+namespace {
+
+// PRAGMAs with an argument that tell something and change nothing of the connection's own.
+constexpr std::array<std::string_view, 13> harmless_pragmas = {
+    "table_info", "table_xinfo",     "table_list",    "index_list",  "index_info",     "index_xinfo", "foreign_key_list",
+    "foreign_key_check", "integrity_check", "quick_check", "user_version", "application_id", "collation_list"};
+
+// True when nothing but space, comments and semicolons follows a statement.
+bool nothing_follows(std::string_view rest) {
+  for (std::size_t at = 0; at < rest.size();) {
+    if (std::strchr(" \t\r\n\f;", rest[at]) != nullptr) {
+      ++at;
+    } else if (rest.compare(at, 2, "--") == 0) {
+      at = std::min(rest.find('\n', at), rest.size());
+    } else if (rest.compare(at, 2, "/*") == 0) {
+      const auto end = rest.find("*/", at + 2);
+      at = end == std::string_view::npos ? rest.size() : end + 2;
+    } else {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+Connection::Connection(const OpenAs& how, bool reader, bool create) {
+  struct stat status {};
+  if (!how.memory() && stat(how.path.c_str(), &status) != 0) {
+    const int why = errno;
+    if (!create || why != ENOENT) {
+      throw Unavailable(why == ENOENT ? fmt::format("there is no database file {}: run termgate init --db sqlite:{} first", how.path, how.path)
+                                      : fmt::format("cannot open the database file {}: {}", how.path, std::strerror(why)),
+                        "SQLITE_CANTOPEN");
+    }
+  }
+  const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | (create || how.memory() ? SQLITE_OPEN_CREATE : 0);
+  const int code = sqlite3_open_v2(how.path.c_str(), &db_, flags, nullptr);
+  try {
+    if (code != SQLITE_OK) {
+      const int system_error = sqlite3_system_errno(db_);
+      throw Unavailable(fmt::format("cannot open the database file {}: {}", how.path,
+                                    system_error != 0 ? std::strerror(system_error) : sqlite3_errmsg(db_)),
+                        std::string(code_name(code)));
+    }
+    sqlite3_busy_timeout(db_, static_cast<int>(how.wait.count()));
+    sqlite3_set_authorizer(db_, authorize, this);
+    control_checked("PRAGMA foreign_keys = ON");
+    if (!reader && !how.memory() && sqlite3_db_readonly(db_, "main") == 0) {
+      std::string mode = how.journal_mode.value_or("");
+      if (mode.empty()) {
+        Statement pages(db_, "PRAGMA main.page_count");
+        Running count(pages.get());
+        if (count.step() && count.integer(0) == 0) mode = "wal";
+      }
+      if (!mode.empty()) {
+        Statement journal(db_, "PRAGMA main.journal_mode = " + mode);
+        Running set(journal.get());
+        if (!set.step() || set.text(0) != mode) {
+          throw Unavailable(fmt::format("journal_mode {} cannot be set on {}: it stays {}", mode, how.path, set.text(0)));
+        }
+      }
+    }
+    control_checked(("PRAGMA main.synchronous = " + how.synchronous).c_str());
+    law_ = Law::register_on(db_);
+    law_->set_check_wait(how.wait);
+    if (reader) only_read(true);
+  } catch (const DatabaseError& error) {
+    const DatabaseError told(fmt::format("{}: {}", how.path, error.what()), std::string(error.code()));
+    sqlite3_close_v2(db_);
+    throw told;
+  } catch (...) {
+    sqlite3_close_v2(db_);
+    throw;
+  }
+}
+
+Connection::~Connection() {
+  by_text_.clear();
+  recent_.clear();
+  controls_.clear();
+  sqlite3_close_v2(db_);
+}
+
+int Connection::authorize(void* held, int action, const char* first, const char* second, const char*, const char*) {
+  auto& self = *static_cast<Connection*>(held);
+  if (!self.application_) return SQLITE_OK;
+  const std::string_view what = first != nullptr ? first : "";
+  switch (action) {
+    case SQLITE_TRANSACTION: self.denied_ = fmt::format("{}: Termgate begins and ends the transaction", what); return SQLITE_DENY;
+    case SQLITE_SAVEPOINT:
+      if (second == nullptr || !std::string_view(second).starts_with("termgate_member")) return SQLITE_OK;
+      self.denied_ = "a savepoint named termgate_member: the name is Termgate's own";
+      return SQLITE_DENY;
+    case SQLITE_ATTACH:
+    case SQLITE_DETACH:
+      self.denied_ = "ATTACH and DETACH: the connection is shared by all of this process's writes";
+      return SQLITE_DENY;
+    case SQLITE_PRAGMA:
+      if (second == nullptr || std::find(harmless_pragmas.begin(), harmless_pragmas.end(), what) != harmless_pragmas.end()) {
+        return SQLITE_OK;
+      }
+      self.denied_ = fmt::format("PRAGMA {} with a value: the connection is shared by all of this process's writes", what);
+      return SQLITE_DENY;
+    default: return SQLITE_OK;
+  }
+}
+
+Connection::Cached Connection::prepare(std::string_view sql) {
+  application_ = true;
+  denied_.clear();
+  sqlite3_stmt* handle = nullptr;
+  const char* tail = nullptr;
+  const int code = sqlite3_prepare_v3(db_, sql.data(), static_cast<int>(sql.size()), SQLITE_PREPARE_PERSISTENT, &handle, &tail);
+  application_ = false;
+  if (code != SQLITE_OK) {
+    if ((code & 0xff) == SQLITE_AUTH && !denied_.empty()) throw InvalidInput("TG005 refused here: " + denied_);
+    throw_sqlite(db_, code);
+  }
+  Cached made;
+  made.sql = sql;
+  made.statement = Statement::adopt(handle);
+  if (handle == nullptr) throw InvalidInput("TG005 an empty statement");
+  if (!nothing_follows(sql.substr(static_cast<std::size_t>(tail - sql.data())))) {
+    throw InvalidInput("TG005 a second statement behind the first: send one at a time");
+  }
+  const int count = sqlite3_bind_parameter_count(handle);
+  for (int at = 1; at <= count; ++at) {
+    const char* name = sqlite3_bind_parameter_name(handle, at);
+    int number = at;
+    if (name != nullptr) {
+      char* end = nullptr;
+      number = static_cast<int>(std::strtol(name + 1, &end, 10));
+      if ((name[0] != '$' && name[0] != '?') || number < 1 || *end != '\0') {
+        throw InvalidInput(fmt::format("TG005 parameter {}: parameters are written $1, $2, …", name));
+      }
+    }
+    made.parameters.push_back(number);
+  }
+  return made;
+}
+
+Connection::Cached& Connection::prepared(std::string_view sql) {
+  if (const auto found = by_text_.find(sql); found != by_text_.end()) {
+    recent_.splice(recent_.begin(), recent_, found->second);
+    return recent_.front();
+  }
+  recent_.push_front(prepare(sql));
+  by_text_.emplace(recent_.front().sql, recent_.begin());
+  if (recent_.size() > cached_max) {
+    by_text_.erase(recent_.back().sql);
+    recent_.pop_back();
+  }
+  return recent_.front();
+}
+
+void Connection::bind(sqlite3_stmt* statement, int at, const Value& value) {
+  const int code = std::visit(
+      [&](const auto& held) {
+        using Held = std::decay_t<decltype(held)>;
+        if constexpr (std::is_same_v<Held, std::monostate>) {
+          return sqlite3_bind_null(statement, at);
+        } else if constexpr (std::is_same_v<Held, bool>) {
+          return sqlite3_bind_int(statement, at, held ? 1 : 0);
+        } else if constexpr (std::is_same_v<Held, std::int64_t>) {
+          return sqlite3_bind_int64(statement, at, held);
+        } else if constexpr (std::is_same_v<Held, double>) {
+          return sqlite3_bind_double(statement, at, held);
+        } else if constexpr (std::is_same_v<Held, std::string>) {
+          bound_bytes_ += held.size();
+          return sqlite3_bind_text64(statement, at, held.data(), held.size(), SQLITE_STATIC, SQLITE_UTF8);
+        } else if constexpr (std::is_same_v<Held, Bytes>) {
+          bound_bytes_ += held.data.size();
+          return sqlite3_bind_blob64(statement, at, held.data.data(), held.data.size(), SQLITE_STATIC);
+        } else if constexpr (std::is_same_v<Held, BytesArray>) {
+          for (const std::string& item : held) bound_bytes_ += item.size();
+          return sqlite3_bind_pointer(statement, at, const_cast<BytesArray*>(&held), bytes_array_pointer, nullptr);
+        } else {
+          static_assert(std::is_same_v<Held, TextArray>);
+          return sqlite3_bind_pointer(statement, at, const_cast<TextArray*>(&held), text_array_pointer, nullptr);
+        }
+      },
+      value.variant());
+  if (code != SQLITE_OK) throw_sqlite(db_, code);
+}
+
+Rows Connection::execute(std::string_view sql, std::span<const Value> parameters) {
+  std::optional<Cached> once;
+  Cached& cached = sql.size() <= cached_text_bytes_max ? prepared(sql) : once.emplace(prepare(sql));
+  sqlite3_stmt* statement = cached.statement.get();
+  // Bindings are borrowed from `parameters`, so none may outlive this call.
+  struct Reset {
+    sqlite3_stmt* held;
+    ~Reset() {
+      sqlite3_reset(held);
+      sqlite3_clear_bindings(held);
+    }
+  } reset{statement};
+  for (std::size_t at = 0; at < cached.parameters.size(); ++at) {
+    const auto number = static_cast<std::size_t>(cached.parameters[at]);
+    if (number > parameters.size()) {
+      throw InvalidInput(fmt::format("TG005 the statement has a parameter ${} and {} values were given", number, parameters.size()));
+    }
+    bind(statement, static_cast<int>(at) + 1, parameters[number - 1]);
+  }
+  Rows rows;
+  const int columns = sqlite3_column_count(statement);
+  rows.columns.reserve(static_cast<std::size_t>(columns));
+  for (int column = 0; column < columns; ++column) rows.columns.emplace_back(sqlite3_column_name(statement, column));
+  while (true) {
+    const int code = sqlite3_step(statement);
+    if (code == SQLITE_DONE) break;
+    if (code != SQLITE_ROW) {
+      if ((code & 0xff) == SQLITE_INTERRUPT && past_deadline()) {
+        throw Unavailable("the work took longer than its timeout and was rolled back: nothing was written", "SQLITE_INTERRUPT");
+      }
+      throw_sqlite(db_, code);
+    }
+    Row row;
+    row.reserve(static_cast<std::size_t>(columns));
+    for (int column = 0; column < columns; ++column) {
+      const auto bytes = [&](const void* data) {
+        const auto size = static_cast<std::size_t>(sqlite3_column_bytes(statement, column));
+        return data != nullptr ? std::string(static_cast<const char*>(data), size) : std::string();
+      };
+      switch (sqlite3_column_type(statement, column)) {
+        case SQLITE_INTEGER: row.emplace_back(static_cast<std::int64_t>(sqlite3_column_int64(statement, column))); break;
+        case SQLITE_FLOAT: row.emplace_back(sqlite3_column_double(statement, column)); break;
+        case SQLITE_TEXT: row.emplace_back(bytes(sqlite3_column_text(statement, column))); break;
+        case SQLITE_BLOB: row.emplace_back(Bytes{bytes(sqlite3_column_blob(statement, column))}); break;
+        default: row.emplace_back();
+      }
+    }
+    rows.rows.push_back(std::move(row));
+  }
+  if (sqlite3_stmt_readonly(statement) == 0) rows.affected = sqlite3_changes64(db_);
+  return rows;
+}
+
+int Connection::control(const char* sql) noexcept {
+  try {
+    Statement& kept = controls_[sql];
+    if (kept.get() == nullptr) kept = Statement(db_, sql, SQLITE_PREPARE_PERSISTENT);
+    const int code = sqlite3_step(kept.get());
+    sqlite3_reset(kept.get());
+    return code == SQLITE_DONE || code == SQLITE_ROW ? SQLITE_OK : code;
+  } catch (const std::exception&) {
+    return sqlite3_extended_errcode(db_);
+  }
+}
+
+void Connection::control_checked(const char* sql) {
+  Statement statement(db_, sql);
+  Running(statement.get()).run();
+}
+
+void Connection::only_read(bool on) { control_checked(on ? "PRAGMA query_only = ON" : "PRAGMA query_only = OFF"); }
+
+void Connection::set_deadline(std::optional<std::chrono::steady_clock::time_point> deadline) {
+  deadline_ = deadline;
+  constexpr int instructions = 2000;  // some tens of microseconds
+  sqlite3_progress_handler(
+      db_, deadline ? instructions : 0, [](void* self) { return static_cast<Connection*>(self)->past_deadline() ? 1 : 0; }, this);
+}
+
+bool Connection::past_deadline() const noexcept { return deadline_ && std::chrono::steady_clock::now() >= *deadline_; }
+
+}  // namespace termgate::inline v0::sqlite

@@ -1,0 +1,134 @@
+#include "sqlite_api.hpp"
+
+#include "errors.hpp"
+
+#include <array>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <termgate/detail/error_from_message.hpp>
+#include <termgate/error.hpp>
+
+namespace termgate::inline v0::sqlite {
+namespace {
+
+constexpr std::pair<int, std::string_view> names[] = {
+    {SQLITE_ERROR, "SQLITE_ERROR"},
+    {SQLITE_INTERNAL, "SQLITE_INTERNAL"},
+    {SQLITE_PERM, "SQLITE_PERM"},
+    {SQLITE_ABORT, "SQLITE_ABORT"},
+    {SQLITE_BUSY, "SQLITE_BUSY"},
+    {SQLITE_LOCKED, "SQLITE_LOCKED"},
+    {SQLITE_NOMEM, "SQLITE_NOMEM"},
+    {SQLITE_READONLY, "SQLITE_READONLY"},
+    {SQLITE_INTERRUPT, "SQLITE_INTERRUPT"},
+    {SQLITE_IOERR, "SQLITE_IOERR"},
+    {SQLITE_CORRUPT, "SQLITE_CORRUPT"},
+    {SQLITE_FULL, "SQLITE_FULL"},
+    {SQLITE_CANTOPEN, "SQLITE_CANTOPEN"},
+    {SQLITE_PROTOCOL, "SQLITE_PROTOCOL"},
+    {SQLITE_SCHEMA, "SQLITE_SCHEMA"},
+    {SQLITE_TOOBIG, "SQLITE_TOOBIG"},
+    {SQLITE_CONSTRAINT, "SQLITE_CONSTRAINT"},
+    {SQLITE_MISMATCH, "SQLITE_MISMATCH"},
+    {SQLITE_MISUSE, "SQLITE_MISUSE"},
+    {SQLITE_NOLFS, "SQLITE_NOLFS"},
+    {SQLITE_AUTH, "SQLITE_AUTH"},
+    {SQLITE_RANGE, "SQLITE_RANGE"},
+    {SQLITE_NOTADB, "SQLITE_NOTADB"},
+    {SQLITE_BUSY_RECOVERY, "SQLITE_BUSY_RECOVERY"},
+    {SQLITE_BUSY_SNAPSHOT, "SQLITE_BUSY_SNAPSHOT"},
+    {SQLITE_BUSY_TIMEOUT, "SQLITE_BUSY_TIMEOUT"},
+    {SQLITE_LOCKED_SHAREDCACHE, "SQLITE_LOCKED_SHAREDCACHE"},
+    {SQLITE_ABORT_ROLLBACK, "SQLITE_ABORT_ROLLBACK"},
+    {SQLITE_IOERR_FSYNC, "SQLITE_IOERR_FSYNC"},
+    {SQLITE_IOERR_DIR_FSYNC, "SQLITE_IOERR_DIR_FSYNC"},
+    {SQLITE_IOERR_WRITE, "SQLITE_IOERR_WRITE"},
+    {SQLITE_IOERR_READ, "SQLITE_IOERR_READ"},
+    {SQLITE_IOERR_SHORT_READ, "SQLITE_IOERR_SHORT_READ"},
+    {SQLITE_IOERR_TRUNCATE, "SQLITE_IOERR_TRUNCATE"},
+    {SQLITE_IOERR_DELETE, "SQLITE_IOERR_DELETE"},
+    {SQLITE_IOERR_CLOSE, "SQLITE_IOERR_CLOSE"},
+    {SQLITE_CANTOPEN_ISDIR, "SQLITE_CANTOPEN_ISDIR"},
+    {SQLITE_READONLY_DIRECTORY, "SQLITE_READONLY_DIRECTORY"},
+    {SQLITE_READONLY_DBMOVED, "SQLITE_READONLY_DBMOVED"},
+    {SQLITE_CONSTRAINT_CHECK, "SQLITE_CONSTRAINT_CHECK"},
+    {SQLITE_CONSTRAINT_FOREIGNKEY, "SQLITE_CONSTRAINT_FOREIGNKEY"},
+    {SQLITE_CONSTRAINT_NOTNULL, "SQLITE_CONSTRAINT_NOTNULL"},
+    {SQLITE_CONSTRAINT_PRIMARYKEY, "SQLITE_CONSTRAINT_PRIMARYKEY"},
+    {SQLITE_CONSTRAINT_TRIGGER, "SQLITE_CONSTRAINT_TRIGGER"},
+    {SQLITE_CONSTRAINT_UNIQUE, "SQLITE_CONSTRAINT_UNIQUE"},
+    {SQLITE_CONSTRAINT_ROWID, "SQLITE_CONSTRAINT_ROWID"},
+    {SQLITE_CONSTRAINT_DATATYPE, "SQLITE_CONSTRAINT_DATATYPE"},
+};
+
+}  // namespace
+
+std::string_view code_name(int extended_code) noexcept {
+  for (const auto& [code, name] : names) {
+    if (code == extended_code) return name;
+  }
+  for (const auto& [code, name] : names) {
+    if (code == (extended_code & 0xff)) return name;
+  }
+  return "SQLITE_ERROR";
+}
+
+int code_of(std::string_view wanted) noexcept {
+  for (const auto& [code, name] : names) {
+    if (name == wanted) return code;
+  }
+  return SQLITE_ERROR;
+}
+
+bool commit_outcome_unknown(int extended_code) noexcept {
+  if ((extended_code & 0xff) != SQLITE_IOERR) return false;
+  // What fails before the commit record is complete cannot be mistaken for it: its checksum is wrong.
+  return extended_code != SQLITE_IOERR_WRITE && extended_code != SQLITE_IOERR_READ &&
+         extended_code != SQLITE_IOERR_SHORT_READ && extended_code != SQLITE_IOERR_NOMEM &&
+         extended_code != SQLITE_IOERR_LOCK && extended_code != SQLITE_IOERR_RDLOCK;
+}
+
+void throw_sqlite(int extended_code, std::string_view message) {
+  detail::throw_if_tg(message);
+  const std::string code(code_name(extended_code));
+  switch (extended_code) {
+    case SQLITE_BUSY_SNAPSHOT:
+      throw Conflict("another connection has committed since this transaction began to read: run it again", code);
+    case SQLITE_ABORT_ROLLBACK:
+    case SQLITE_LOCKED_SHAREDCACHE:
+      throw Conflict(fmt::format("rolled back by a conflict: {}: run it again", message), code);
+    default: break;
+  }
+  switch (extended_code & 0xff) {
+    case SQLITE_BUSY:
+      throw Blocked("TG006 blocked: another connection holds the database's lock; nothing was written");
+    case SQLITE_INTERRUPT:
+      throw Unavailable("the work was interrupted and rolled back: nothing was written", code);
+    case SQLITE_FULL:
+    case SQLITE_IOERR:
+    case SQLITE_CANTOPEN:
+    case SQLITE_PROTOCOL:
+    case SQLITE_NOLFS:
+      throw Unavailable(fmt::format("{} ({}): nothing was written", message, code), code);
+    default: break;
+  }
+  if (message.starts_with("no such table: main.termgate_") || message.starts_with("no such table: termgate_") ||
+      message.starts_with("no such function: termgate_")) {
+    throw DatabaseError(fmt::format("{}: Termgate is not installed in this database: run `termgate init`, or SELECT "
+                                    "termgate_init() with the extension loaded",
+                                    message),
+                        code);
+  }
+  throw DatabaseError(std::string(message), code);
+}
+
+void throw_sqlite(sqlite3* db, int code) {
+  const int extended = db != nullptr ? sqlite3_extended_errcode(db) : code;
+  // The connection's code may be a later call's; the caller's says what failed.
+  const bool same = (extended & 0xff) == (code & 0xff);
+  throw_sqlite(same ? extended : code, same && db != nullptr ? sqlite3_errmsg(db) : sqlite3_errstr(code));
+}
+
+}  // namespace termgate::inline v0::sqlite

@@ -1,0 +1,710 @@
+// The law's SQL surface on a connection: the functions termgate_…, and the virtual table that tells where
+// transactions begin and end. Parameters and results are listed in sql/sqlite/README.md.
+#include "law.hpp"
+
+#include <array>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include <sql/statements.hpp>
+#include <termgate/error.hpp>
+
+#include "errors.hpp"
+#include "functions.hpp"
+
+namespace termgate::inline v0::sqlite {
+namespace {
+
+namespace stmt = termgate::sql::sqlite_law;
+
+// ---------------------------------------------------------------------------------------------------------- JSON
+
+// An object or array under construction; keys come in pairs with values.
+class Json {
+ public:
+  explicit Json(char open) : text_(1, open) {}
+  Json& key(std::string_view name) {
+    separate();
+    quote(name);
+    text_ += ':';
+    fresh_ = true;
+    return *this;
+  }
+  Json& value(std::string_view text) {
+    separate();
+    quote(text);
+    return *this;
+  }
+  Json& value(const char* text) { return value(std::string_view(text)); }
+  Json& value(std::int64_t number) { return raw(std::to_string(number)); }
+  Json& value(bool truth) { return raw(truth ? "true" : "false"); }
+  template <class T>
+  Json& value(const std::optional<T>& held) {
+    return held ? value(*held) : raw("null");
+  }
+  Json& raw(std::string_view text) {
+    separate();
+    text_ += text;
+    return *this;
+  }
+  std::string close() { return text_ + (text_[0] == '{' ? '}' : ']'); }
+
+ private:
+  void separate() {
+    if (!fresh_) text_ += ',';
+    fresh_ = false;
+  }
+  void quote(std::string_view text) {
+    text_ += '"';
+    for (const char c : text) {
+      if (c == '"' || c == '\\') {
+        text_ += '\\';
+        text_ += c;
+      } else if (static_cast<unsigned char>(c) < 0x20) {
+        text_ += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
+      } else {
+        text_ += c;
+      }
+    }
+    text_ += '"';
+  }
+  std::string text_;
+  bool fresh_ = true;
+};
+
+// A payload as JSON can carry it: text where it is UTF-8 without NUL, else {"hex":"…"}.
+std::string payload_json(std::string_view payload) {
+  bool text = payload.empty();
+  // name_problem knows UTF-8 and refuses NUL; its length limits are met piece by piece.
+  for (std::size_t at = 0; at < payload.size();) {
+    std::size_t end = std::min(at + 190, payload.size());
+    while (end < payload.size() && end > at && (static_cast<unsigned char>(payload[end]) & 0xC0) == 0x80) --end;
+    text = end > at && name_problem(payload.substr(at, end - at)) == nullptr;
+    if (!text) break;
+    at = end;
+  }
+  if (text) {
+    std::string quoted = Json('[').value(payload).close();
+    return quoted.substr(1, quoted.size() - 2);
+  }
+  std::string hex;
+  hex.reserve(payload.size() * 2);
+  for (const char c : payload) {
+    constexpr const char* digits = "0123456789abcdef";
+    hex += digits[static_cast<unsigned char>(c) >> 4];
+    hex += digits[static_cast<unsigned char>(c) & 15];
+  }
+  return Json('{').key("hex").value(hex).close();
+}
+
+std::string from_hex(const std::string& hex) {
+  auto digit = [](char c) {
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+    throw InvalidInput("TG005 malformed payload: {\"hex\":\"…\"} holds something else than hexadecimal digits");
+  };
+  if (hex.size() % 2 != 0) throw InvalidInput("TG005 malformed payload: {\"hex\":\"…\"} has an odd number of digits");
+  std::string bytes;
+  bytes.reserve(hex.size() / 2);
+  for (std::size_t at = 0; at < hex.size(); at += 2) bytes += static_cast<char>(digit(hex[at]) * 16 + digit(hex[at + 1]));
+  return bytes;
+}
+
+// ----------------------------------------------------------------------------------------------------- arguments
+
+class Arguments {
+ public:
+  Arguments(int count, sqlite3_value** values) : count_(count), values_(values) {}
+
+  bool absent(int at) const { return at >= count_ || sqlite3_value_type(values_[at]) == SQLITE_NULL; }
+  int type(int at) const { return sqlite3_value_type(values_[at]); }
+  sqlite3_value* raw(int at) const { return at < count_ ? values_[at] : nullptr; }
+
+  // Text, or an integer in decimal; the bytes are copied, for a nested statement may move them.
+  std::string text(int at, const char* what) const {
+    if (absent(at)) throw InvalidInput(fmt::format("TG005 malformed {}: it is NULL", what));
+    if (type(at) != SQLITE_TEXT && type(at) != SQLITE_INTEGER) {
+      throw InvalidInput(fmt::format("TG005 malformed {}: text is wanted", what));
+    }
+    return bytes(at);
+  }
+  std::optional<std::string> optional_text(int at, const char* what) const {
+    if (absent(at)) return std::nullopt;
+    return text(at, what);
+  }
+  std::int64_t integer(int at, const char* what) const {
+    if (absent(at) || type(at) != SQLITE_INTEGER) {
+      throw InvalidInput(fmt::format("TG005 malformed {}: an integer is wanted", what));
+    }
+    return sqlite3_value_int64(values_[at]);
+  }
+  std::optional<std::int64_t> optional_integer(int at, const char* what) const {
+    if (absent(at)) return std::nullopt;
+    return integer(at, what);
+  }
+  Scope scope(int at) const { return Scope(text(at, "scope")); }
+  std::optional<Scope> optional_scope(int at) const {
+    if (absent(at)) return std::nullopt;
+    return scope(at);
+  }
+  Stream stream(int at) const { return Stream(text(at, "stream")); }
+  Term term(int at) const {
+    if (absent(at) || type(at) != SQLITE_INTEGER) {
+      throw InvalidInput("TG005 malformed term: a term is an integer from 1 to 2^62");
+    }
+    return Term(sqlite3_value_int64(values_[at]));
+  }
+  std::optional<std::string> write_id(int at) const {
+    if (absent(at)) return std::nullopt;
+    return WriteId(text(at, "write id")).text();
+  }
+  std::string_view payload(int at) const {
+    if (absent(at)) throw InvalidInput("TG005 malformed payload: it is NULL");
+    return view(at);
+  }
+  std::string bytes(int at) const { return std::string(view(at)); }
+
+ private:
+  std::string_view view(int at) const {
+    const void* data = type(at) == SQLITE_BLOB ? sqlite3_value_blob(values_[at]) : static_cast<const void*>(sqlite3_value_text(values_[at]));
+    const auto size = static_cast<std::size_t>(sqlite3_value_bytes(values_[at]));
+    return data != nullptr ? std::string_view(static_cast<const char*>(data), size) : std::string_view("", 0);
+  }
+  int count_;
+  sqlite3_value** values_;
+};
+
+// ------------------------------------------------------------------------------------------------------- results
+
+void give(sqlite3_context* context, const std::string& text) {
+  sqlite3_result_text64(context, text.data(), text.size(), SQLITE_TRANSIENT, SQLITE_UTF8);
+}
+void give(sqlite3_context* context, std::int64_t number) { sqlite3_result_int64(context, number); }
+void give(sqlite3_context* context, bool truth) { sqlite3_result_int(context, truth ? 1 : 0); }
+
+// A batch: a JSON array of texts and {"hex":"…"}, or the driver's own array behind a pointer.
+std::vector<std::string> payloads_of(Law& law, const Arguments& arguments, int at) {
+  if (sqlite3_value* raw = arguments.raw(at)) {
+    if (const auto* array = static_cast<const std::vector<std::string>*>(sqlite3_value_pointer(raw, bytes_array_pointer))) {
+      return *array;
+    }
+  }
+  const std::string json = arguments.text(at, "payloads");
+  std::vector<std::string> payloads;
+  Running items = law.use(stmt::json_items);
+  items.bind(json);
+  while (items.step()) {
+    const std::string type = items.text(0);
+    if (type == "text") {
+      payloads.push_back(items.text(1));
+    } else if (type == "object" && !items.is_null(2)) {
+      payloads.push_back(from_hex(items.text(2)));
+    } else {
+      throw InvalidInput("TG005 malformed payloads: a JSON array of texts and of {\"hex\":\"…\"} is wanted");
+    }
+  }
+  return payloads;
+}
+
+std::vector<std::optional<std::string>> write_ids_of(Law& law, const Arguments& arguments, int at) {
+  std::vector<std::optional<std::string>> ids;
+  if (sqlite3_value* raw = arguments.raw(at)) {
+    if (const auto* array = static_cast<const std::vector<std::optional<std::string>>*>(sqlite3_value_pointer(raw, text_array_pointer))) {
+      for (const auto& id : *array) ids.push_back(id ? std::optional(WriteId(*id).text()) : std::nullopt);
+      return ids;
+    }
+  }
+  if (arguments.absent(at)) return ids;
+  const std::string json = arguments.text(at, "write ids");
+  Running items = law.use(stmt::json_items);
+  items.bind(json);
+  while (items.step()) {
+    ids.push_back(items.text(0) == "null" ? std::nullopt : std::optional(WriteId(items.text(1)).text()));
+  }
+  return ids;
+}
+
+Law::RowScope row_scope(const Arguments& arguments, int at) {
+  switch (arguments.type(at)) {
+    case SQLITE_NULL: return {Law::RowScope::Kind::null, {}};
+    case SQLITE_TEXT:
+    case SQLITE_INTEGER: return {Law::RowScope::Kind::text, arguments.bytes(at)};
+    default: return {Law::RowScope::Kind::unfit, {}};
+  }
+}
+
+std::string lease_json(Law& law, const Scope& scope) {
+  Running read = law.use(stmt::lease_read);
+  if (!read.bind(scope.name()).step()) return {};
+  const std::int64_t remaining = read.is_null(5) ? read.integer(2) - law.now() : 0;
+  return Json('{')
+      .key("scope").value(scope.name())
+      .key("owner_id").value(read.text(0))
+      .key("term").value(read.integer(1))
+      .key("expires_at").value(read.integer(2))
+      .key("acquired_at").value(read.integer(3))
+      .key("renewed_at").value(read.integer(4))
+      .key("released_at").value(read.optional_integer(5))
+      .key("endpoint").value(read.optional_text(6))
+      .key("remaining_ms").value(remaining)
+      .close();
+}
+
+// ----------------------------------------------------------------------------------------------------- functions
+
+using Body = void (*)(Law&, sqlite3_context*, const Arguments&);
+
+struct Function {
+  const char* name;
+  int arguments_min, arguments_max;
+  int flags;
+  const char* takes;
+  Body body;
+};
+
+// Functions that change anything are for top-level SQL alone: a trigger or view of a hostile schema must not
+// be able to seal a scope.
+constexpr int writes = SQLITE_UTF8 | SQLITE_DIRECTONLY;
+constexpr int reads = SQLITE_UTF8 | SQLITE_DIRECTONLY;
+// The guard alone works in triggers, also under trusted_schema = OFF. It declares nothing and reads one fence.
+constexpr int guards = SQLITE_UTF8 | SQLITE_INNOCUOUS;
+
+constexpr Function functions[] = {
+    {"termgate_version", 0, 0, SQLITE_UTF8 | SQLITE_INNOCUOUS | SQLITE_DETERMINISTIC, "()",
+     [](Law&, sqlite3_context* out, const Arguments&) { give(out, std::string(TERMGATE_VERSION)); }},
+    {"termgate_now", 0, 0, SQLITE_UTF8 | SQLITE_INNOCUOUS, "()",
+     [](Law& law, sqlite3_context* out, const Arguments&) { give(out, law.now()); }},
+    {"termgate_check_term", 2, 2, writes, "(scope, term)",
+     [](Law& law, sqlite3_context* out, const Arguments& in) { give(out, law.check_term(in.scope(0), in.term(1))); }},
+    {"termgate_seal", 2, 3, writes, "(scope, term [, grace_ms])",
+     [](Law& law, sqlite3_context* out, const Arguments& in) {
+       // Nothing can be in flight below the write lock, so there is nobody to be patient with.
+       static_cast<void>(in.optional_integer(2, "grace"));
+       const Law::Receipt receipt = law.seal(in.scope(0), in.term(1));
+       give(out, Json('{')
+                     .key("fence").value(receipt.fence)
+                     .key("previous").value(receipt.previous)
+                     .key("evicted").value(receipt.evicted)
+                     .key("sealed_at").value(receipt.sealed_at)
+                     .close());
+     }},
+    {"termgate_append", 3, 6, writes, "(stream, term, payload [, expected [, scope [, write_id]]])",
+     [](Law& law, sqlite3_context* out, const Arguments& in) {
+       const std::string payload(in.payload(2));
+       give(out, law.append(in.stream(0), in.term(1), {{payload, in.write_id(5)}}, in.optional_integer(3, "expected number"),
+                            in.optional_scope(4)));
+     }},
+    {"termgate_append_many", 3, 6, writes, "(stream, term, payloads [, expected [, scope [, write_ids]]])",
+     [](Law& law, sqlite3_context* out, const Arguments& in) {
+       const auto payloads = payloads_of(law, in, 2);
+       const auto ids = write_ids_of(law, in, 5);
+       if (!ids.empty() && ids.size() != payloads.size()) {
+         throw InvalidInput(fmt::format("TG005 {} write ids for {} payloads", ids.size(), payloads.size()));
+       }
+       std::vector<Law::Write> batch;
+       batch.reserve(payloads.size());
+       for (std::size_t at = 0; at < payloads.size(); ++at) batch.push_back({payloads[at], ids.empty() ? std::nullopt : ids[at]});
+       give(out, law.append(in.stream(0), in.term(1), batch, in.optional_integer(3, "expected number"), in.optional_scope(4)));
+     }},
+    {"termgate_claim_write", 3, 3, writes, "(scope, term, write_id)",
+     [](Law& law, sqlite3_context* out, const Arguments& in) {
+       const Law::Claim claim = law.claim_write(in.scope(0), in.term(1), WriteId(in.text(2, "write id")));
+       give(out, Json('{').key("fresh").value(claim.fresh).key("fence").value(claim.fence).close());
+     }},
+    {"termgate_outcome", 1, 1, reads, "(write_id)",
+     [](Law& law, sqlite3_context* out, const Arguments& in) {
+       const auto outcome = law.outcome(WriteId(in.text(0, "write id")));
+       if (!outcome) return sqlite3_result_null(out);
+       give(out, Json('{')
+                     .key("scope").value(outcome->scope)
+                     .key("term").value(outcome->term)
+                     .key("stream").value(outcome->stream)
+                     .key("sequence_no").value(outcome->sequence_no)
+                     .key("created_at").value(outcome->created_at)
+                     .close());
+     }},
+    {"termgate_declare", 2, 2, writes, "(scope, term)",
+     [](Law& law, sqlite3_context* out, const Arguments& in) {
+       auto scope = in.optional_scope(0);
+       const auto term = in.absent(1) ? std::nullopt : std::optional(in.term(1));
+       law.declare(std::move(scope), term);
+       sqlite3_result_null(out);
+     }},
+    {"termgate_acquire_lease", 3, 5, writes, "(scope, owner, ttl_ms [, endpoint [, grace_ms]])",
+     [](Law& law, sqlite3_context* out, const Arguments& in) {
+       static_cast<void>(in.optional_integer(4, "grace"));
+       const auto got = law.acquire_lease(in.scope(0), in.text(1, "owner"), in.integer(2, "TTL"), in.optional_text(3, "endpoint"));
+       give(out, Json('{')
+                     .key("acquired").value(got.acquired)
+                     .key("term").value(got.term)
+                     .key("expires_at").value(got.expires_at)
+                     .key("owner_id").value(got.owner_id)
+                     .key("remaining_ms").value(got.remaining_ms)
+                     .close());
+     }},
+    {"termgate_renew_lease", 4, 4, writes, "(scope, owner, term, ttl_ms)",
+     [](Law& law, sqlite3_context* out, const Arguments& in) {
+       const auto renewal = law.renew_lease(in.scope(0), in.text(1, "owner"), in.term(2), in.integer(3, "TTL"));
+       give(out, Json('{')
+                     .key("renewed").value(renewal.renewed)
+                     .key("expires_at").value(renewal.expires_at)
+                     .key("remaining_ms").value(renewal.remaining_ms)
+                     .close());
+     }},
+    {"termgate_release_lease", 3, 3, writes, "(scope, owner, term)",
+     [](Law& law, sqlite3_context* out, const Arguments& in) { give(out, law.release_lease(in.scope(0), in.text(1, "owner"), in.term(2))); }},
+    {"termgate_force_release", 3, 3, writes, "(scope, actor, reason)",
+     [](Law& law, sqlite3_context* out, const Arguments& in) {
+       give(out, law.force_release(in.scope(0), in.text(1, "actor"), in.text(2, "reason")));
+     }},
+    {"termgate_reset_fence", 4, 4, writes, "(scope, term, actor, reason)",
+     [](Law& law, sqlite3_context* out, const Arguments& in) {
+       give(out, law.reset_fence(in.scope(0), in.term(1), in.text(2, "actor"), in.text(3, "reason")));
+     }},
+    {"termgate_declare_restored", 4, 4, writes, "(scope, above, actor, reason)",
+     [](Law& law, sqlite3_context* out, const Arguments& in) {
+       give(out, law.declare_restored(in.scope(0), in.term(1), in.text(2, "actor"), in.text(3, "reason")));
+     }},
+    {"termgate_declare_nothing_lost", 2, 2, writes, "(actor, reason)",
+     [](Law& law, sqlite3_context* out, const Arguments& in) {
+       give(out, law.declare_nothing_lost(in.text(0, "actor"), in.text(1, "reason")));
+     }},
+    {"termgate_declare_in_doubt", 2, 2, writes, "(actor, reason)",
+     [](Law& law, sqlite3_context* out, const Arguments& in) { give(out, law.declare_in_doubt(in.text(0, "actor"), in.text(1, "reason"))); }},
+    {"termgate_set_raise_by", 2, 2, writes, "(scope, 'writer' or 'seal')",
+     [](Law& law, sqlite3_context* out, const Arguments& in) { give(out, law.set_raise_by(in.scope(0), in.text(1, "mode"))); }},
+    {"termgate_prune", 2, 2, writes, "(stream, before)",
+     [](Law& law, sqlite3_context* out, const Arguments& in) { give(out, law.prune(in.stream(0), in.integer(1, "number"))); }},
+    {"termgate_prune_history", 1, 1, writes, "(older_than_ms)",
+     [](Law& law, sqlite3_context* out, const Arguments& in) { give(out, law.prune_history(in.integer(0, "age"))); }},
+    {"termgate_stream_move", 4, 4, writes, "(stream, scope, actor, reason)",
+     [](Law& law, sqlite3_context* out, const Arguments& in) {
+       give(out, law.stream_move(in.stream(0), in.scope(1), in.text(2, "actor"), in.text(3, "reason")));
+     }},
+    {"termgate_fence", 1, 1, reads, "(scope)",
+     [](Law& law, sqlite3_context* out, const Arguments& in) {
+       Running read = law.use(stmt::fence_show);
+       const Scope scope = in.scope(0);
+       if (!read.bind(scope.name()).step()) return sqlite3_result_null(out);
+       give(out, Json('{')
+                     .key("scope").value(read.text(0))
+                     .key("term").value(read.integer(1))
+                     .key("raised_at").value(read.integer(2))
+                     .key("raised_by").value(read.text(3))
+                     .key("raise_by").value(read.text(4))
+                     .key("in_doubt").value(read.integer(5) != 0)
+                     .key("reset_from").value(read.optional_integer(6))
+                     .close());
+     }},
+    {"termgate_lease", 1, 1, reads, "(scope)",
+     [](Law& law, sqlite3_context* out, const Arguments& in) {
+       const std::string lease = lease_json(law, in.scope(0));
+       if (lease.empty()) return sqlite3_result_null(out);
+       give(out, lease);
+     }},
+    {"termgate_read_stream", 1, 3, reads, "(stream [, after [, limit]])",
+     [](Law& law, sqlite3_context* out, const Arguments& in) {
+       const Stream stream = in.stream(0);
+       Running read = law.use(stmt::stream_page);
+       read.bind(stream.name()).bind(in.optional_integer(1, "number").value_or(0)).bind(in.optional_integer(2, "limit").value_or(1000));
+       Json rows('[');
+       while (read.step()) {
+         rows.raw(Json('{')
+                      .key("sequence_no").value(read.integer(0))
+                      .key("scope").value(read.text(1))
+                      .key("term").value(read.integer(2))
+                      .key("payload").raw(payload_json(read.text(3)))
+                      .key("created_at").value(read.integer(4))
+                      .key("write_id").value(read.optional_text(5))
+                      .close());
+       }
+       give(out, rows.close());
+     }},
+    {"termgate_settings", 0, 0, reads, "()",
+     [](Law& law, sqlite3_context* out, const Arguments&) {
+       Running read = law.use(stmt::settings_show);
+       Json rows('[');
+       while (read.step()) {
+         rows.raw(Json('{').key("name").value(read.text(0)).key("value").value(read.text(1)).key("what").value(read.text(2)).close());
+       }
+       give(out, rows.close());
+     }},
+    {"termgate_set_setting", 2, 2, writes, "(name, value)",
+     [](Law& law, sqlite3_context* out, const Arguments& in) {
+       const std::string value = in.text(1, "value");
+       law.set_setting(in.text(0, "name"), value);
+       give(out, value);
+     }},
+    {"termgate_record_refusal", 6, 6, writes, "(scope, term, count, first_ms, last_ms, client)",
+     [](Law& law, sqlite3_context* out, const Arguments& in) {
+       law.record_refusal(in.text(0, "scope"), in.integer(1, "term"), in.integer(2, "count"), in.integer(3, "moment"),
+                          in.integer(4, "moment"), in.text(5, "client"));
+       give(out, true);
+     }},
+    {"termgate_job_start", 4, 5, writes, "(job_name, scope, owner, term [, detail])",
+     [](Law& law, sqlite3_context* out, const Arguments& in) {
+       give(out, law.job_start(in.text(0, "job name"), in.scope(1), in.text(2, "owner"), in.term(3), in.optional_text(4, "detail")));
+     }},
+    {"termgate_job_heartbeat", 1, 2, writes, "(run_id [, checkpoint])",
+     [](Law& law, sqlite3_context* out, const Arguments& in) {
+       give(out, law.job_heartbeat(in.text(0, "run id"), in.optional_text(1, "checkpoint")));
+     }},
+    {"termgate_job_finish", 2, 4, writes, "(run_id, status [, exit_code [, detail]])",
+     [](Law& law, sqlite3_context* out, const Arguments& in) {
+       give(out, law.job_finish(in.text(0, "run id"), in.text(1, "status"), in.optional_integer(2, "exit code"),
+                                in.optional_text(3, "detail")));
+     }},
+    {"termgate_protect", 2, 4, writes, "(target, scope_column [, scope [, 'enforce' or 'observe']])",
+     [](Law& law, sqlite3_context* out, const Arguments& in) {
+       give(out, law.protect(in.text(0, "target"), in.optional_text(1, "scope column"), in.optional_text(2, "scope"),
+                             in.optional_text(3, "mode").value_or("enforce")));
+     }},
+    {"termgate_unprotect", 1, 1, writes, "(target)",
+     [](Law& law, sqlite3_context* out, const Arguments& in) { give(out, law.unprotect(in.text(0, "target"))); }},
+    {"termgate_adopt", 3, 3, writes, "(target, scope_column, term_column)",
+     [](Law& law, sqlite3_context* out, const Arguments& in) {
+       give(out, law.adopt(in.text(0, "target"), in.text(1, "scope column"), in.text(2, "term column")));
+     }},
+    {"termgate_unadopt", 1, 1, writes, "(target)",
+     [](Law& law, sqlite3_context* out, const Arguments& in) { give(out, law.unadopt(in.text(0, "target"))); }},
+    {"termgate_doctor", 0, 0, reads, "()",
+     [](Law& law, sqlite3_context* out, const Arguments&) {
+       Json rows('[');
+       for (const Law::Finding& finding : law.doctor()) {
+         rows.raw(Json('{')
+                      .key("severity").value(finding.severity)
+                      .key("object").value(finding.object)
+                      .key("problem").value(finding.problem)
+                      .key("remedy").value(finding.remedy)
+                      .close());
+       }
+       give(out, rows.close());
+     }},
+    {"termgate_verify", 0, 1, reads, "([since_ms])",
+     [](Law& law, sqlite3_context* out, const Arguments& in) {
+       Json rows('[');
+       for (const Law::Breach& breach : law.verify(in.optional_integer(0, "moment").value_or(0))) {
+         rows.raw(Json('{')
+                      .key("kind").value(breach.kind)
+                      .key("scope").value(breach.scope)
+                      .key("object").value(breach.object)
+                      .key("detail").value(breach.detail)
+                      .close());
+       }
+       give(out, rows.close());
+     }},
+    {"termgate_init", 0, 0, writes, "()",
+     [](Law& law, sqlite3_context* out, const Arguments&) {
+       const auto installed = law.install();
+       give(out, Json('{')
+                     .key("from_version").value(std::int64_t{installed.from_version})
+                     .key("to_version").value(std::int64_t{installed.to_version})
+                     .close());
+     }},
+    {"termgate_uninstall", 0, 0, writes, "()",
+     [](Law& law, sqlite3_context* out, const Arguments&) {
+       law.uninstall();
+       sqlite3_result_null(out);
+     }},
+    // Called by triggers only. Its name is the message that a program without the extension meets.
+    {"termgate_guard_load_termgate_extension_first", 2, 4, guards, "(kind, …)",
+     [](Law& law, sqlite3_context* out, const Arguments& in) {
+       const std::string kind = in.text(0, "kind");
+       const std::string name = in.text(1, "table");
+       if (kind == "row") {
+         law.guard_row(name, row_scope(in, 2));
+       } else if (kind == "any") {
+         law.guard_any(name);
+       } else if (kind == "observe") {
+         law.observe_row(name, in.raw(2) != nullptr ? std::optional(row_scope(in, 2)) : std::nullopt);
+       } else if (kind == "adopted") {
+         law.guard_adopted(name, row_scope(in, 2), in.optional_integer(3, "term"));
+       } else if (kind == "replace") {
+         law.guard_replace(name);
+       } else if (kind == "raise") {
+         law.guard_raise(name, in.integer(2, "term"));
+       } else if (kind == "lower") {
+         if (!law.guard_lower(name, in.integer(3, "term"))) return sqlite3_result_null(out);
+       } else {
+         throw InvalidInput("TG005 an unknown guard: this extension is older than the database's triggers");
+       }
+       give(out, true);
+     }},
+};
+
+struct Registered {
+  Law* law;
+  const Function* function;
+};
+
+void call(sqlite3_context* context, int count, sqlite3_value** values) {
+  const auto* registered = static_cast<const Registered*>(sqlite3_user_data(context));
+  Law& law = *registered->law;
+  sqlite3* db = law.connection();
+  // Nested statements would change what last_insert_rowid() tells the application.
+  const sqlite3_int64 rowid = sqlite3_last_insert_rowid(db);
+  try {
+    const Function& function = *registered->function;
+    if (count < function.arguments_min || count > function.arguments_max) {
+      throw InvalidInput(fmt::format("TG005 {} takes {}", function.name, function.takes));
+    }
+    function.body(law, context, Arguments(count, values));
+  } catch (const Conflict& conflict) {
+    sqlite3_result_error(context, conflict.what(), -1);
+    sqlite3_result_error_code(context, SQLITE_BUSY_SNAPSHOT);
+  } catch (const Error& error) {
+    sqlite3_result_error(context, error.what(), static_cast<int>(std::strlen(error.what())));
+    const std::string_view code = error.code();
+    // What SQLite itself failed with keeps its code; TG codes are plain errors, told by their prefix.
+    if (code.starts_with("SQLITE_")) sqlite3_result_error_code(context, code_of(code));
+  } catch (const std::bad_alloc&) {
+    sqlite3_result_error_nomem(context);
+  } catch (const std::exception& error) {
+    sqlite3_result_error(context, error.what(), -1);
+  }
+  sqlite3_set_last_insert_rowid(db, rowid);
+}
+
+// ------------------------------------------------------------------------------------- the table of transactions
+
+struct Table : sqlite3_vtab {
+  Law* law;
+};
+
+// What the module and every function point to; freed with the module when the connection closes.
+struct Home {
+  explicit Home(sqlite3* db) : law(db) {}
+  Law law;
+  std::array<Registered, std::size(functions)> registered{};
+};
+
+Marks& marks_of(sqlite3_vtab* table) { return static_cast<Table*>(table)->law->marks(); }
+
+int connect(sqlite3* db, void* home, int, const char* const*, sqlite3_vtab** out, char**) {
+  const int code = sqlite3_declare_vtab(db, "CREATE TABLE x(unused)");
+  if (code != SQLITE_OK) return code;
+  sqlite3_vtab_config(db, SQLITE_VTAB_DIRECTONLY);
+  auto* table = new (std::nothrow) Table();
+  if (table == nullptr) return SQLITE_NOMEM;
+  table->law = &static_cast<Home*>(home)->law;
+  *out = table;
+  return SQLITE_OK;
+}
+
+int disconnect(sqlite3_vtab* table) {
+  delete static_cast<Table*>(table);
+  return SQLITE_OK;
+}
+
+// A second table, which no statement ever uses, so that it is let go when the connection closes: SQLite
+// refuses to close while our statements are prepared, and this is the moment before it looks.
+int disconnect_last(sqlite3_vtab* table) {
+  static_cast<Table*>(table)->law->finalize_statements();
+  return disconnect(table);
+}
+
+int best_index(sqlite3_vtab*, sqlite3_index_info*) { return SQLITE_OK; }
+int open_cursor(sqlite3_vtab*, sqlite3_vtab_cursor** out) {
+  *out = new (std::nothrow) sqlite3_vtab_cursor();
+  return *out != nullptr ? SQLITE_OK : SQLITE_NOMEM;
+}
+int close_cursor(sqlite3_vtab_cursor* cursor) {
+  delete cursor;
+  return SQLITE_OK;
+}
+int filter(sqlite3_vtab_cursor*, int, const char*, int, sqlite3_value**) { return SQLITE_OK; }
+int next(sqlite3_vtab_cursor*) { return SQLITE_OK; }
+int eof(sqlite3_vtab_cursor*) { return 1; }  // no rows
+int column(sqlite3_vtab_cursor*, sqlite3_context*, int) { return SQLITE_OK; }
+int rowid(sqlite3_vtab_cursor*, sqlite3_int64* out) {
+  *out = 0;
+  return SQLITE_OK;
+}
+// Being writable is what makes SQLite tell us of transactions; no write is ever accepted.
+int update(sqlite3_vtab* table, int, sqlite3_value**, sqlite3_int64*) {
+  table->zErrMsg = sqlite3_mprintf("termgate_transaction holds no rows and takes none: a pass is not a row");
+  return SQLITE_READONLY;
+}
+int begin(sqlite3_vtab* table) {
+  marks_of(table).began();
+  return SQLITE_OK;
+}
+int sync(sqlite3_vtab*) { return SQLITE_OK; }
+int commit(sqlite3_vtab* table) {
+  marks_of(table).ended();
+  return SQLITE_OK;
+}
+int savepoint(sqlite3_vtab* table, int index) {
+  marks_of(table).savepoint(index);
+  return SQLITE_OK;
+}
+int release(sqlite3_vtab* table, int index) {
+  marks_of(table).released(index);
+  return SQLITE_OK;
+}
+int rollback_to(sqlite3_vtab* table, int index) {
+  marks_of(table).rolled_back_to(index);
+  return SQLITE_OK;
+}
+
+constexpr sqlite3_module transaction_module = {
+    .iVersion = 2,
+    .xCreate = nullptr,  // eponymous only: it has no place in any schema
+    .xConnect = connect,
+    .xBestIndex = best_index,
+    .xDisconnect = disconnect,
+    .xDestroy = nullptr,
+    .xOpen = open_cursor,
+    .xClose = close_cursor,
+    .xFilter = filter,
+    .xNext = next,
+    .xEof = eof,
+    .xColumn = column,
+    .xRowid = rowid,
+    .xUpdate = update,
+    .xBegin = begin,
+    .xSync = sync,
+    .xCommit = commit,
+    .xRollback = commit,
+    .xFindFunction = nullptr,
+    .xRename = nullptr,
+    .xSavepoint = savepoint,
+    .xRelease = release,
+    .xRollbackTo = rollback_to,
+    .xShadowName = nullptr,
+};
+
+constexpr sqlite3_module connection_module = [] {
+  sqlite3_module module = transaction_module;
+  module.xDisconnect = disconnect_last;
+  module.xUpdate = nullptr;
+  return module;
+}();
+
+}  // namespace
+
+Law* Law::register_on(sqlite3* db) {
+  // Asked for by pointer: only this very binary's Law answers to this name.
+  if (sqlite3_stmt* probe = nullptr; sqlite3_prepare_v2(db, "SELECT termgate_version()", -1, &probe, nullptr) == SQLITE_OK) {
+    sqlite3_finalize(probe);
+    return nullptr;
+  }
+  auto* home = new Home(db);
+  // From here on the module owns it, also when registering fails.
+  int code = sqlite3_create_module_v2(db, "termgate_transaction", &transaction_module, home,
+                                      [](void* held) { delete static_cast<Home*>(held); });
+  if (code == SQLITE_OK) code = sqlite3_create_module_v2(db, "termgate_connection", &connection_module, home, nullptr);
+  for (std::size_t at = 0; code == SQLITE_OK && at < std::size(functions); ++at) {
+    home->registered[at] = {&home->law, &functions[at]};
+    code = sqlite3_create_function_v2(db, functions[at].name, -1, functions[at].flags, &home->registered[at], call, nullptr,
+                                      nullptr, nullptr);
+  }
+  if (code != SQLITE_OK) throw_sqlite(db, code);
+  // Preparing connects it.
+  Statement connected(db, "SELECT 1 FROM main.termgate_connection");
+  return &home->law;
+}
+
+}  // namespace termgate::inline v0::sqlite

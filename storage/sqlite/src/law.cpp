@@ -1,0 +1,1016 @@
+// The boundary, the leases and the operator's calls. What stands in sql/sqlite/law/ is not repeated here: this
+// file decides which statement runs and what its answer means.
+#include "law.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdlib>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include <sql/statements.hpp>
+#include <termgate/error.hpp>
+
+#include "errors.hpp"
+#include "unit.hpp"
+
+namespace termgate::inline v0::sqlite {
+namespace {
+
+namespace stmt = termgate::sql::sqlite_law;
+
+constexpr std::int64_t ttl_ms_min = 100;
+constexpr std::int64_t ttl_ms_max = 24LL * 60 * 60 * 1000;
+// What an acquisition adds where the database may have forgotten terms that our own leases issued (F3).
+constexpr std::int64_t doubt_jump = std::int64_t{1} << 32;
+// The setting is read only for payloads that could exceed it.
+constexpr std::size_t payload_bytes_unasked = 1024 * 1024;
+
+std::string first_line(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+std::string process_name(long pid) {
+  const std::string name = first_line(fmt::format("/proc/{}/comm", pid));
+  return name.empty() ? fmt::format("process {}", pid) : fmt::format("process {} ({})", pid, name);
+}
+
+std::int64_t number_of(const std::string& text, const char* name, std::int64_t low, std::int64_t high) {
+  std::int64_t value = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (failure != std::errc{} || end != text.data() + text.size() || value < low || value > high) {
+    throw InvalidInput(fmt::format("TG005 setting {} is an integer from {} to {}, not \"{}\"", name, low, high, text));
+  }
+  return value;
+}
+
+void require_name(const std::string& text, const char* what) {
+  if (const char* problem = name_problem(text)) throw InvalidInput(fmt::format("TG005 malformed {}: {}", what, problem));
+}
+
+void require_said(const std::string& text, const char* what) {
+  if (text.empty()) throw InvalidInput(fmt::format("TG005 malformed {}: it is empty, and it goes into the audit", what));
+}
+
+void require_ttl(std::int64_t ttl_ms) {
+  if (ttl_ms < ttl_ms_min || ttl_ms > ttl_ms_max) {
+    throw InvalidInput(fmt::format("TG005 malformed TTL of {} ms: 100 ms to 1 day", ttl_ms));
+  }
+}
+
+[[noreturn]] void refuse_stale(std::string_view scope, std::int64_t term, std::int64_t fence) {
+  throw StaleTerm(fmt::format("TG001 stale term {} for scope \"{}\": the fence stands at {}", term, scope, fence),
+                  std::string(scope), term, fence);
+}
+
+}  // namespace
+
+// ---------------------------------------------------------------------------------------------- transactions
+
+Law::Unit::Unit(Law& law) : law_(law) {
+  if (sqlite3_get_autocommit(law.db_) != 0) {
+    if (sqlite3_txn_state(law.db_, nullptr) == SQLITE_TXN_WRITE) {
+      law.lock();
+      return;
+    }
+    const bool reading = sqlite3_txn_state(law.db_, nullptr) == SQLITE_TXN_READ;
+    law.waiting([&] { return law.use(stmt::begin).try_step(); }, "hold", !reading);
+    kind_ = Kind::own;
+    law.own_unit_ = true;
+    return;
+  }
+  law.lock();
+  // SQLITE_BUSY here means that a writing statement is at work, whose own atomicity then holds.
+  const int code = law.use(stmt::savepoint).try_step();
+  if (code == SQLITE_DONE) {
+    kind_ = Kind::savepoint;
+  } else if (code != SQLITE_BUSY) {
+    throw_sqlite(law.db_, code);
+  }
+}
+
+Law::Unit::~Unit() {
+  law_.own_unit_ = false;
+  if (kind_ == Kind::joined || sqlite3_get_autocommit(law_.db_) != 0) return;
+  // Not from the cache: preparing there may throw, and this runs rarely.
+  const char* undo = kind_ == Kind::own ? "ROLLBACK" : "ROLLBACK TO termgate_unit; RELEASE termgate_unit";
+  sqlite3_exec(law_.db_, undo, nullptr, nullptr, nullptr);
+}
+
+void Law::Unit::commit() {
+  if (kind_ == Kind::own) {
+    // In rollback-journal mode a reader can hold up the commit: that is waited for like the lock.
+    law_.waiting([&] { return law_.use(stmt::commit).try_step(); }, "read", true);
+  } else if (kind_ == Kind::savepoint) {
+    law_.use(stmt::release).run();
+  }
+  kind_ = Kind::joined;
+  law_.own_unit_ = false;
+}
+
+Law::Law(sqlite3* db) : db_(db) {
+  client_ = fmt::format("{}[{}]", first_line("/proc/self/comm"), getpid());
+  const char* user = std::getenv("USER");
+  session_user_ = user != nullptr && *user != '\0' ? std::string(user) : fmt::format("uid {}", geteuid());
+}
+
+Moment Law::now() const noexcept {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+std::optional<std::string> Law::setting(std::string_view name) {
+  Running read = use(stmt::setting_read);
+  if (!read.bind(name).step()) return std::nullopt;
+  return read.text(0);
+}
+
+std::chrono::milliseconds Law::check_wait() noexcept {
+  if (check_wait_override_) return *check_wait_override_;
+  // Only where reading leaves no snapshot behind, for an old snapshot could not become a writer.
+  if (sqlite3_get_autocommit(db_) != 0 && sqlite3_txn_state(db_, nullptr) == SQLITE_TXN_NONE) {
+    try {
+      if (const auto value = setting("check_wait_ms")) {
+        check_wait_seen_ = std::chrono::milliseconds(number_of(*value, "check_wait_ms", 0, 600'000));
+      }
+    } catch (const Error&) {
+      // Locked or not installed: the last value seen, or the default, serves.
+    }
+  }
+  return check_wait_seen_;
+}
+
+// Returns SQLITE_DONE or SQLITE_OK. Sleeps in small steps: SQLite has no queue to wait in.
+int Law::waiting(const std::function<int()>& attempt, const char* what, bool may_wait) {
+  using Clock = std::chrono::steady_clock;
+  const auto start = Clock::now();
+  std::optional<std::chrono::milliseconds> wait;
+  auto pause = std::chrono::milliseconds(1);
+  while (true) {
+    const int code = attempt();
+    if (code == SQLITE_OK || code == SQLITE_DONE) return code;
+    const int extended = sqlite3_extended_errcode(db_);
+    if ((code & 0xff) != SQLITE_BUSY || extended == SQLITE_BUSY_SNAPSHOT) throw_sqlite(db_, code);
+    if (!wait) wait = may_wait ? check_wait() : std::chrono::milliseconds(0);
+    const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start);
+    if (waited >= *wait) {
+      std::string message = fmt::format("TG006 blocked for {} ms: {} {}s the database; nothing was written", waited.count(),
+                                        lock_holder(db_), what);
+      if (!may_wait) message += "; this transaction has read already, so it cannot wait: begin it with BEGIN IMMEDIATE";
+      throw Blocked(message);
+    }
+    sqlite3_sleep(static_cast<int>(std::min(pause, std::max(*wait - waited, std::chrono::milliseconds(1))).count()));
+    pause = std::min(pause * 2, std::chrono::milliseconds(25));
+  }
+}
+
+void Law::lock() {
+  const int state = sqlite3_txn_state(db_, "main");
+  if (state == SQLITE_TXN_WRITE) return;
+  waiting([&] { return use(stmt::lock).try_step(); }, "hold", state == SQLITE_TXN_NONE);
+}
+
+void Law::execute(const std::string& sql) {
+  Statement statement(db_, sql);
+  Running(statement.get()).run();
+}
+
+void Law::audit(std::string_view action, std::optional<std::string_view> scope, std::string_view detail,
+                std::string_view actor) {
+  Running insert = use(stmt::audit_insert);
+  insert.bind(now()).bind(actor.empty() ? std::string_view(client_) : actor).bind(session_user_).bind(client_).bind(action);
+  if (scope) {
+    insert.bind(*scope);
+  } else {
+    insert.bind_null();
+  }
+  insert.bind(detail).run();
+}
+
+// ---------------------------------------------------------------------------------------------------- the check
+
+Law::Fence Law::read_fence(std::string_view scope) {
+  Running read = use(stmt::fence_read);
+  if (!read.bind(scope).step()) throw DatabaseError("termgate_incarnation has lost its row: run termgate init again");
+  Fence fence;
+  fence.exists = !read.is_null(0);
+  fence.term = read.integer(0);
+  fence.raise_by = read.optional_text(1);
+  fence.generation = read.integer(2);
+  fence.was_reset = !read.is_null(3);
+  fence.incarnation = read.integer(4);
+  fence.in_doubt = std::max(fence.generation, read.integer(5)) < fence.incarnation;
+  // A scope that the restored file has never heard of may have had a fence all the same.
+  if (!fence.exists) fence.generation = fence.in_doubt ? 0 : fence.incarnation;
+  return fence;
+}
+
+std::optional<Law::LeaseRow> Law::read_lease(std::string_view scope) {
+  Running read = use(stmt::lease_read);
+  if (!read.bind(scope).step()) return std::nullopt;
+  return LeaseRow{read.text(0), read.integer(1), read.integer(2), !read.is_null(5)};
+}
+
+std::int64_t Law::evidence(std::string_view scope, bool streams_only, bool was_reset) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> resets;  // (new, old]: no evidence in between
+  std::int64_t highest = 0;
+  if (was_reset) {
+    Running read = use(stmt::resets_read);
+    read.bind(scope);
+    while (read.step()) {
+      // The newest reset says where the fence stood, should its row be lost.
+      if (resets.empty()) highest = read.integer(0);
+      resets.emplace_back(read.integer(0), read.integer(1));
+    }
+  }
+  auto fold = [&](const std::function<std::int64_t(std::int64_t)>& max_term) {
+    std::int64_t believed_max = Term::max_value;
+    while (true) {
+      const std::int64_t term = max_term(believed_max);
+      const auto reset = std::find_if(resets.begin(), resets.end(),
+                                      [term](const auto& range) { return term > range.first && term <= range.second; });
+      if (reset == resets.end()) {
+        highest = std::max(highest, term);
+        return;
+      }
+      believed_max = reset->first;
+    }
+  };
+  fold([&](std::int64_t believed_max) {
+    Running read = use(stmt::evidence_streams);
+    return read.bind(scope).bind(believed_max).step() ? read.integer(0) : 0;
+  });
+  if (streams_only) return highest;
+  struct Adopted {
+    std::string table, scope_column, term_column;
+  };
+  std::vector<Adopted> adopted;
+  {
+    Running read = use(stmt::adopted_read);
+    while (read.step()) adopted.push_back({read.text(0), read.text(1), read.text(2)});
+  }
+  for (const Adopted& table : adopted) {
+    fold([&](std::int64_t believed_max) {
+      return max_adopted(table.table, table.scope_column, table.term_column, scope, believed_max);
+    });
+  }
+  return highest;
+}
+
+std::int64_t Law::height(std::string_view scope, const Fence& fence) {
+  return fence.exists ? fence.term : evidence(scope, false, true);
+}
+
+void Law::refuse_in_doubt(std::string_view scope, const Fence& fence) {
+  if (!fence.in_doubt) return;
+  throw FenceInDoubt(fmt::format(
+      "TG004 the fence of scope \"{}\" is in doubt: this database was declared an older copy that was put back. Acquire the "
+      "lease, or say termgate_declare_restored('{}', ABOVE, ACTOR, REASON) with the last term issued elsewhere",
+      scope, scope));
+}
+
+void Law::refuse_unissued(std::string_view scope, std::int64_t term) {
+  const auto lease = read_lease(scope);
+  if (lease && term > lease->term) {
+    throw InvalidInput(fmt::format("TG005 term {} for scope \"{}\" was never issued: its lease's last term is {}", term,
+                                   scope, lease->term));
+  }
+}
+
+void Law::refuse_passed(std::string_view scope, const char* what) {
+  if (const Pass* pass = marks_.find(scope)) {
+    throw InvalidInput(fmt::format(
+        "TG005 {} for scope \"{}\" inside a transaction that has passed it with term {}: a transaction keeps its first term",
+        what, scope, pass->term));
+  }
+}
+
+Law::Verdict Law::judge(const std::string& scope, std::int64_t term, Raise raise, bool with_evidence) {
+  Verdict verdict{read_fence(scope), false};
+  const Fence& fence = verdict.fence;
+  refuse_in_doubt(scope, fence);
+  const std::int64_t stands_at = height(scope, fence);
+  std::int64_t seen = stands_at;
+  if (with_evidence && fence.exists) seen = std::max(seen, evidence(scope, true, fence.was_reset));
+  if (const Pass* pass = marks_.find(scope)) {
+    if (term < pass->term) refuse_stale(scope, term, std::max(seen, pass->term));
+    if (term > pass->term) refuse_passed(scope, fmt::format("term {}", term).c_str());
+  }
+  if (term < seen) refuse_stale(scope, term, seen);
+  verdict.raises = !fence.exists || term > fence.term;
+  if (!verdict.raises) return verdict;
+  if (raise == Raise::refused) {
+    throw InvalidInput(fmt::format(
+        "TG005 term {} for scope \"{}\" is above its fence, {}: triggers never raise, run SELECT termgate_seal('{}', {}) first",
+        term, scope, stands_at, scope, term));
+  }
+  if (term > stands_at) {
+    const std::string raise_by = fence.raise_by ? *fence.raise_by : setting("default_raise_by").value_or("writer");
+    if (raise_by == "seal") {
+      throw InvalidInput(fmt::format(
+          "TG005 term {} for scope \"{}\" is above its fence, {}, which only a seal raises: run SELECT termgate_seal('{}', {})",
+          term, scope, stands_at, scope, term));
+    }
+    refuse_unissued(scope, term);
+  }
+  return verdict;
+}
+
+std::int64_t Law::admit(const std::string& scope, std::int64_t term, const Verdict& verdict) {
+  if (verdict.raises) raise(scope, verdict.fence, term, verdict.fence.generation, client_, "raise", "by a write");
+  pass(scope, term);
+  return term;
+}
+
+void Law::raise(std::string_view scope, const Fence& fence, std::int64_t term, std::int64_t generation,
+                const std::string& actor, std::string_view action, std::string_view detail) {
+  {
+    Running write = use(fence.exists ? stmt::fence_raise : stmt::fence_insert);
+    write.bind(scope).bind(term).bind(now()).bind(actor).bind(generation).run();
+  }
+  if (sqlite3_changes(db_) != 1) {
+    throw DatabaseError(fmt::format("the fence of scope \"{}\" was not written: its row is gone", scope));
+  }
+  audit(action, scope, fmt::format(R"({{"term":{},"previous":{},"how":"{}"}})", term, fence.term, detail), actor);
+}
+
+void Law::pass(const std::string& scope, std::int64_t term) {
+  if (own_unit_ || marks_.find(scope) != nullptr) return;
+  if (!marks_.tracking()) {
+    use(stmt::track).run();
+    if (!marks_.tracking()) {
+      throw DatabaseError("a table named termgate_transaction hides Termgate's own: rename it");
+    }
+  }
+  marks_.record(scope, term);
+}
+
+std::int64_t Law::check_term(const Scope& scope, Term term) {
+  // A check in its own transaction guards nothing but itself, so only a raise needs the lock.
+  Unit unit(*this);
+  const std::int64_t fence = admit(scope.name(), term.value(), judge(scope.name(), term.value(), Raise::allowed, false));
+  unit.commit();
+  return fence;
+}
+
+Law::Receipt Law::seal(const Scope& scope, Term term) {
+  Unit unit(*this);
+  const std::string& name = scope.name();
+  refuse_passed(name, "a seal");
+  const Fence fence = read_fence(name);
+  refuse_in_doubt(name, fence);
+  const std::int64_t stands_at = height(name, fence);
+  if (term.value() < stands_at) refuse_stale(name, term.value(), stands_at);
+  if (term.value() > stands_at) refuse_unissued(name, term.value());
+  if (!fence.exists || term.value() > fence.term) {
+    raise(name, fence, term.value(), fence.generation, client_, "seal", "by a seal");
+  }
+  const Receipt receipt{term.value(), stands_at, 0, now()};
+  unit.commit();
+  return receipt;
+}
+
+void Law::declare(std::optional<Scope> scope, std::optional<Term> term) {
+  declared_scope_ = std::move(scope);
+  declared_term_ = term;
+}
+
+// ------------------------------------------------------------------------------------------------------- streams
+
+Scope Law::scope_of(const Stream& stream, const std::optional<Scope>& named, const std::optional<std::string>& fixed) {
+  if (fixed) {
+    if (named && named->name() != *fixed) {
+      throw InvalidInput(fmt::format("TG005 stream \"{}\" belongs to scope \"{}\", not \"{}\": its first write fixed it",
+                                     stream.name(), *fixed, named->name()));
+    }
+    return Scope(*fixed);
+  }
+  if (named) return *named;
+  if (declared_scope_) return *declared_scope_;
+  if (marks_.passes().size() == 1) return Scope(marks_.passes().begin()->first);
+  return Scope(stream.name());
+}
+
+// The last number of a batch that has happened already.
+std::int64_t Law::repeated(const Stream& stream, const std::vector<Write>& writes, bool& found) {
+  std::set<std::string_view> ids;
+  std::int64_t first_no = 0;
+  std::size_t seen = 0;
+  for (std::size_t at = 0; at < writes.size(); ++at) {
+    if (!writes[at].write_id) continue;
+    const std::string& id = *writes[at].write_id;
+    if (!ids.insert(id).second) throw InvalidInput(fmt::format("TG005 write id {} stands twice in the batch", id));
+    Running read = use(stmt::write_id_read);
+    if (!read.bind(id).step()) continue;
+    if (read.optional_text(0) != stream.name()) {
+      throw InvalidInput(fmt::format("TG005 write id {} belongs to {}, not to stream \"{}\"", id,
+                                     read.is_null(0) ? fmt::format("a claimed write of scope \"{}\"", read.text(2))
+                                                     : fmt::format("stream \"{}\"", read.text(0)),
+                                     stream.name()));
+    }
+    const std::int64_t number = read.integer(1) - static_cast<std::int64_t>(at);
+    if (seen++ > 0 && number != first_no) {
+      throw InvalidInput(fmt::format("TG005 write id {} happened at another place than its batch", id));
+    }
+    first_no = number;
+  }
+  found = seen > 0;
+  if (found && seen != ids.size()) {
+    throw InvalidInput(fmt::format("TG005 {} of the batch's {} write ids have happened and the others have not: send the "
+                                   "same batch again, or a new one with new ids",
+                                   seen, ids.size()));
+  }
+  return first_no + static_cast<std::int64_t>(writes.size()) - 1;
+}
+
+std::int64_t Law::append(const Stream& stream, Term term, const std::vector<Write>& writes,
+                         std::optional<std::int64_t> expected, const std::optional<Scope>& named) {
+  for (const Write& write : writes) {
+    if (write.payload.size() <= payload_bytes_unasked) continue;
+    const auto value = setting("payload_bytes_max");
+    const std::int64_t bytes_max = value ? number_of(*value, "payload_bytes_max", 1, 268'435'456) : 256LL * 1024 * 1024;
+    if (static_cast<std::int64_t>(write.payload.size()) > bytes_max) {
+      throw InvalidInput(fmt::format("TG005 a payload of {} bytes is above payload_bytes_max, {} (a setting)",
+                                     write.payload.size(), bytes_max));
+    }
+  }
+  Unit unit(*this);
+  bool found = false;
+  const std::int64_t happened = repeated(stream, writes, found);
+  if (found) {
+    unit.commit();
+    return happened;
+  }
+  std::optional<std::string> fixed;
+  std::int64_t last_no = 0;
+  {
+    Running read = use(stmt::stream_read);
+    if (read.bind(stream.name()).step()) {
+      fixed = read.text(0);
+      last_no = read.integer(1);
+    }
+  }
+  const Scope scope = scope_of(stream, named, fixed);
+  const Verdict verdict = judge(scope.name(), term.value(), Raise::allowed, true);
+  if (expected && *expected != last_no) {
+    throw SequenceConflict(fmt::format("TG003 sequence conflict on stream \"{}\": expected {}, the last number is {}",
+                                       stream.name(), *expected, last_no));
+  }
+  admit(scope.name(), term.value(), verdict);
+  const Moment moment = now();
+  const std::int64_t new_last = last_no + static_cast<std::int64_t>(writes.size());
+  if (!writes.empty()) {
+    Running write = use(fixed ? stmt::stream_advance : stmt::stream_insert);
+    write.bind(stream.name());
+    if (fixed) {
+      write.bind(new_last).run();
+    } else {
+      write.bind(scope.name()).bind(new_last).bind(moment).run();
+    }
+    if (sqlite3_changes(db_) != 1) throw DatabaseError(fmt::format("stream \"{}\" has lost its row", stream.name()));
+  }
+  std::int64_t number = last_no;
+  for (const Write& write : writes) {
+    ++number;
+    use(stmt::stream_write_insert)
+        .bind(stream.name())
+        .bind(number)
+        .bind(scope.name())
+        .bind(term.value())
+        .bind_blob(write.payload)
+        .bind(moment)
+        .bind(write.write_id)
+        .run();
+    if (write.write_id) {
+      use(stmt::write_id_insert)
+          .bind(*write.write_id)
+          .bind(stream.name())
+          .bind(number)
+          .bind(scope.name())
+          .bind(term.value())
+          .bind(moment)
+          .run();
+    }
+  }
+  unit.commit();
+  return new_last;
+}
+
+Law::Claim Law::claim_write(const Scope& scope, Term term, const WriteId& id) {
+  Unit unit(*this);
+  {
+    Running read = use(stmt::write_id_read);
+    if (read.bind(id.text()).step()) {
+      if (!read.is_null(0) || read.text(2) != scope.name()) {
+        throw InvalidInput(fmt::format("TG005 write id {} belongs to {} of scope \"{}\"", id.text(),
+                                       read.is_null(0) ? std::string("a claimed write")
+                                                       : fmt::format("stream \"{}\"", read.text(0)),
+                                       read.text(2)));
+      }
+      const Fence fence = read_fence(scope.name());
+      const Claim claim{false, height(scope.name(), fence)};
+      unit.commit();
+      return claim;
+    }
+  }
+  const std::int64_t fence =
+      admit(scope.name(), term.value(), judge(scope.name(), term.value(), Raise::allowed, false));
+  use(stmt::write_id_insert).bind(id.text()).bind_null().bind_null().bind(scope.name()).bind(term.value()).bind(now()).run();
+  unit.commit();
+  return {true, fence};
+}
+
+std::optional<Law::Outcome> Law::outcome(const WriteId& id) {
+  Running read = use(stmt::write_id_read);
+  if (!read.bind(id.text()).step()) return std::nullopt;
+  return Outcome{read.optional_text(0), read.optional_integer(1), read.text(2), read.integer(3), read.integer(4)};
+}
+
+// -------------------------------------------------------------------------------------------------------- leases
+
+Law::Acquisition Law::acquire_lease(const Scope& scope, const std::string& owner, std::int64_t ttl_ms,
+                                    const std::optional<std::string>& endpoint) {
+  require_name(owner, "owner");
+  require_ttl(ttl_ms);
+  const std::string& name = scope.name();
+  auto others = [&](const std::optional<LeaseRow>& lease, Moment moment) {
+    return lease && !lease->released && lease->expires_at > moment && lease->owner != owner;
+  };
+  auto refused = [](const LeaseRow& lease, Moment moment) {
+    return Acquisition{false, lease.term, lease.expires_at, lease.owner, lease.expires_at - moment};
+  };
+  // Another's live lease is answered without the lock, so that waiting candidates cost the leader nothing.
+  if (sqlite3_get_autocommit(db_) != 0) {
+    const auto lease = read_lease(name);
+    const Moment moment = now();
+    if (others(lease, moment)) return refused(*lease, moment);
+  }
+  Unit unit(*this);
+  refuse_passed(name, "an acquisition");
+  const Fence fence = read_fence(name);
+  const auto lease = read_lease(name);
+  const Moment moment = now();
+  if (others(lease, moment)) {
+    unit.commit();
+    return refused(*lease, moment);
+  }
+  const std::int64_t base = std::max(height(name, fence), lease ? lease->term : 0);
+  const std::int64_t term = base + (fence.in_doubt ? doubt_jump : 1);
+  if (term > Term::max_value) {
+    throw InvalidInput(fmt::format("TG005 scope \"{}\" has no terms left above {}: termgate_reset_fence lowers it", name, base));
+  }
+  raise(name, fence, term, fence.incarnation, owner, "acquire", fence.in_doubt ? "by an acquisition in doubt" : "by an acquisition");
+  use(lease ? stmt::lease_take : stmt::lease_insert)
+      .bind(name)
+      .bind(owner)
+      .bind(term)
+      .bind(moment + ttl_ms)
+      .bind(moment)
+      .bind(endpoint)
+      .run();
+  unit.commit();
+  return {true, term, moment + ttl_ms, owner, ttl_ms};
+}
+
+Law::Renewal Law::renew_lease(const Scope& scope, const std::string& owner, Term term, std::int64_t ttl_ms) {
+  require_name(owner, "owner");
+  require_ttl(ttl_ms);
+  Unit unit(*this);
+  const Fence fence = read_fence(scope.name());
+  refuse_in_doubt(scope.name(), fence);
+  const auto lease = read_lease(scope.name());
+  const Moment moment = now();
+  bool renewed = false;
+  if (lease && height(scope.name(), fence) <= term.value()) {
+    use(stmt::lease_renew).bind(scope.name()).bind(owner).bind(term.value()).bind(moment).bind(moment + ttl_ms).run();
+    renewed = sqlite3_changes(db_) == 1;
+  }
+  unit.commit();
+  if (renewed) return {true, moment + ttl_ms, ttl_ms};
+  return {false, lease ? std::optional(lease->expires_at) : std::nullopt, lease ? lease->expires_at - moment : 0};
+}
+
+bool Law::release_lease(const Scope& scope, const std::string& owner, Term term) {
+  require_name(owner, "owner");
+  Unit unit(*this);
+  use(stmt::lease_release).bind(scope.name()).bind(owner).bind(term.value()).bind(now()).run();
+  const bool released = sqlite3_changes(db_) == 1;
+  if (released) audit("release", scope.name(), fmt::format(R"({{"term":{}}})", term.value()), owner);
+  unit.commit();
+  return released;
+}
+
+bool Law::force_release(const Scope& scope, const std::string& actor, const std::string& reason) {
+  require_said(actor, "actor");
+  require_said(reason, "reason");
+  Unit unit(*this);
+  refuse_passed(scope.name(), "a forced release");
+  const auto lease = read_lease(scope.name());
+  if (!lease) {
+    unit.commit();
+    return false;
+  }
+  const Fence fence = read_fence(scope.name());
+  const std::int64_t base = std::max(height(scope.name(), fence), lease->term);
+  if (base >= Term::max_value) throw InvalidInput(fmt::format("TG005 scope \"{}\" has no terms left", scope.name()));
+  raise(scope.name(), fence, base + 1, fence.generation, actor, "force_release", "by a forced release");
+  use(stmt::lease_force).bind(scope.name()).bind(base + 1).bind(now()).run();
+  audit("force_release", scope.name(), reason, actor);
+  unit.commit();
+  return true;
+}
+
+// ------------------------------------------------------------------------------------------------- the operator
+
+std::int64_t Law::reset_fence(const Scope& scope, Term term, const std::string& actor, const std::string& reason) {
+  require_said(actor, "actor");
+  require_said(reason, "reason");
+  Unit unit(*this);
+  const std::string& name = scope.name();
+  refuse_passed(name, "a reset");
+  const Fence fence = read_fence(name);
+  const std::int64_t stands_at = height(name, fence);
+  if (term.value() > stands_at) {
+    throw InvalidInput(fmt::format("TG005 a reset lowers: the fence of scope \"{}\" stands at {}; termgate_seal raises it", name,
+                                   stands_at));
+  }
+  if (!fence.exists) raise(name, fence, stands_at, fence.generation, actor, "raise", "from the evidence, before a reset");
+  if (term.value() < stands_at) {
+    use(stmt::reset_insert).bind(name).bind(stands_at).bind(term.value()).bind(now()).bind(actor).bind(reason).run();
+    lowering_.emplace(name, term.value());
+    try {
+      use(stmt::fence_reset).bind(name).bind(term.value()).bind(now()).bind(actor).run();
+    } catch (...) {
+      lowering_.reset();
+      throw;
+    }
+    lowering_.reset();
+    use(stmt::lease_reset).bind(name).bind(term.value()).bind(now()).run();
+  }
+  audit("reset", name, fmt::format("from {} to {}: {}", stands_at, term.value(), reason), actor);
+  unit.commit();
+  return stands_at;
+}
+
+std::int64_t Law::declare_restored(const Scope& scope, Term above, const std::string& actor, const std::string& reason) {
+  require_said(actor, "actor");
+  require_said(reason, "reason");
+  Unit unit(*this);
+  refuse_passed(scope.name(), "a declaration");
+  const Fence fence = read_fence(scope.name());
+  const std::int64_t term = std::max(height(scope.name(), fence), above.value());
+  raise(scope.name(), fence, term, fence.incarnation, actor, "declare_restored", "by a declaration");
+  audit("declare_restored", scope.name(), fmt::format("above {}: {}", above.value(), reason), actor);
+  unit.commit();
+  return term;
+}
+
+std::int64_t Law::declare_nothing_lost(const std::string& actor, const std::string& reason) {
+  require_said(actor, "actor");
+  require_said(reason, "reason");
+  Unit unit(*this);
+  std::int64_t scopes = 0;
+  {
+    Running count = use(stmt::doubt_count);
+    if (count.step()) scopes = count.integer(0);
+  }
+  use(stmt::incarnation_vouch).run();
+  marks_.fence_changed();
+  audit("declare_nothing_lost", std::nullopt, reason, actor);
+  unit.commit();
+  return scopes;
+}
+
+std::int64_t Law::declare_in_doubt(const std::string& actor, const std::string& reason) {
+  require_said(actor, "actor");
+  require_said(reason, "reason");
+  Unit unit(*this);
+  use(stmt::incarnation_doubt).run();
+  marks_.fence_changed();
+  std::int64_t scopes = 0;
+  {
+    Running count = use(stmt::doubt_count);
+    if (count.step()) scopes = count.integer(0);
+  }
+  audit("declare_in_doubt", std::nullopt, reason, actor);
+  unit.commit();
+  return scopes;
+}
+
+std::string Law::set_raise_by(const Scope& scope, const std::string& mode) {
+  if (mode != "writer" && mode != "seal") {
+    throw InvalidInput(fmt::format("TG005 raise_by is writer or seal, not \"{}\"", mode));
+  }
+  Unit unit(*this);
+  const Fence fence = read_fence(scope.name());
+  if (!fence.exists) {
+    raise(scope.name(), fence, height(scope.name(), fence), fence.generation, client_, "raise", "from the evidence");
+  }
+  use(stmt::fence_raise_by).bind(scope.name()).bind(mode).run();
+  audit("set_raise_by", scope.name(), mode);
+  unit.commit();
+  return mode;
+}
+
+std::int64_t Law::prune(const Stream& stream, std::int64_t before) {
+  Unit unit(*this);
+  std::vector<std::string> scopes;
+  {
+    Running read = use(stmt::prune_scopes);
+    read.bind(stream.name()).bind(before);
+    while (read.step()) scopes.push_back(read.text(0));
+  }
+  // The rows may be the only evidence left of a fence whose row was lost: it is folded in before they go.
+  for (const std::string& scope : scopes) {
+    const Fence fence = read_fence(scope);
+    const std::int64_t known = evidence(scope, fence.exists, !fence.exists || fence.was_reset);
+    if (!fence.exists || known > fence.term) {
+      raise(scope, fence, std::max(known, fence.term), fence.generation, client_, "raise", "from the evidence, before pruning");
+    }
+  }
+  use(stmt::prune).bind(stream.name()).bind(before).run();
+  const std::int64_t pruned = sqlite3_changes(db_);
+  if (pruned > 0) audit("prune", std::nullopt, fmt::format("stream {}: {} writes below {}", stream.name(), pruned, before));
+  unit.commit();
+  return pruned;
+}
+
+std::int64_t Law::prune_history(std::int64_t older_than_ms) {
+  if (older_than_ms < 0) throw InvalidInput("TG005 malformed age: it is 0 ms or more");
+  Unit unit(*this);
+  const Moment moment = now() - older_than_ms;
+  use(stmt::prune_audit).bind(moment).run();
+  std::int64_t pruned = sqlite3_changes(db_);
+  use(stmt::prune_jobs).bind(moment).run();
+  pruned += sqlite3_changes(db_);
+  unit.commit();
+  return pruned;
+}
+
+bool Law::stream_move(const Stream& stream, const Scope& scope, const std::string& actor, const std::string& reason) {
+  require_said(actor, "actor");
+  require_said(reason, "reason");
+  Unit unit(*this);
+  use(stmt::stream_move).bind(stream.name()).bind(scope.name()).run();
+  const bool moved = sqlite3_changes(db_) == 1;
+  if (moved) audit("stream_move", scope.name(), fmt::format("stream {}: {}", stream.name(), reason), actor);
+  unit.commit();
+  return moved;
+}
+
+void Law::set_setting(const std::string& name, const std::string& value) {
+  if (name == "check_wait_ms") {
+    number_of(value, "check_wait_ms", 0, 600'000);
+  } else if (name == "eviction_grace_ms") {
+    number_of(value, "eviction_grace_ms", 0, 600'000);
+  } else if (name == "payload_bytes_max") {
+    number_of(value, "payload_bytes_max", 1, 268'435'456);
+  } else if (name == "default_raise_by") {
+    if (value != "writer" && value != "seal") {
+      throw InvalidInput(fmt::format("TG005 setting default_raise_by is writer or seal, not \"{}\"", value));
+    }
+  } else {
+    throw InvalidInput(fmt::format(
+        "TG005 there is no setting \"{}\": check_wait_ms, default_raise_by, eviction_grace_ms and payload_bytes_max are all", name));
+  }
+  Unit unit(*this);
+  use(stmt::setting_write).bind(name).bind(value).run();
+  if (sqlite3_changes(db_) != 1) throw DatabaseError(fmt::format("the setting {} has lost its row: run termgate init again", name));
+  audit("set_setting", std::nullopt, fmt::format("{} = {}", name, value));
+  unit.commit();
+}
+
+void Law::record_refusal(const std::string& scope, std::int64_t term, std::int64_t count, Moment first, Moment last,
+                         const std::string& client) {
+  Unit unit(*this);
+  use(stmt::audit_insert)
+      .bind(now())
+      .bind(client_)
+      .bind(session_user_)
+      .bind(client)
+      .bind("refused")
+      .bind(scope)
+      .bind(fmt::format(R"({{"term":{},"count":{},"first":{},"last":{}}})", term, count, first, last))
+      .run();
+  unit.commit();
+}
+
+// --------------------------------------------------------------------------------------------------- job history
+
+std::string Law::job_start(const std::string& job_name, const Scope& scope, const std::string& owner, Term term,
+                           const std::optional<std::string>& detail) {
+  require_name(job_name, "job name");
+  require_name(owner, "owner");
+  Unit unit(*this);
+  admit(scope.name(), term.value(), judge(scope.name(), term.value(), Raise::allowed, false));
+  const std::string run_id = WriteId::random().text();
+  const Moment moment = now();
+  use(stmt::jobs_lost).bind(scope.name()).bind(term.value()).bind(moment).run();
+  use(stmt::job_insert).bind(run_id).bind(job_name).bind(scope.name()).bind(owner).bind(term.value()).bind(moment).bind(detail).run();
+  unit.commit();
+  return run_id;
+}
+
+bool Law::job_heartbeat(const std::string& run_id, const std::optional<std::string>& checkpoint) {
+  Unit unit(*this);
+  use(stmt::job_beat).bind(run_id).bind(now()).bind(checkpoint).run();
+  const bool beaten = sqlite3_changes(db_) == 1;
+  unit.commit();
+  return beaten;
+}
+
+bool Law::job_finish(const std::string& run_id, const std::string& status, std::optional<std::int64_t> exit_code,
+                     const std::optional<std::string>& detail) {
+  constexpr std::array<std::string_view, 4> ends = {"completed", "failed", "cancelled", "lost"};
+  if (std::find(ends.begin(), ends.end(), status) == ends.end()) {
+    throw InvalidInput(fmt::format("TG005 a job ends completed, failed, cancelled or lost, not \"{}\"", status));
+  }
+  Unit unit(*this);
+  use(stmt::job_finish).bind(run_id).bind(status).bind(now()).bind(exit_code).bind(detail).run();
+  const bool finished = sqlite3_changes(db_) == 1;
+  unit.commit();
+  return finished;
+}
+
+// ------------------------------------------------------------------------------------------------------- guards
+
+void Law::guard_row(std::string_view table, const RowScope& row) {
+  if (row.kind == RowScope::Kind::null) {
+    throw InvalidInput(fmt::format("TG005 a row of table \"{}\" has no scope: its scope column is NULL", table));
+  }
+  if (row.kind == RowScope::Kind::unfit) {
+    throw InvalidInput(fmt::format("TG005 a row of table \"{}\" has a scope that is neither text nor an integer", table));
+  }
+  if (Pass* pass = marks_.find(row.text)) {
+    // Nobody else can raise while this transaction writes; what it raised itself has been counted.
+    if (pass->raises == marks_.raises()) return;
+    const Fence fence = read_fence(row.text);
+    refuse_in_doubt(row.text, fence);
+    if (fence.term > pass->term) refuse_stale(row.text, pass->term, fence.term);
+    pass->raises = marks_.raises();
+    return;
+  }
+  if (const char* problem = name_problem(row.text)) {
+    throw InvalidInput(fmt::format("TG005 a row of table \"{}\" has a malformed scope: {}", table, problem));
+  }
+  if (!declared_scope_ || declared_scope_->name() != row.text || !declared_term_) {
+    throw TermRequired(fmt::format(
+        "TG002 no term declared for scope \"{}\": table \"{}\" is protected; run SELECT termgate_check_term('{}', TERM) in "
+        "this transaction, or SELECT termgate_declare('{}', TERM) on this connection",
+        row.text, table, row.text, row.text));
+  }
+  lock();
+  admit(row.text, declared_term_->value(), judge(row.text, declared_term_->value(), Raise::refused, false));
+}
+
+void Law::guard_any(std::string_view table) {
+  for (const auto& [scope, pass] : marks_.passes()) {
+    if (pass.raises == marks_.raises()) return;
+    const Fence fence = read_fence(scope);
+    if (!fence.in_doubt && fence.term <= pass.term) return;
+  }
+  if (!declared_scope_ || !declared_term_) {
+    throw TermRequired(fmt::format(
+        "TG002 no term declared: table \"{}\" is protected for any scope; run SELECT termgate_check_term(SCOPE, TERM) in this "
+        "transaction, or SELECT termgate_declare(SCOPE, TERM) on this connection",
+        table));
+  }
+  const std::string scope = declared_scope_->name();
+  lock();
+  admit(scope, declared_term_->value(), judge(scope, declared_term_->value(), Raise::refused, false));
+}
+
+void Law::observe_row(std::string_view table, const std::optional<RowScope>& row) noexcept {
+  try {
+    std::string reason;
+    try {
+      if (row) {
+        guard_row(table, *row);
+      } else {
+        guard_any(table);
+      }
+      return;
+    } catch (const Error& refusal) {
+      reason = std::string(refusal.code());
+    }
+    use(stmt::observed_count).bind(table).bind(row ? row->text : std::string("*")).bind(reason).bind(now()).run();
+  } catch (const std::exception&) {
+    // Mode observe lets everything pass, its own troubles included; doctor shows what was counted.
+  }
+}
+
+void Law::guard_adopted(std::string_view table, const RowScope& row, std::optional<std::int64_t> term) {
+  if (row.kind == RowScope::Kind::null || !term) return;
+  if (row.kind == RowScope::Kind::unfit) {
+    throw InvalidInput(fmt::format("TG005 a row of the adopted table \"{}\" has a scope that is neither text nor an integer", table));
+  }
+  const Scope scope(row.text);
+  const Term row_term(*term);
+  lock();
+  const Fence fence = read_fence(scope.name());
+  if (fence.exists && row_term.value() <= fence.term) return;
+  refuse_in_doubt(scope.name(), fence);
+  const std::int64_t stands_at = height(scope.name(), fence);
+  if (row_term.value() > stands_at) {
+    const std::string raise_by = fence.raise_by ? *fence.raise_by : setting("default_raise_by").value_or("writer");
+    if (raise_by == "seal") {
+      throw InvalidInput(fmt::format("TG005 a row of term {} in the adopted table \"{}\" is above the fence of scope \"{}\", {}, "
+                                     "which only a seal raises",
+                                     row_term.value(), table, scope.name(), stands_at));
+    }
+    refuse_unissued(scope.name(), row_term.value());
+  }
+  raise(scope.name(), fence, std::max(stands_at, row_term.value()), fence.generation, client_, "raise", "by a row of an adopted table");
+}
+
+std::string Law::flush_problem() {
+  const char* path = sqlite3_db_filename(db_, "main");
+  if (path == nullptr || *path == '\0') return {};  // in memory: nothing outlives the process
+  // A PRAGMA's answer is fixed when it is prepared, so these two are prepared anew each time.
+  Statement synchronous(db_, "PRAGMA main.synchronous");
+  Running level(synchronous.get());
+  if (level.step() && level.integer(0) < 2) {
+    return fmt::format("PRAGMA synchronous is {}: set it to FULL, outside a transaction", level.integer(0) == 0 ? "OFF" : "NORMAL");
+  }
+  Statement journal(db_, "PRAGMA main.journal_mode");
+  Running mode(journal.get());
+  if (mode.step() && mode.text(0) == "off") return "PRAGMA journal_mode is OFF, so nothing can be rolled back";
+  return {};
+}
+
+void Law::guard_raise(std::string_view scope, std::int64_t term) {
+  marks_.fence_changed();
+  if (term == 0) return;
+  if (const std::string problem = flush_problem(); !problem.empty()) {
+    wants_flush_ = true;
+    throw InvalidInput(fmt::format("TG005 the fence of scope \"{}\" cannot be raised to {}, for a crash could take it back: {}",
+                                   scope, term, problem));
+  }
+}
+
+bool Law::guard_lower(std::string_view scope, std::int64_t term) {
+  marks_.fence_changed();
+  return lowering_ && lowering_->first == scope && lowering_->second == term;
+}
+
+void Law::guard_replace(std::string_view table) {
+  Statement pragma(db_, "PRAGMA recursive_triggers");
+  Running value(pragma.get());
+  if (value.step() && value.integer(0) != 0) return;
+  throw InvalidInput(fmt::format(
+      "TG005 table \"{}\" has a unique index over an expression, so the rows that REPLACE would remove can only be seen with "
+      "PRAGMA recursive_triggers = ON on this connection",
+      table));
+}
+
+// --------------------------------------------------------------------------------------------------- lock holder
+
+// The kernel lists who holds which byte of which file; nothing is opened, for closing a descriptor of the
+// database would drop this process's own locks on it.
+std::string lock_holder(sqlite3* db) {
+  const char* path = sqlite3_db_filename(db, "main");
+  constexpr const char* unknown = "another connection";
+  if (path == nullptr || *path == '\0') return unknown;
+  struct Wanted {
+    std::string path;
+    long long first, last;
+  };
+  // SQLite's file format, "locking": the WAL's write lock is byte 120 of the -shm file; in a rollback
+  // journal the pending, reserved and shared bytes stand from 2^30 on.
+  const Wanted places[] = {{std::string(path) + "-shm", 120, 120}, {path, 0x40000000, 0x40000001 + 510}};
+  for (const Wanted& place : places) {
+    struct stat status {};
+    if (stat(place.path.c_str(), &status) != 0) continue;
+    std::ifstream locks("/proc/locks");
+    std::string line;
+    while (std::getline(locks, line)) {
+      std::istringstream fields(line);
+      std::string number, kind, advice, mode, pid_text, file, first, last;
+      fields >> number >> kind;
+      if (kind == "->") continue;
+      fields >> advice >> mode >> pid_text >> file >> first >> last;
+      const auto colon = file.rfind(':');
+      if (colon == std::string::npos || file.substr(colon + 1) != std::to_string(status.st_ino)) continue;
+      const long long low = std::atoll(first.c_str());
+      const long long high = last == "EOF" ? low : std::atoll(last.c_str());
+      if (high < place.first || low > place.last) continue;
+      const long pid = std::atol(pid_text.c_str());
+      if (pid <= 0) continue;
+      return pid == getpid() ? std::string("another connection of this process") : process_name(pid);
+    }
+  }
+  return unknown;
+}
+
+}  // namespace termgate::inline v0::sqlite

@@ -1,0 +1,281 @@
+// The law on SQLite (docs/contract.md, section 2), written once: compiled into the library and into the
+// loadable extension. One Law a connection; used by that connection's thread; it never outlives it.
+//
+// The lock is the database's write transaction: SQLite has one writer at a time, so whoever holds it reads a
+// fence that nobody can raise meanwhile. Every call below that writes or checks
+//   - in autocommit begins and commits a transaction of its own (BEGIN IMMEDIATE);
+//   - inside an open transaction first makes it a writer, then works under a savepoint;
+//   - inside a writing statement (INSERT … SELECT termgate_append(…)) joins that statement.
+// Refusals come before the first write, so a refusal leaves no trace in all three.
+//
+// Throws the types of <termgate/error.hpp>: StaleTerm, FenceInDoubt, InvalidInput and so on as the contract
+// says; Blocked when another connection kept the write lock for longer than the setting check_wait_ms;
+// Conflict when the open transaction's snapshot is older than the last commit.
+#pragma once
+
+#include "sqlite_api.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <termgate/scope.hpp>
+#include <termgate/term.hpp>
+#include <termgate/write_id.hpp>
+
+#include "marks.hpp"
+#include "statement.hpp"
+
+namespace termgate::inline v0::sqlite {
+
+// Milliseconds since 1970, by the clock of the machine that the file is on.
+using Moment = std::int64_t;
+
+class Law {
+ public:
+  // Registers the functions termgate_… and the virtual table on `db`; the Law belongs to the connection
+  // from then on and dies with it. Gives the one that is there when it is called again from the same
+  // binary; nullptr when another binary (the extension beside the library) got there first.
+  static Law* register_on(sqlite3* db);
+
+  explicit Law(sqlite3* db);
+
+  // --- the boundary (F1, F2, F5)
+
+  // The check; returns the fence after it. Above the fence it raises, unless this transaction has passed
+  // the scope already or the scope is raised by seals only.
+  std::int64_t check_term(const Scope& scope, Term term);
+
+  struct Receipt {
+    std::int64_t fence, previous, evicted;
+    Moment sealed_at;
+  };
+  Receipt seal(const Scope& scope, Term term);
+
+  struct Write {
+    std::string_view payload;  // borrowed for the call
+    std::optional<std::string> write_id;
+  };
+  // Returns the number of the last write.
+  std::int64_t append(const Stream& stream, Term term, const std::vector<Write>& writes,
+                      std::optional<std::int64_t> expected, const std::optional<Scope>& scope);
+
+  struct Claim {
+    bool fresh;
+    std::int64_t fence;
+  };
+  Claim claim_write(const Scope& scope, Term term, const WriteId& id);
+
+  struct Outcome {
+    std::optional<std::string> stream;
+    std::optional<std::int64_t> sequence_no;
+    std::string scope;
+    std::int64_t term;
+    Moment created_at;
+  };
+  std::optional<Outcome> outcome(const WriteId& id);
+
+  // The scope and term that this connection speaks for where a statement names none; none resets.
+  void declare(std::optional<Scope> scope, std::optional<Term> term);
+
+  // --- leases
+
+  struct Acquisition {
+    bool acquired;
+    std::int64_t term;
+    Moment expires_at;
+    std::string owner_id;
+    std::int64_t remaining_ms;
+  };
+  Acquisition acquire_lease(const Scope& scope, const std::string& owner, std::int64_t ttl_ms,
+                            const std::optional<std::string>& endpoint);
+  struct Renewal {
+    bool renewed;
+    std::optional<Moment> expires_at;
+    std::int64_t remaining_ms;
+  };
+  Renewal renew_lease(const Scope& scope, const std::string& owner, Term term, std::int64_t ttl_ms);
+  bool release_lease(const Scope& scope, const std::string& owner, Term term);
+  bool force_release(const Scope& scope, const std::string& actor, const std::string& reason);
+
+  // --- the operator (F3)
+
+  std::int64_t reset_fence(const Scope& scope, Term term, const std::string& actor, const std::string& reason);
+  std::int64_t declare_restored(const Scope& scope, Term above, const std::string& actor, const std::string& reason);
+  std::int64_t declare_nothing_lost(const std::string& actor, const std::string& reason);
+  std::int64_t declare_in_doubt(const std::string& actor, const std::string& reason);
+  std::string set_raise_by(const Scope& scope, const std::string& mode);
+  std::int64_t prune(const Stream& stream, std::int64_t before);
+  std::int64_t prune_history(std::int64_t older_than_ms);
+  bool stream_move(const Stream& stream, const Scope& scope, const std::string& actor, const std::string& reason);
+  void set_setting(const std::string& name, const std::string& value);
+  void record_refusal(const std::string& scope, std::int64_t term, std::int64_t count, Moment first, Moment last,
+                      const std::string& client);
+
+  // --- job history
+
+  std::string job_start(const std::string& job_name, const Scope& scope, const std::string& owner, Term term,
+                        const std::optional<std::string>& detail);
+  bool job_heartbeat(const std::string& run_id, const std::optional<std::string>& checkpoint);
+  bool job_finish(const std::string& run_id, const std::string& status, std::optional<std::int64_t> exit_code,
+                  const std::optional<std::string>& detail);
+
+  // --- the owner's tables (law_tables.cpp)
+
+  std::int64_t protect(const std::string& target, const std::optional<std::string>& scope_column,
+                       const std::optional<std::string>& scope, const std::string& mode);
+  bool unprotect(const std::string& target);
+  std::int64_t adopt(const std::string& target, const std::string& scope_column, const std::string& term_column);
+  bool unadopt(const std::string& target);
+
+  struct Finding {
+    std::string severity, object, problem, remedy;
+  };
+  std::vector<Finding> doctor();
+  struct Breach {
+    std::string kind, scope, object, detail;
+  };
+  std::vector<Breach> verify(Moment since);
+
+  // --- what the triggers call (protect, adopt, and the guards of Termgate's own tables)
+
+  // The row's value of a scope column, as SQLite gave it.
+  struct RowScope {
+    enum class Kind { null, text, unfit } kind;
+    std::string text;
+  };
+  void guard_row(std::string_view table, const RowScope& row);
+  void guard_any(std::string_view table);  // '*': any scope that the transaction has passed
+  void observe_row(std::string_view table, const std::optional<RowScope>& row) noexcept;
+  void guard_adopted(std::string_view table, const RowScope& row, std::optional<std::int64_t> term);
+  void guard_raise(std::string_view scope, std::int64_t term);
+  bool guard_lower(std::string_view scope, std::int64_t term);
+  void guard_replace(std::string_view table);
+
+  // --- layer 1 itself (law_install.cpp)
+
+  struct Installed {
+    int from_version, to_version;
+  };
+  Installed install();
+  int installed_version();
+  void uninstall();
+
+  // --- for the driver, which owns its connection
+
+  // Passes end with a member of a group commit, not with the group's transaction.
+  void forget_passes() noexcept { marks_.clear(); }
+  // Instead of the setting check_wait_ms.
+  void set_check_wait(std::chrono::milliseconds wait) noexcept { check_wait_override_ = wait; }
+  // How long a call waits for another connection's write lock.
+  std::chrono::milliseconds check_wait() noexcept;
+  // True when the last refusal was a raise that this connection's PRAGMA synchronous would not flush.
+  bool take_wants_flush() noexcept { return std::exchange(wants_flush_, false); }
+
+  sqlite3* connection() const noexcept { return db_; }
+  Marks& marks() noexcept { return marks_; }
+  // Called when the connection closes, which SQLite refuses while statements are left.
+  void finalize_statements() noexcept { statements_.clear(); }
+  Moment now() const noexcept;
+  std::optional<std::string> setting(std::string_view name);
+  Running use(std::string_view sql) { return Running(statements_.get(db_, sql)); }
+
+ private:
+  class Unit;
+  struct Fence {
+    bool exists = false;
+    std::int64_t term = 0;
+    std::optional<std::string> raise_by;
+    std::int64_t generation = 0;
+    bool was_reset = false;
+    std::int64_t incarnation = 0;
+    bool in_doubt = false;
+  };
+  struct LeaseRow {
+    std::string owner;
+    std::int64_t term;
+    Moment expires_at;
+    bool released;
+  };
+  enum class Raise { allowed, refused };
+
+  Fence read_fence(std::string_view scope);
+  std::optional<LeaseRow> read_lease(std::string_view scope);
+  // MAX(term) over what the database itself shows of the scope: stream writes, adopted tables. 0: nothing.
+  std::int64_t evidence(std::string_view scope, bool streams_only, bool was_reset);
+  // The fence, or what the evidence says where the fence has no row.
+  std::int64_t height(std::string_view scope, const Fence& fence);
+  // The check proper comes in two halves, both under the write lock, so that every refusal is spoken before
+  // anything is written: judge compares, admit then writes the raise and marks the pass.
+  struct Verdict {
+    Fence fence;
+    bool raises;
+  };
+  Verdict judge(const std::string& scope, std::int64_t term, Raise raise, bool with_evidence);
+  std::int64_t admit(const std::string& scope, std::int64_t term, const Verdict& verdict);
+  void refuse_in_doubt(std::string_view scope, const Fence& fence);
+  void refuse_unissued(std::string_view scope, std::int64_t term);
+  void refuse_passed(std::string_view scope, const char* what);
+  // Writes the raise (or the first row).
+  void raise(std::string_view scope, const Fence& fence, std::int64_t term, std::int64_t generation,
+             const std::string& actor, std::string_view action, std::string_view detail);
+  void pass(const std::string& scope, std::int64_t term);
+  Scope scope_of(const Stream& stream, const std::optional<Scope>& named, const std::optional<std::string>& fixed);
+  std::int64_t repeated(const Stream& stream, const std::vector<Write>& writes, bool& found);
+  void audit(std::string_view action, std::optional<std::string_view> scope, std::string_view detail,
+             std::string_view actor = {});
+  // Makes the open transaction a writer; waits for the lock as long as the setting says.
+  void lock();
+  int waiting(const std::function<int()>& attempt, const char* what, bool may_wait);
+  std::string flush_problem();
+  void execute(const std::string& sql);
+
+  struct Column {
+    std::string name, type;
+    bool key, generated;
+  };
+  struct Table {
+    std::string name;
+    std::vector<Column> columns;
+    bool without_rowid;
+  };
+  Table find_table(const std::string& target, const char* what);
+  const Column& find_column(const Table& table, const std::string& name);
+  std::vector<std::pair<std::string, std::string>> protect_triggers(const Table& table,
+                                                                    const std::optional<std::string>& scope_column,
+                                                                    const std::optional<std::string>& scope,
+                                                                    const std::string& mode);
+  std::vector<std::pair<std::string, std::string>> adopt_triggers(const Table& table, const std::string& scope_column,
+                                                                  const std::string& term_column);
+  std::int64_t max_adopted(std::string_view table, std::string_view scope_column, std::string_view term_column,
+                           std::string_view scope, std::int64_t believed_max);
+  void drop_triggers(const std::string& table, std::string_view prefix);
+
+  sqlite3* db_;
+  StatementCache statements_;
+  Marks marks_;
+  std::optional<Scope> declared_scope_;
+  std::optional<Term> declared_term_;
+  std::optional<std::chrono::milliseconds> check_wait_override_;
+  std::chrono::milliseconds check_wait_seen_{5000};
+  std::string client_;        // this process, for raised_by and audit
+  std::string session_user_;  // the operating system's user
+  // What termgate_reset_fence is lowering right now; the fences' trigger lets nothing else down.
+  std::optional<std::pair<std::string, std::int64_t>> lowering_;
+  bool wants_flush_ = false;
+  bool own_unit_ = false;  // the call at work commits by itself, so a pass would guard nothing
+};
+
+// `name` as an identifier, '…' as a literal: the only way that a name gets into a statement's text.
+std::string quoted_identifier(std::string_view name);
+std::string quoted_literal(std::string_view text);
+
+// Who holds the write lock of the file, as far as the system tells ("process 4711 (python3)").
+std::string lock_holder(sqlite3* db);
+
+}  // namespace termgate::inline v0::sqlite

@@ -1,0 +1,43 @@
+#include "marks.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace termgate::inline v0::sqlite {
+
+Pass* Marks::find(std::string_view scope) {
+  const auto found = passes_.find(scope);
+  return found != passes_.end() ? &found->second : nullptr;
+}
+
+void Marks::record(std::string scope, std::int64_t term) {
+  passes_.insert_or_assign(std::move(scope), Pass{term, depth_, raises_});
+}
+
+void Marks::began() noexcept {
+  passes_.clear();
+  tracking_ = true;
+  depth_ = 0;
+  ++raises_;
+}
+
+void Marks::ended() noexcept {
+  passes_.clear();
+  tracking_ = false;
+  depth_ = 0;
+  ++raises_;
+}
+
+// Savepoints are numbered from 0; -1 is the savepoint that began the transaction itself.
+void Marks::released(int index) noexcept {
+  depth_ = std::max(index, 0);
+  for (auto& [scope, pass] : passes_) pass.depth = std::min(pass.depth, depth_);
+}
+
+void Marks::rolled_back_to(int index) noexcept {
+  std::erase_if(passes_, [index](const auto& pass) { return pass.second.depth > index; });
+  depth_ = std::max(index + 1, 0);
+  ++raises_;
+}
+
+}  // namespace termgate::inline v0::sqlite

@@ -1,0 +1,251 @@
+// The port to SQLite: one connection that writes, through the WriteQueue, and a pool that reads.
+#include <termgate/detail/sqlite_driver.hpp>
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include <sql/statements.hpp>
+#include <termgate/error.hpp>
+
+#include "connection.hpp"
+#include "errors.hpp"
+#include "write_queue.hpp"
+
+namespace termgate::inline v0::detail {
+namespace {
+
+using sqlite::Connection;
+using sqlite::OpenAs;
+using sqlite::WriteQueue;
+
+class SqliteDriver;
+// The driver whose work runs on this thread: a call from inside it would wait for itself.
+thread_local const SqliteDriver* at_work = nullptr;
+
+struct AtWork {
+  explicit AtWork(const SqliteDriver* driver) : before(std::exchange(at_work, driver)) {}
+  AtWork(const AtWork&) = delete;
+  AtWork& operator=(const AtWork&) = delete;
+  ~AtWork() { at_work = before; }
+  const SqliteDriver* before;
+};
+
+class OneSession final : public Session {
+ public:
+  explicit OneSession(Connection& connection) : connection_(connection) {}
+  Rows execute(std::string_view sql, std::span<const Value> parameters) override { return connection_.execute(sql, parameters); }
+
+ private:
+  Connection& connection_;
+};
+
+class SqliteDriver final : public Driver {
+ public:
+  SqliteDriver(OpenAs how, int connections_max) : how_(std::move(how)), readers_max_(std::max(connections_max - 1, 1)) {}
+
+  const sql::Calls& calls() const noexcept override { return sql::sqlite_calls(); }
+  std::string_view kind() const noexcept override { return "sqlite"; }
+
+  void transact(const TransactOptions& options, const std::function<void(Session&)>& work) override {
+    refuse_nested();
+    // Every isolation level is SQLite's one: serializable.
+    const auto guarded = [&](Connection& connection) {
+      const AtWork marked(this);
+      OneSession session(connection);
+      work(session);
+    };
+    if (options.read_only) {
+      read(options.timeout, guarded);
+    } else {
+      writer().run({.timeout = options.timeout}, guarded);
+    }
+  }
+
+  Rows call(std::string_view sql, std::span<const Value> parameters, bool read_only) override {
+    refuse_nested();
+    Rows rows;
+    const auto one = [&](Connection& connection) {
+      const AtWork marked(this);
+      rows = connection.execute(sql, parameters);
+    };
+    if (read_only) {
+      read(std::nullopt, one);
+      return rows;
+    }
+    bool wants_flush = false;
+    try {
+      writer().run({}, one, &wants_flush);
+    } catch (const InvalidInput&) {
+      // A raise on a connection that was opened to be fast and forgetful: this one transaction is flushed.
+      if (!wants_flush) throw;
+      writer().run({.flushed = true}, one);
+    }
+    return rows;
+  }
+
+  InstallReport install() override {
+    refuse_nested();
+    sqlite::Law::Installed installed{};
+    writer(true).run({.flushed = !how_.memory()}, [&](Connection& connection) { installed = connection.law().install(); });
+    return {installed.from_version, installed.to_version};
+  }
+
+  int installed_version() override {
+    refuse_nested();
+    struct stat status {};
+    if (!how_.memory() && stat(how_.path.c_str(), &status) != 0 && errno == ENOENT) return 0;
+    int version = 0;
+    read(std::nullopt, [&](Connection& connection) { version = connection.law().installed_version(); });
+    return version;
+  }
+
+  void uninstall() override {
+    refuse_nested();
+    writer().run({.flushed = !how_.memory()}, [](Connection& connection) { connection.law().uninstall(); });
+  }
+
+  void grant(std::string_view, std::string_view) override {
+    throw InvalidInput("TG005 SQLite has no roles to grant anything to: whoever may write to the file may do everything");
+  }
+
+ private:
+  void refuse_nested() const {
+    if (at_work == this) {
+      throw InvalidInput(
+          "TG005 a call to the database from inside a write's own callback: use the callback's transaction, for the call would "
+          "wait for itself");
+    }
+  }
+
+  // The writing connection is opened at the first write and stays.
+  WriteQueue& writer(bool create = false) {
+    if (WriteQueue* ready = queue_ready_.load(std::memory_order_acquire)) return *ready;
+    const std::lock_guard lock(mutex_);
+    if (!queue_) {
+      writer_ = std::make_unique<Connection>(how_, false, create);
+      queue_ = std::make_unique<WriteQueue>(*writer_, how_.synchronous, how_.wait);
+      queue_ready_.store(queue_.get(), std::memory_order_release);
+    }
+    return *queue_;
+  }
+
+  void read(std::optional<std::chrono::milliseconds> timeout, const std::function<void(Connection&)>& work) {
+    if (how_.memory()) {
+      writer(true).run({.timeout = timeout, .read_only = true}, work);
+      return;
+    }
+    Borrowed reader(*this);
+    Connection& connection = *reader.connection;
+    connection.set_deadline(timeout ? std::optional(WriteQueue::Clock::now() + *timeout) : std::nullopt);
+    // One snapshot for all of the work's statements.
+    connection.control_checked("BEGIN");
+    struct End {
+      Connection& held;
+      ~End() { held.control("ROLLBACK"); }
+    } end{connection};
+    connection.law().declare({}, {});
+    work(connection);
+  }
+
+  struct Borrowed {
+    explicit Borrowed(SqliteDriver& from) : driver(from) {
+      std::unique_lock lock(driver.mutex_);
+      const bool free = driver.reader_free_.wait_for(
+          lock, driver.how_.wait, [&] { return !driver.readers_.empty() || driver.readers_open_ < driver.readers_max_; });
+      if (!free) {
+        throw Blocked(fmt::format("TG006 blocked for {} ms: all {} reading connections of this process are at work", driver.how_.wait.count(),
+                                  driver.readers_max_));
+      }
+      if (!driver.readers_.empty()) {
+        connection = std::move(driver.readers_.back());
+        driver.readers_.pop_back();
+        return;
+      }
+      ++driver.readers_open_;
+      lock.unlock();
+      try {
+        connection = std::make_unique<Connection>(driver.how_, true, false);
+      } catch (...) {
+        lock.lock();
+        --driver.readers_open_;
+        driver.reader_free_.notify_one();
+        throw;
+      }
+    }
+    Borrowed(const Borrowed&) = delete;
+    Borrowed& operator=(const Borrowed&) = delete;
+    ~Borrowed() {
+      const std::lock_guard lock(driver.mutex_);
+      driver.readers_.push_back(std::move(connection));
+      driver.reader_free_.notify_one();
+    }
+    SqliteDriver& driver;
+    std::unique_ptr<Connection> connection;
+  };
+
+  const OpenAs how_;
+  const int readers_max_;
+  std::mutex mutex_;  // guards what follows, up to queue_
+  std::condition_variable reader_free_;
+  std::vector<std::unique_ptr<Connection>> readers_;  // idle ones
+  int readers_open_ = 0;
+  std::unique_ptr<Connection> writer_;
+  std::unique_ptr<WriteQueue> queue_;
+  std::atomic<WriteQueue*> queue_ready_{nullptr};
+};
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  std::transform(result.begin(), result.end(), result.begin(), [](unsigned char c) { return static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c); });
+  return result;
+}
+
+}  // namespace
+
+std::unique_ptr<Driver> open_sqlite(std::string_view path_and_options, const SqliteOptions& options) {
+  OpenAs how;
+  const auto question = path_and_options.find('?');
+  how.path = path_and_options.substr(0, question);
+  how.wait = options.check_wait;
+  if (how.path.empty()) throw InvalidInput("TG005 sqlite: names no file: sqlite:app.db, or sqlite::memory: for one that ends with the process");
+  if (how.path.find('\0') != std::string::npos) throw InvalidInput("TG005 the path of a database holds a NUL");
+  std::string_view rest = question == std::string_view::npos ? std::string_view{} : path_and_options.substr(question + 1);
+  while (!rest.empty()) {
+    const std::string_view option = rest.substr(0, rest.find('&'));
+    rest = option.size() < rest.size() ? rest.substr(option.size() + 1) : std::string_view{};
+    const auto equals = option.find('=');
+    const std::string_view name = option.substr(0, equals);
+    const std::string value = equals == std::string_view::npos ? std::string() : lower(option.substr(equals + 1));
+    const auto is_one_of = [&](std::initializer_list<std::string_view> values) {
+      return std::find(values.begin(), values.end(), value) != values.end();
+    };
+    if (name == "journal_mode") {
+      // MEMORY and OFF cannot take back what a crash leaves half-done, which no write here may be (F5).
+      if (!is_one_of({"wal", "delete", "truncate", "persist"})) {
+        throw InvalidInput(fmt::format("TG005 journal_mode is wal, delete, truncate or persist, not \"{}\"", value));
+      }
+      how.journal_mode = value;
+    } else if (name == "synchronous") {
+      if (!is_one_of({"extra", "full", "normal", "off"})) {
+        throw InvalidInput(fmt::format("TG005 synchronous is extra, full, normal or off, not \"{}\"", value));
+      }
+      how.synchronous = value;
+    } else {
+      throw InvalidInput(fmt::format("TG005 sqlite: takes journal_mode and synchronous after the path, not \"{}\"", name));
+    }
+  }
+  struct stat status {};
+  if (!how.memory() && stat(how.path.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) {
+    throw Unavailable(fmt::format("{} is a directory: a database is one file", how.path));
+  }
+  return std::make_unique<SqliteDriver>(std::move(how), options.connections_max);
+}
+
+}  // namespace termgate::inline v0::detail

@@ -1,0 +1,183 @@
+#include "write_queue.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <termgate/error.hpp>
+
+#include "errors.hpp"
+
+namespace termgate::inline v0::sqlite {
+
+using std::chrono::milliseconds;
+
+WriteQueue::WriteQueue(Connection& connection, std::string synchronous, milliseconds wait, GroupLimits limits)
+    : connection_(connection), synchronous_(std::move(synchronous)), wait_(wait), limits_(limits) {}
+
+void WriteQueue::take_baton(milliseconds wait) {
+  std::unique_lock lock(mutex_);
+  if (!taken_) {
+    taken_ = true;
+    since_ = Clock::now();
+    return;
+  }
+  Waiter waiter;
+  queue_.push_back(&waiter);
+  if (waiter.turn.wait_for(lock, wait, [&] { return waiter.has_baton; })) return;
+  queue_.erase(std::find(queue_.begin(), queue_.end(), &waiter));
+  throw Blocked(fmt::format(
+      "TG006 blocked for {} ms: another thread of this process has been writing to the database for {} ms; nothing was written",
+      wait.count(), std::chrono::duration_cast<milliseconds>(Clock::now() - since_).count()));
+}
+
+void WriteQueue::hand_on() {
+  if (queue_.empty()) {
+    taken_ = false;
+    return;
+  }
+  Waiter* next = queue_.front();
+  queue_.pop_front();
+  since_ = Clock::now();
+  next->has_baton = true;
+  next->turn.notify_one();
+}
+
+void WriteQueue::begin(const How& how) {
+  if (how.flushed) connection_.control_checked("PRAGMA main.synchronous = FULL");
+  if (how.read_only) connection_.only_read(true);
+  // The connection's busy handler waits for other processes.
+  const auto start = Clock::now();
+  const int code = connection_.control(how.read_only ? "BEGIN" : "BEGIN IMMEDIATE");
+  if (code == SQLITE_OK) return;
+  if ((code & 0xff) == SQLITE_BUSY && sqlite3_extended_errcode(connection_.handle()) != SQLITE_BUSY_SNAPSHOT) {
+    throw Blocked(fmt::format("TG006 blocked for {} ms: {} holds the database; nothing was written",
+                              std::chrono::duration_cast<milliseconds>(Clock::now() - start).count(),
+                              lock_holder(connection_.handle())));
+  }
+  throw_sqlite(connection_.handle(), code);
+}
+
+void WriteQueue::throw_end(const Group& group) {
+  switch (group.end) {
+    case Group::End::committed: return;
+    case Group::End::blocked: throw Blocked(group.message);
+    case Group::End::unavailable: throw Unavailable(group.message, group.code);
+    case Group::End::unknown: throw OutcomeUnknown(group.message, group.code);
+  }
+}
+
+void WriteQueue::finish(Group& group, Group::End end, std::string message, std::string code) {
+  group.end = end;
+  group.message = std::move(message);
+  group.code = std::move(code);
+  open_.reset();
+  group.done.store(true, std::memory_order_release);
+  group.done.notify_all();
+}
+
+void WriteQueue::commit(std::shared_ptr<Group> held) {
+  Group& group = *held;  // held by value: the end of a group lets open_ go
+  if (group.members == 0) {
+    connection_.control("ROLLBACK");
+    finish(group, Group::End::committed, {}, {});
+    return;
+  }
+  const int code = connection_.control("COMMIT");
+  if (code == SQLITE_OK) {
+    ++commits_;
+    writes_ += group.members;
+    finish(group, Group::End::committed, {}, {});
+    return;
+  }
+  sqlite3* db = connection_.handle();
+  const int extended = sqlite3_extended_errcode(db);
+  const std::string problem = sqlite3_errmsg(db);
+  const std::string name(code_name(extended));
+  if (connection_.in_transaction()) connection_.control("ROLLBACK");
+  if ((extended & 0xff) == SQLITE_BUSY) {
+    finish(group, Group::End::blocked,
+           fmt::format("TG006 blocked: {} reads the database, so that nothing can be committed; nothing was written", lock_holder(db)), {});
+  } else if (commit_outcome_unknown(extended)) {
+    finish(group, Group::End::unknown, fmt::format("COMMIT was sent and its flush failed: {} ({})", problem, name), name);
+  } else {
+    finish(group, Group::End::unavailable, fmt::format("COMMIT failed: {} ({}): nothing was written", problem, name), name);
+  }
+}
+
+void WriteQueue::run(const How& how, const std::function<void(Connection&)>& work, bool* wants_flush) {
+  const bool alone = how.timeout.has_value() || how.read_only || how.flushed;
+  take_baton(how.timeout ? std::min(*how.timeout, wait_) : wait_);
+
+  // From here to hand_on() this thread has the baton, and with it connection_ and open_.
+  if (alone && open_) commit(open_);
+  const bool first = open_ == nullptr;
+  const std::shared_ptr<Group> group = first ? std::make_shared<Group>() : open_;
+  std::exception_ptr failure;
+  bool begun = !first;
+  bool behind_savepoint = false;
+  try {
+    if (how.timeout) connection_.set_deadline(Clock::now() + *how.timeout);
+    if (first) {
+      begin(how);
+      begun = true;
+    } else {
+      if (const int code = connection_.control("SAVEPOINT termgate_member"); code != SQLITE_OK) throw_sqlite(connection_.handle(), code);
+      behind_savepoint = true;
+    }
+    // The marks are the transaction's; what one member passed or declared is no other's.
+    connection_.law().forget_passes();
+    connection_.law().declare({}, {});
+    work(connection_);
+    if (!connection_.in_transaction()) throw Unavailable("the transaction was rolled back on the way: nothing was written");
+    // What COMMIT would refuse to all must be refused to the one who did it.
+    int deferred = 0, highest = 0;
+    if (sqlite3_db_status(connection_.handle(), SQLITE_DBSTATUS_DEFERRED_FKS, &deferred, &highest, 0) == SQLITE_OK && deferred != 0) {
+      throw DatabaseError("FOREIGN KEY constraint failed", "SQLITE_CONSTRAINT_FOREIGNKEY");
+    }
+    if (behind_savepoint) {
+      if (const int code = connection_.control("RELEASE termgate_member"); code != SQLITE_OK) throw_sqlite(connection_.handle(), code);
+    }
+    if (!how.read_only) ++group->members;
+    group->bytes += connection_.take_bound_bytes();
+  } catch (...) {
+    failure = std::current_exception();
+    if (wants_flush != nullptr) *wants_flush = connection_.law().take_wants_flush();
+    connection_.take_bound_bytes();
+    if (behind_savepoint && connection_.in_transaction() &&
+        (connection_.control("ROLLBACK TO termgate_member") != SQLITE_OK || connection_.control("RELEASE termgate_member") != SQLITE_OK)) {
+      connection_.control("ROLLBACK");
+    }
+  }
+  if (how.timeout) connection_.set_deadline(std::nullopt);
+
+  bool handed_on = false;
+  if (begun && !connection_.in_transaction()) {
+    // SQLite rolled everything back (a full disk, an interrupt, OR ROLLBACK): the others' writes are gone too.
+    finish(*group, Group::End::unavailable, "another write of the same commit made SQLite roll back all of it: nothing was written", {});
+  } else if (begun) {
+    {
+      const std::lock_guard lock(mutex_);
+      const bool room = !alone && group->members > 0 && group->members < limits_.members_max && group->bytes < limits_.bytes_max &&
+                        Clock::now() - group->began < limits_.age_max;
+      if (room && !queue_.empty()) {
+        open_ = group;
+        hand_on();
+        handed_on = true;
+      }
+    }
+    if (!handed_on) commit(group);
+  }
+  if (!handed_on) {
+    if (how.read_only) connection_.only_read(false);
+    if (how.flushed) connection_.control_checked(("PRAGMA main.synchronous = " + synchronous_).c_str());
+    const std::lock_guard lock(mutex_);
+    hand_on();
+  }
+  if (failure) std::rethrow_exception(failure);
+  group->done.wait(false, std::memory_order_acquire);
+  throw_end(*group);
+}
+
+}  // namespace termgate::inline v0::sqlite

@@ -1,0 +1,101 @@
+// WriteQueue: many threads' writes through one connection, committed together (group commit).
+//
+// A thread that wants to write takes the baton, in the order of asking. If no group is open it begins one;
+// it runs its own work on its own thread, behind a savepoint of its own unless it is the group's first; then,
+// if somebody waits and the group has room, it hands the baton on and waits for the group's end, else it
+// commits for all. So every caller returns after the flush of a COMMIT that holds its write, a flush is
+// shared by all who came while the one before was under way, and a single thread pays for no other: it
+// begins, works and commits inline, without savepoint or thread switch.
+//
+// One member's refusal is rolled back to its savepoint and spoils no other. A COMMIT that fails, or an error
+// on which SQLite rolled the whole transaction back, fails every member: nothing was written (Unavailable),
+// unless a flush failed half-way (OutcomeUnknown).
+//
+// Any thread. A call from inside a call's own work is refused by the driver before it gets here.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "connection.hpp"
+
+namespace termgate::inline v0::sqlite {
+
+struct GroupLimits {
+  int members_max = 512;
+  std::size_t bytes_max = 16u * 1024 * 1024;  // of parameters: beyond it a commit is no longer dominated by its flush
+  std::chrono::milliseconds age_max{20};      // from BEGIN: what the first member waits for the others
+};
+
+class WriteQueue {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  struct How {
+    std::optional<std::chrono::milliseconds> timeout = std::nullopt;  // for the work; such a write commits alone, see run()
+    bool read_only = false;                            // in-memory databases read through here
+    bool flushed = false;                              // with PRAGMA synchronous = FULL, whatever the connection has
+  };
+
+  // `synchronous` is what the connection has otherwise.
+  WriteQueue(Connection& connection, std::string synchronous, std::chrono::milliseconds wait, GroupLimits limits = {});
+
+  // Runs `work` in a transaction and returns when it is committed. What `work` throws is rolled back and comes
+  // out. Blocked when the baton or another process's lock was not to be had in time. A write with a timeout
+  // shares no transaction: an interrupted statement would take the others' writes with it.
+  // *wants_flush becomes true with an InvalidInput that asks for a flushed transaction: `work` was rolled back
+  // and may be run again with `flushed`.
+  void run(const How& how, const std::function<void(Connection&)>& work, bool* wants_flush = nullptr);
+
+  // For tests and bench: commits done, and writes that they carried.
+  std::int64_t commits() const noexcept { return commits_; }
+  std::int64_t writes() const noexcept { return writes_; }
+
+ private:
+  // Written by whoever has the baton, until done is set; then read by all members.
+  struct Group {
+    enum class End { committed, blocked, unavailable, unknown };
+    int members = 0;
+    std::size_t bytes = 0;
+    Clock::time_point began = Clock::now();
+    End end = End::committed;
+    std::string message, code;
+    std::atomic<bool> done{false};
+  };
+  struct Waiter {
+    std::condition_variable turn;
+    bool has_baton = false;
+  };
+
+  void take_baton(std::chrono::milliseconds wait);
+  // Gives the baton to the first who waits, if anybody does. With mutex_ held.
+  void hand_on();
+  void begin(const How& how);
+  // Ends the open group and wakes its members. The baton is held, mutex_ is not.
+  void commit(std::shared_ptr<Group> group);
+  void finish(Group& group, Group::End end, std::string message, std::string code);
+  static void throw_end(const Group& group);
+
+  Connection& connection_;
+  const std::string synchronous_;
+  const std::chrono::milliseconds wait_;
+  const GroupLimits limits_;
+
+  std::mutex mutex_;            // guards the next three
+  bool taken_ = false;          // somebody has the baton
+  std::deque<Waiter*> queue_;
+  Clock::time_point since_{};   // the baton's last change of hands
+
+  std::shared_ptr<Group> open_;  // the baton's holder's
+  std::atomic<std::int64_t> commits_{0};
+  std::atomic<std::int64_t> writes_{0};
+};
+
+}  // namespace termgate::inline v0::sqlite
