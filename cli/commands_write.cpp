@@ -3,7 +3,6 @@
 #include <cstdio>
 #include <fstream>
 #include <iostream>
-#include <iterator>
 #include <memory>
 #include <thread>
 
@@ -40,6 +39,17 @@ AppendOptions append_options(const Arguments& arguments) {
   return options;
 }
 
+// Reads no more than one byte over the limit: that is enough to be refused by it.
+std::string read_bounded(std::istream& input) {
+  std::string bytes;
+  std::string part(std::size_t{1} << 20, '\0');
+  while (input && bytes.size() <= Database::payload_bytes_max) {
+    input.read(part.data(), static_cast<std::streamsize>(part.size()));
+    bytes.append(part, 0, static_cast<std::size_t>(input.gcount()));
+  }
+  return bytes;
+}
+
 std::string whole_input(const Arguments& arguments) {
   if (auto payload = arguments.maybe("payload")) {
     if (arguments.maybe("file")) throw UsageError("give --payload or --file, not both");
@@ -48,11 +58,11 @@ std::string whole_input(const Arguments& arguments) {
   const std::string path = arguments.text_or("file", "-");
   std::string bytes;
   if (path == "-") {
-    bytes.assign(std::istreambuf_iterator<char>(std::cin), {});
+    bytes = read_bounded(std::cin);
   } else {
     std::ifstream file(path, std::ios::binary);
     if (!file) throw UsageError(fmt::format("--file {}: it cannot be read", path));
-    bytes.assign(std::istreambuf_iterator<char>(file), {});
+    bytes = read_bounded(file);
     if (file.bad()) throw UsageError(fmt::format("--file {}: reading it failed", path));
   }
   return bytes;

@@ -60,6 +60,7 @@ int lead(const Arguments& arguments) {
     } catch (const LeaseLost&) {
       // The next write will meet the fence.
     }
+    say("sleeps");
     std::this_thread::sleep_for(between_writes);
   }
 }
@@ -69,6 +70,7 @@ int lead(const Arguments& arguments) {
 class Child {
  public:
   explicit Child(const std::vector<std::string>& words) {
+    const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0) throw Error("no pipe for a leader");
     pid_ = fork();
@@ -78,7 +80,7 @@ class Child {
       std::vector<char*> pointers;
       for (const auto& word : words) pointers.push_back(const_cast<char*>(word.c_str()));
       pointers.push_back(nullptr);
-      execv("/proc/self/exe", pointers.data());
+      execv(program.c_str(), pointers.data());
       _exit(127);
     }
     close(ends[1]);
@@ -149,7 +151,7 @@ int play(const Arguments& arguments) {
   const Scope scope(scope_name);
   Database database = Database::open(url, options);
   database.install();
-  database.write(scope, Term(1), [](Transaction& transaction) {
+  database.write(Scope(scope.name() + "-setup"), Term(1), [](Transaction& transaction) {
     transaction.exec("DROP TABLE IF EXISTS demo_accounts");
     transaction.exec("CREATE TABLE demo_accounts (id integer PRIMARY KEY, balance bigint NOT NULL)");
     transaction.exec("INSERT INTO demo_accounts (id, balance) VALUES ($1, $2)", 42, 1000);
@@ -165,7 +167,8 @@ int play(const Arguments& arguments) {
   const std::string term_a = a.wait_for("leads", milliseconds(10'000));
   a.wait_for("wrote", milliseconds(10'000));
   print_line(fmt::format("1  Leader A (pid {}) holds the lease of \"{}\": term {}. It writes.", a.pid(), scope.name(), term_a));
-  a.wait_for("wrote", milliseconds(10'000));
+  a.wait_for("sleeps", milliseconds(10'000));
+  a.wait_for("sleeps", milliseconds(10'000));
   a.send(SIGSTOP);
   print_line("2  A is stopped (SIGSTOP): a long pause, as by a garbage collection or a stalled machine. Its lease runs out.");
   std::fflush(stdout);

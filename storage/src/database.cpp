@@ -42,13 +42,11 @@ struct DatabaseState {
     return driver->call(statement, {values + 1, sizeof...(Arguments)}, false);
   }
 
-  // A fence lower than one that this process has seen was forgotten by the database (F3), unless an audited
-  // reset took it down: the database's own record of resets tells. `remembered` was taken before the call
-  // began, for what other threads raise meanwhile is no evidence; `ask` reads the fence's row.
-  template <class Ask>
-  void compare_with_memory(const std::string& scope, std::int64_t fence, std::int64_t remembered, Ask ask) {
+  // `remembered` is what this process had seen before it asked. A fence lower than that was forgotten by the
+  // database (F3), unless an audited reset took it down: the database's own record of resets tells.
+  void compare_with_memory(const std::string& scope, std::int64_t fence, std::int64_t remembered) {
     if (fence >= remembered) return;
-    const Rows rows = ask();
+    const Rows rows = read(calls().fence, scope);
     if (!rows.empty() && !rows.rows[0][6].is_null() && rows.rows[0][6].as_int() >= remembered) {
       memory.forget(scope);
       return;
@@ -59,20 +57,18 @@ struct DatabaseState {
                     scope, fence, remembered));
   }
 
-  // The check as a transaction of its own; remembered once it is committed.
-  std::int64_t check(const std::string& scope, std::int64_t term) {
-    const std::int64_t remembered = memory.highest(scope);
-    const std::int64_t fence = run(calls().check_term, scope, term).one()[0].as_int();
-    compare_with_memory(scope, fence, remembered, [&] { return read(calls().fence, scope); });
-    memory.saw(scope, fence);
-    return fence;
-  }
-
   // Commits the raise by itself where this process does not know the fence to stand at `term` already, so
   // that no exclusive lock lasts as long as a user's transaction.
   void raise_ahead(const Scope& scope, Term term) {
-    if (memory.highest(scope.name()) >= term.value()) return;
-    check(scope.name(), term.value());
+    if (memory.highest(scope.name()) < term.value()) check(scope, term);
+  }
+
+  std::int64_t check(const Scope& scope, Term term) {
+    const std::int64_t remembered = memory.highest(scope.name());
+    const std::int64_t fence = run(calls().check_term, scope.name(), term.value()).one()[0].as_int();
+    compare_with_memory(scope.name(), fence, remembered);
+    memory.saw(scope.name(), fence);
+    return fence;
   }
 };
 
@@ -118,6 +114,13 @@ std::optional<std::string> name_of(const std::optional<Scope>& scope) {
   return scope->name();
 }
 
+// Said here, before gigabytes are sent in vain; the setting payload_bytes_max may be lower.
+void check_payload(std::string_view payload) {
+  if (payload.size() > Database::payload_bytes_max) {
+    throw InvalidInput(fmt::format("TG005 a payload of {} bytes is over the limit of {} (setting payload_bytes_max)", payload.size(), Database::payload_bytes_max));
+  }
+}
+
 std::optional<std::string> text_of(const std::optional<WriteId>& write_id) {
   if (!write_id) return std::nullopt;
   return write_id->text();
@@ -132,6 +135,7 @@ using detail::convert_first;
 Rows Transaction::execute(std::string_view sql, const Value* values, std::size_t count) { return session_.execute(sql, {values, count}); }
 
 SequenceNo Transaction::append(const Stream& stream, std::string_view payload, std::optional<SequenceNo> expected) {
+  detail::check_payload(payload);
   return SequenceNo(exec(state_.calls().append, stream.name(), term_.value(), Bytes{std::string(payload)}, detail::number_of(expected),
                          scope_.name(), nullptr)
                         .one()[0]
@@ -169,6 +173,7 @@ Wrote Database::write(const Scope& scope, Term term, const std::function<void(Tr
     Wrote wrote = Wrote::now;
     std::int64_t fence = 0;
     const std::int64_t remembered = state_->memory.highest(scope.name());
+    bool behind = false;
     try {
       state_->driver->transact(transact, [&](detail::Session& session) {
         Transaction transaction(*state_, session, scope, term);
@@ -182,20 +187,27 @@ Wrote Database::write(const Scope& scope, Term term, const std::function<void(Tr
         } else {
           fence = transaction.check(scope, term).value();
         }
-        state_->compare_with_memory(scope.name(), fence, remembered,
-                                    [&] { return transaction.exec(state_->calls().fence, scope.name()); });
+        // Asked about only after the rollback: the answer needs a call of its own.
+        behind = fence < remembered;
+        if (behind) throw Conflict("the fence is lower than this process has seen");
         work(transaction);
       });
-      // Only what is committed is remembered: another write of this process may have raised and been undone.
-      if (wrote == Wrote::now) state_->memory.saw(scope.name(), fence);
+      state_->memory.saw(scope.name(), fence);
       return wrote;
     } catch (const Conflict&) {
-      if (attempt >= options.retries) throw;
+      if (behind) {
+        // Throws FenceInDoubt, unless the fence was reset: then the memory is forgotten and the write begins anew.
+        state_->compare_with_memory(scope.name(), fence, remembered);
+        --attempt;
+      } else if (attempt >= options.retries) {
+        throw;
+      }
     }
   }
 }
 
 SequenceNo Database::append(const Stream& stream, Term term, std::string_view payload, const AppendOptions& options) {
+  detail::check_payload(payload);
   if (options.scope && !options.write_id) state_->raise_ahead(*options.scope, term);
   const Rows rows = state_->run(state_->calls().append, stream.name(), term.value(), Bytes{std::string(payload)},
                                 detail::number_of(options.expected), detail::name_of(options.scope), detail::text_of(options.write_id));
@@ -203,8 +215,17 @@ SequenceNo Database::append(const Stream& stream, Term term, std::string_view pa
 }
 
 SequenceNo Database::append_many(const Stream& stream, Term term, const std::vector<std::string>& payloads, const AppendOptions& options,
-                                 const std::vector<std::optional<WriteId>>& write_ids) {
+                                 const std::vector<WriteId>& write_ids) {
   if (options.write_id) throw InvalidInput("TG005 a batch takes a write id for each of its writes, not one for all");
+  if (payloads.empty()) throw InvalidInput("TG005 a batch needs at least one payload");
+  std::size_t bytes = 0;
+  for (const auto& payload : payloads) {
+    detail::check_payload(payload);
+    bytes += payload.size();
+  }
+  if (bytes > payload_bytes_max) {
+    throw InvalidInput(fmt::format("TG005 a batch of {} bytes is over the limit of {}: append it in parts", bytes, payload_bytes_max));
+  }
   if (!write_ids.empty() && write_ids.size() != payloads.size()) {
     throw InvalidInput(
         fmt::format("TG005 {} write ids for {} payloads: a batch takes one for each, or none", write_ids.size(), payloads.size()));
@@ -213,7 +234,7 @@ SequenceNo Database::append_many(const Stream& stream, Term term, const std::vec
   Value ids;
   if (!write_ids.empty()) {
     TextArray texts;
-    for (const auto& id : write_ids) texts.push_back(detail::text_of(id));
+    for (const WriteId& id : write_ids) texts.emplace_back(id.text());
     ids = Value(std::move(texts));
   }
   const Rows rows = state_->run(state_->calls().append_many, stream.name(), term.value(), payloads, detail::number_of(options.expected),
@@ -221,9 +242,7 @@ SequenceNo Database::append_many(const Stream& stream, Term term, const std::vec
   return SequenceNo(rows.one()[0].as_int());
 }
 
-Term Database::check(const Scope& scope, Term term) {
-  return Term(state_->check(scope.name(), term.value()));
-}
+Term Database::check(const Scope& scope, Term term) { return Term(state_->check(scope, term)); }
 
 SealReceipt Database::seal(const Scope& scope, Term term, std::optional<milliseconds> grace) {
   const Rows rows = state_->run(state_->calls().seal, scope.name(), term.value(), detail::milliseconds_of(grace));

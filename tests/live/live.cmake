@@ -1,6 +1,11 @@
 # Real servers and real clients. Each file adds its own tests, so that two people rarely meet in this one.
 include(live/live_postgres.cmake OPTIONAL)
 include(live/live_sqlite.cmake OPTIONAL)
+if(TARGET termgate_postgres)
+  find_package(PkgConfig REQUIRED)
+  pkg_check_modules(LIBPQ REQUIRED IMPORTED_TARGET libpq)
+  termgate_test(live_pg_schedules LABEL live TIMEOUT 900 NEEDS TERMGATE_TEST_POSTGRESQL SOURCES live/pg_schedules.cpp LIBRARIES Termgate::storage PkgConfig::LIBPQ)
+endif()
 if(TARGET termgate)
   add_test(NAME live_cli COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/live/cli_test.py" $<TARGET_FILE:termgate> "${CMAKE_CURRENT_SOURCE_DIR}/support/pg_server.sh")
   set_tests_properties(live_cli PROPERTIES LABELS live SKIP_RETURN_CODE 77 TIMEOUT 600)

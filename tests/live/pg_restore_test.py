@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -206,7 +207,10 @@ class Restored(unittest.TestCase):
     def test_promotion_of_a_lagging_standby_before_its_first_checkpoint(self):
         server = self.primary()
         standby = self.standby_of(server)
-        standby.sql("SELECT pg_wal_replay_pause()")
+        # Cut off: what the primary commits from here on never arrives.
+        standby.sql("ALTER SYSTEM SET primary_conninfo = ''")
+        standby.sql("SELECT pg_reload_conf()")
+        self.eventually(lambda: standby.sql("SELECT count(*) FROM pg_stat_wal_receiver") == "0")
         self.seal(server.url, 9)
         server.stop("immediate")
         self.promote(standby)
@@ -214,12 +218,15 @@ class Restored(unittest.TestCase):
         self.assert_in_doubt(standby.url)
         self.assert_settled_by_operator(standby.url)
 
-    def wait_for_standby(self, server, state):
+    def eventually(self, condition):
         for _ in range(300):
-            if server.sql("SELECT string_agg(sync_state, ',') FROM pg_stat_replication WHERE state = 'streaming'") == state:
+            if condition():
                 return
-            subprocess.run(["sleep", "0.1"], check=False)
-        self.fail("the standby did not come")
+            time.sleep(0.1)
+        self.fail("it did not come to that within 30 s")
+
+    def wait_for_standby(self, server, state):
+        self.eventually(lambda: server.sql("SELECT string_agg(sync_state, ',') FROM pg_stat_replication WHERE state = 'streaming'") == state)
 
     def test_planned_switchover_needs_the_operators_word(self):
         server = self.primary()

@@ -1,2 +1,2 @@
 -- The settings and what each is for.
-SELECT name, value, what FROM @schema@.settings ORDER BY name
+SELECT name, value, what FROM @schema@.setting_list ORDER BY name

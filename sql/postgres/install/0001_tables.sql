@@ -190,14 +190,15 @@ CREATE INDEX IF NOT EXISTS audit_at ON @schema@.audit (at);
 
 CREATE TABLE IF NOT EXISTS @schema@.settings (
   name  text PRIMARY KEY,
-  value text NOT NULL
+  value text NOT NULL,
+  what  text NOT NULL
 );
-INSERT INTO @schema@.settings (name, value) VALUES
-  ('check_wait', '5 s'),
-  ('default_raise_by', 'writer'),
-  ('eviction_grace', '1 s'),
-  ('failover', 'declared'),
-  ('payload_bytes_max', '268435456')
+INSERT INTO @schema@.settings (name, value, what) VALUES
+  ('check_wait_ms', '5000', 'how long a check waits for a raise to end before TG006'),
+  ('default_raise_by', 'writer', 'who may raise the fence of a new scope: writer (any writer with a higher term) or seal'),
+  ('eviction_grace_ms', '1000', 'how long a raise waits for those in its way before it evicts them'),
+  ('failover', 'declared', 'synchronous: every promotion here is to a synchronous standby and has lost nothing; declared: an operator says so each time'),
+  ('payload_bytes_max', '268435456', 'the largest payload of an append, in bytes')
 ON CONFLICT DO NOTHING;
 
 -- Refuses a setting that could not be read back: the law reads them with a cast and must not fail on it in the middle of a raise.
@@ -211,21 +212,19 @@ BEGIN
   END IF;
   BEGIN
     CASE NEW.name
-      WHEN 'check_wait', 'eviction_grace' THEN
-        IF NEW.value::interval NOT BETWEEN interval '0' AND interval '1 hour' THEN
-          v_problem := 'a duration from 0 to 1 hour, such as ''1500 ms''';
-        END IF;
+      WHEN 'check_wait_ms', 'eviction_grace_ms' THEN
+        IF NEW.value::bigint NOT BETWEEN 0 AND 3600000 THEN v_problem := 'a number of milliseconds from 0 to 3600000'; END IF;
       WHEN 'default_raise_by' THEN
         IF NEW.value NOT IN ('writer', 'seal') THEN v_problem := 'writer or seal'; END IF;
       WHEN 'failover' THEN
         IF NEW.value NOT IN ('declared', 'synchronous') THEN v_problem := 'declared or synchronous'; END IF;
       WHEN 'payload_bytes_max' THEN
-        IF NEW.value::bigint NOT BETWEEN 1 AND 1073741823 THEN v_problem := 'a number of bytes from 1 to 1073741823'; END IF;
+        IF NEW.value::bigint NOT BETWEEN 1 AND 268435456 THEN v_problem := 'a number of bytes from 1 to 268435456'; END IF;
       ELSE
         RAISE EXCEPTION 'TG005 there is no setting "%"', NEW.name USING ERRCODE = 'TG005';
     END CASE;
   EXCEPTION WHEN data_exception THEN
-    v_problem := CASE WHEN NEW.name = 'payload_bytes_max' THEN 'a number of bytes' ELSE 'a duration such as ''1500 ms''' END;
+    v_problem := CASE WHEN NEW.name = 'payload_bytes_max' THEN 'a number of bytes' ELSE 'a number of milliseconds' END;
   END;
   IF v_problem IS NOT NULL THEN
     RAISE EXCEPTION 'TG005 setting "%" must be %, not "%"', NEW.name, v_problem, NEW.value USING ERRCODE = 'TG005';

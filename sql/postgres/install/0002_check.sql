@@ -14,6 +14,10 @@ $$ SELECT pg_catalog.hashtextextended(p_scope COLLATE "C", pg_catalog.hashtextex
 CREATE OR REPLACE FUNCTION @schema@._setting(p_name text) RETURNS text LANGUAGE sql STABLE AS
 $$ SELECT s.value FROM @schema@.settings s WHERE s.name OPERATOR(pg_catalog.=) p_name $$;
 
+-- A setting of milliseconds.
+CREATE OR REPLACE FUNCTION @schema@._wait(p_name text) RETURNS interval LANGUAGE sql STABLE AS
+$$ SELECT @schema@._setting(p_name)::pg_catalog.int8 OPERATOR(pg_catalog.*) pg_catalog.make_interval(secs => 0.001) $$;
+
 -- TG005 unless the scope is one.
 CREATE OR REPLACE FUNCTION @schema@._need_scope(p_scope text, p_what text DEFAULT 'scope') RETURNS void
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -105,7 +109,8 @@ BEGIN
   END IF;
   SELECT c.system_identifier INTO v_system FROM pg_control_system() c;
   SELECT d.oid INTO v_database FROM pg_database d WHERE d.datname = current_database();
-  v_timeline := left(pg_walfile_name(pg_current_wal_lsn()), 8);
+  -- A standby cannot tell its timeline, and cannot write either; the promotion shows at the first check after it.
+  v_timeline := CASE WHEN pg_is_in_recovery() THEN i.timeline ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END;
   IF v_system <> i.system_identifier THEN
     v_why := v_why || format('system identifier %s, was %s', v_system, i.system_identifier);
   END IF;
@@ -269,7 +274,7 @@ BEGIN
     PERFORM pg_advisory_xact_lock_shared(v_queue);
     RETURN;
   END IF;
-  v_until := clock_timestamp() + @schema@._setting('check_wait')::interval;
+  v_until := clock_timestamp() + @schema@._wait('check_wait_ms');
   BEGIN
     v_key := v_turnstile;
     BEGIN
@@ -285,7 +290,7 @@ BEGIN
     PERFORM set_config('lock_timeout', v_user, true);
   EXCEPTION WHEN lock_not_available THEN
     RAISE EXCEPTION 'TG006 blocked at the fence of scope "%" by %', p_scope, @schema@._blockers(v_key, p_scope)
-      USING ERRCODE = 'TG006', DETAIL = format('check_wait is %s', @schema@._setting('check_wait')),
+      USING ERRCODE = 'TG006', DETAIL = format('check_wait is %s ms', @schema@._setting('check_wait_ms')),
       HINT = 'Nothing was written. A raise of this scope is not finished, or somebody holds its lock by hand.';
   END;
 END $$;

@@ -85,7 +85,7 @@ CREATE OR REPLACE FUNCTION @schema@._grace(p_grace interval) RETURNS interval
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   IF p_grace IS NULL THEN
-    RETURN @schema@._setting('eviction_grace')::interval;
+    RETURN @schema@._wait('eviction_grace_ms');
   ELSIF p_grace NOT BETWEEN interval '0' AND interval '1 hour' THEN
     RAISE EXCEPTION 'TG005 the grace must be from 0 to 1 hour, not %', p_grace USING ERRCODE = 'TG005';
   END IF;
@@ -100,7 +100,7 @@ DECLARE
   v_turnstile bigint := @schema@._turnstile_key(p_scope);
   v_start timestamptz := clock_timestamp();
   v_grace interval := @schema@._grace(p_grace);
-  v_until timestamptz := v_start + v_grace + @schema@._setting('check_wait')::interval;
+  v_until timestamptz := v_start + v_grace + @schema@._wait('check_wait_ms');
   v_evicted integer[];
 BEGIN
   IF NOT @schema@._holds(v_queue, 'ExclusiveLock')
@@ -181,6 +181,10 @@ BEGIN
   IF p_how = 'check' AND coalesce(f.raise_by, @schema@._setting('default_raise_by')) = 'seal' THEN
     RAISE EXCEPTION 'TG005 term % is above the fence of scope "%" (%), which only a seal may raise', p_term, p_scope, coalesce(f.term, 0)
       USING ERRCODE = 'TG005', HINT = 'The leader that won this term seals it first: SELECT seal(scope, term).';
+  END IF;
+  IF p_how = 'check' AND @schema@._holds(@schema@._queue_key(p_scope), 'ExclusiveLock') THEN
+    -- This transaction has raised the scope before, and its first term there is its only one.
+    PERFORM @schema@._not_upgraded(p_scope, p_term, f.term);
   END IF;
   PERFORM @schema@._need_no_doubt(p_scope, f.generation);
   v_evicted := @schema@._exclude(p_scope, p_term, p_grace);

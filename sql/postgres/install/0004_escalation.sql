@@ -22,7 +22,7 @@ BEGIN
   IF NOT (pg_try_advisory_lock_shared(v_turnstile) AND pg_advisory_unlock_shared(v_turnstile)
           AND pg_try_advisory_lock_shared(v_queue) AND pg_advisory_unlock_shared(v_queue)) THEN
     -- A raise is under way: wait for its end, holding both only in a subtransaction that is rolled back.
-    v_until := clock_timestamp() + @schema@._setting('check_wait')::interval;
+    v_until := clock_timestamp() + @schema@._wait('check_wait_ms');
     BEGIN
       PERFORM @schema@._set_lock_timeout(v_until, v_user);
       PERFORM pg_advisory_xact_lock_shared(v_turnstile);
@@ -34,13 +34,13 @@ BEGIN
       WHEN SQLSTATE 'TGTHR' THEN NULL;
       WHEN lock_not_available THEN
         RAISE EXCEPTION 'TG006 blocked at the fence of scope "%" by %', p_scope, @schema@._blockers(v_key, p_scope)
-          USING ERRCODE = 'TG006', DETAIL = format('check_wait is %s', @schema@._setting('check_wait')), HINT = 'Nothing was written.';
+          USING ERRCODE = 'TG006', DETAIL = format('check_wait is %s ms', @schema@._setting('check_wait_ms')), HINT = 'Nothing was written.';
     END;
   END IF;
   -- The bucket first: whoever holds the row can be found.
   PERFORM pg_advisory_xact_lock_shared(@schema@._bucket_class(), (v_queue & 63)::integer);
   BEGIN
-    PERFORM @schema@._set_lock_timeout(clock_timestamp() + @schema@._setting('check_wait')::interval, v_user);
+    PERFORM @schema@._set_lock_timeout(clock_timestamp() + @schema@._wait('check_wait_ms'), v_user);
     SELECT * INTO f FROM @schema@.fences t WHERE t.scope = p_scope FOR SHARE;
     PERFORM set_config('lock_timeout', v_user, true);
   EXCEPTION WHEN lock_not_available THEN

@@ -37,7 +37,7 @@ BEGIN
     PERFORM @schema@._need_scope(v_scope);
   ELSIF p_named <> v_scope THEN
     RAISE EXCEPTION 'TG005 stream "%" belongs to scope "%", not "%"', p_stream, v_scope, p_named
-      USING ERRCODE = 'TG005', HINT = 'The scope of a stream is fixed by its first write; an operator moves it: move_stream(stream, scope, actor, reason).';
+      USING ERRCODE = 'TG005', HINT = 'The scope of a stream is fixed by its first write; an operator moves it: stream_move(stream, scope, actor, reason).';
   END IF;
   RETURN v_scope;
 END $$;

@@ -50,7 +50,7 @@ BEGIN
   END IF;
   v_evicted := @schema@._exclude(scope, v_known + 1, grace);
   v_evicted := v_evicted || @schema@._take(@schema@._lease_key(scope), scope, v_known + 1, v_start + @schema@._grace(grace),
-                                           v_start + @schema@._grace(grace) + @schema@._setting('check_wait')::interval);
+                                           v_start + @schema@._grace(grace) + @schema@._wait('check_wait_ms'));
   SELECT * INTO l FROM @schema@.leases t WHERE t.scope = acquire_lease.scope FOR UPDATE;
   v_now := clock_timestamp();
   IF l.owner_id <> owner AND l.released_at IS NULL AND l.expires_at > v_now THEN
@@ -160,7 +160,7 @@ BEGIN
   v_term := greatest(l.term, @schema@._evidence(scope)) + 1;
   v_evicted := @schema@._exclude(scope, least(v_term, 4611686018427387904), NULL);
   v_evicted := v_evicted || @schema@._take(@schema@._lease_key(scope), scope, least(v_term, 4611686018427387904), v_start + v_grace,
-                                           v_start + v_grace + @schema@._setting('check_wait')::interval);
+                                           v_start + v_grace + @schema@._wait('check_wait_ms'));
   SELECT * INTO l FROM @schema@.leases t WHERE t.scope = force_release.scope FOR UPDATE;
   SELECT * INTO f FROM @schema@.fences t WHERE t.scope = force_release.scope FOR UPDATE;
   IF l.released_at IS NOT NULL THEN

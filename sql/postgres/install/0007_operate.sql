@@ -36,7 +36,7 @@ DECLARE
   v_before bigint;
   v_evicted integer[];
   v_start timestamptz := clock_timestamp();
-  v_until timestamptz := v_start + @schema@._grace(NULL) + @schema@._setting('check_wait')::interval;
+  v_until timestamptz := v_start + @schema@._grace(NULL) + @schema@._wait('check_wait_ms');
 BEGIN
   PERFORM @schema@._need_scope(scope);
   PERFORM @schema@._need_term(term);
@@ -66,12 +66,11 @@ BEGIN
   RETURN f.term;
 END $$;
 
--- set_raise_by(scope, who, actor): 'writer': any writer with a higher term raises the fence; 'seal': only seal does.
-CREATE OR REPLACE FUNCTION @schema@.set_raise_by(scope text, raise_by text, actor text) RETURNS void
+-- set_raise_by(scope, who): 'writer': any writer with a higher term raises the fence; 'seal': only seal does.
+CREATE OR REPLACE FUNCTION @schema@.set_raise_by(scope text, raise_by text) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   PERFORM @schema@._need_scope(scope);
-  PERFORM @schema@._need_reason(actor, 'raise_by');
   IF raise_by IS NULL OR raise_by NOT IN ('writer', 'seal') THEN
     RAISE EXCEPTION 'TG005 raise_by must be writer or seal' USING ERRCODE = 'TG005';
   END IF;
@@ -82,23 +81,24 @@ BEGIN
     INSERT INTO @schema@.fences (scope, term, raise_by, generation)
     VALUES (set_raise_by.scope, @schema@._evidence(set_raise_by.scope), set_raise_by.raise_by, (SELECT i.generation FROM @schema@.incarnation i));
   END IF;
-  PERFORM @schema@._audit('set_raise_by', scope, actor, jsonb_build_object('raise_by', raise_by));
+  PERFORM @schema@._audit('set_raise_by', scope, NULL, jsonb_build_object('raise_by', raise_by));
+  RETURN raise_by;
 END $$;
 
--- set_setting(name, value, actor) → the value before. Durations as intervals: '1500 ms'.
-CREATE OR REPLACE FUNCTION @schema@.set_setting(name text, value text, actor text) RETURNS text
+-- set_setting(name, value) → both, as they now are.
+CREATE OR REPLACE FUNCTION @schema@.set_setting(INOUT name text, INOUT value text)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   v_before text := (SELECT s.value FROM @schema@.settings s WHERE s.name = set_setting.name);
 BEGIN
-  PERFORM @schema@._need_reason(actor, 'setting');
-  IF v_before IS NULL OR value IS NULL THEN
-    RAISE EXCEPTION 'TG005 there is no setting "%": the settings are %', set_setting.name,
+  IF v_before IS NULL THEN
+    RAISE EXCEPTION 'TG005 there is no setting "%": the settings are %', name,
       (SELECT string_agg(s.name, ', ' ORDER BY s.name) FROM @schema@.settings s) USING ERRCODE = 'TG005';
+  ELSIF value IS NULL THEN
+    RAISE EXCEPTION 'TG005 setting "%" cannot be NULL', name USING ERRCODE = 'TG005';
   END IF;
   UPDATE @schema@.settings s SET value = set_setting.value WHERE s.name = set_setting.name;
-  PERFORM @schema@._audit('setting', NULL, actor, jsonb_build_object('name', name, 'value', value, 'previous', v_before));
-  RETURN v_before;
+  PERFORM @schema@._audit('setting', NULL, NULL, jsonb_build_object('name', name, 'value', value, 'previous', v_before));
 END $$;
 
 -- prune(stream, before) → how many writes with a lower number were deleted. Fence, numbering and write ids stay.
@@ -149,9 +149,9 @@ BEGIN
   RETURN v_all;
 END $$;
 
--- move_stream(stream, scope, actor, reason): from now on another scope guards the stream. Both are raised: the old one so that nobody is still
+-- stream_move(stream, scope, actor, reason) → false when it was there already. From now on another scope guards the stream. Both are raised: the old one so that nobody is still
 -- writing, the new one to the stream's highest term, so that terms along the stream never fall.
-CREATE OR REPLACE FUNCTION @schema@.move_stream(stream text, scope text, actor text, reason text) RETURNS void
+CREATE OR REPLACE FUNCTION @schema@.stream_move(stream text, scope text, actor text, reason text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   v_from text := (SELECT s.scope FROM @schema@.streams s WHERE s.stream_id = stream);
@@ -165,7 +165,7 @@ BEGIN
   IF v_from IS NULL THEN
     RAISE EXCEPTION 'TG005 there is no stream "%"', stream USING ERRCODE = 'TG005';
   ELSIF v_from = scope THEN
-    RETURN;
+    RETURN false;
   END IF;
   FOR v_scope IN SELECT s FROM unnest(ARRAY[v_from, scope]) s ORDER BY s COLLATE "C" LOOP
     PERFORM @schema@._need_no_doubt(v_scope, (SELECT f.generation FROM @schema@.fences f WHERE f.scope = v_scope));
@@ -177,15 +177,16 @@ BEGIN
   END IF;
   v_highest := coalesce((SELECT max(w.term) FROM @schema@.stream_writes w WHERE w.stream_id = stream AND w.term <= @schema@._evidence(v_from)), 0);
   v_fence := @schema@._evidence(scope);
-  IF v_highest > v_fence OR NOT EXISTS (SELECT FROM @schema@.fences f WHERE f.scope = move_stream.scope) THEN
-    IF EXISTS (SELECT FROM @schema@.leases l WHERE l.scope = move_stream.scope AND l.term < v_highest) THEN
+  IF v_highest > v_fence OR NOT EXISTS (SELECT FROM @schema@.fences f WHERE f.scope = stream_move.scope) THEN
+    IF EXISTS (SELECT FROM @schema@.leases l WHERE l.scope = stream_move.scope AND l.term < v_highest) THEN
       RAISE EXCEPTION 'TG005 stream "%" has term %, above what the leases of scope "%" have issued', stream, v_highest, scope
         USING ERRCODE = 'TG005', HINT = 'Move it to a scope whose fence is higher.';
     END IF;
     PERFORM @schema@._set_fence(scope, greatest(v_highest, v_fence, 1), 'raise', actor, jsonb_build_object('previous', v_fence, 'reason', reason));
   END IF;
-  UPDATE @schema@.streams s SET scope = move_stream.scope WHERE s.stream_id = stream;
-  PERFORM @schema@._audit('move_stream', scope, actor, jsonb_build_object('stream', stream, 'from', v_from, 'reason', reason));
+  UPDATE @schema@.streams s SET scope = stream_move.scope WHERE s.stream_id = stream;
+  PERFORM @schema@._audit('stream_move', scope, actor, jsonb_build_object('stream', stream, 'from', v_from, 'reason', reason));
+  RETURN true;
 END $$;
 
 -- declare_restored(scope, above, actor, reason) → the fence: after a restore, no term up to `above` has been overtaken unseen. `above` comes from the
@@ -212,21 +213,36 @@ BEGIN
   RETURN v_fence;
 END $$;
 
--- declare_nothing_lost(actor, reason): no raise is missing in this database (planned switchover, pg_upgrade). Ends every doubt.
-CREATE OR REPLACE FUNCTION @schema@.declare_nothing_lost(actor text, reason text) RETURNS void
+-- How many scopes are in doubt.
+CREATE OR REPLACE FUNCTION @schema@._doubtful() RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  PERFORM @schema@._need_reason(actor, reason);
-  PERFORM @schema@._audit('declare_nothing_lost', NULL, actor, jsonb_build_object('reason', reason, 'changed', @schema@._changed_incarnation()));
-  PERFORM @schema@._admit_incarnation(0);
+  IF @schema@._changed_incarnation() IS NOT NULL THEN
+    RETURN (SELECT count(*) FROM @schema@.fences f);
+  END IF;
+  RETURN (SELECT count(*) FROM @schema@.fences f, @schema@.incarnation i WHERE f.generation < i.trusted_since);
 END $$;
 
--- declare_in_doubt(actor, reason): an older copy of this database was put back in a way that it cannot know (storage snapshot, bare base backup).
-CREATE OR REPLACE FUNCTION @schema@.declare_in_doubt(actor text, reason text) RETURNS void
+-- declare_nothing_lost(actor, reason) → how many scopes were in doubt: no raise is missing in this database (planned switchover, pg_upgrade).
+CREATE OR REPLACE FUNCTION @schema@.declare_nothing_lost(actor text, reason text) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_scopes bigint := @schema@._doubtful();
+BEGIN
+  PERFORM @schema@._need_reason(actor, reason);
+  PERFORM @schema@._audit('declare_nothing_lost', NULL, actor, jsonb_build_object('reason', reason, 'scopes', v_scopes, 'changed', @schema@._changed_incarnation()));
+  PERFORM @schema@._admit_incarnation(0);
+  RETURN v_scopes;
+END $$;
+
+-- declare_in_doubt(actor, reason) → how many scopes are: an older copy of this database was put back in a way that it cannot know (storage
+-- snapshot, bare base backup).
+CREATE OR REPLACE FUNCTION @schema@.declare_in_doubt(actor text, reason text) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   PERFORM @schema@._need_reason(actor, reason);
   PERFORM @schema@._audit('declare_in_doubt', NULL, actor, jsonb_build_object('reason', reason));
   PERFORM @schema@._admit_incarnation(0);
   UPDATE @schema@.incarnation i SET trusted_since = i.generation;
+  RETURN @schema@._doubtful();
 END $$;

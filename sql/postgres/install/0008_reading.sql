@@ -31,27 +31,37 @@ $$ SELECT clock_timestamp() $$;
 CREATE OR REPLACE FUNCTION @schema@.schema_version() RETURNS integer LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
 $$ SELECT max(m.version) FROM @schema@.migrations m $$;
 
+-- Functions in a view run as who reads it, hence this small door to _doubt().
+CREATE OR REPLACE FUNCTION @schema@._in_doubt(p_generation bigint) RETURNS boolean
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$ SELECT @schema@._doubt(p_generation) IS NOT NULL $$;
+
+-- reset_from: the highest fence that an audited reset took down.
 CREATE OR REPLACE VIEW @schema@.fence_status AS
-  SELECT f.scope, f.term, f.raised_at, f.raised_by, f.raise_by, f.generation < i.trusted_since AS in_doubt
-    FROM @schema@.fences f, @schema@.incarnation i;
+  SELECT f.scope, f.term, f.raised_at, f.raised_by, f.raise_by, @schema@._in_doubt(f.generation) AS in_doubt,
+         (SELECT max(r.from_term) FROM @schema@.resets r WHERE r.scope = f.scope) AS reset_from
+    FROM @schema@.fences f;
 CREATE OR REPLACE VIEW @schema@.lease_status AS
   SELECT l.scope, l.owner_id, l.term, l.expires_at, l.acquired_at, l.renewed_at, l.released_at, l.endpoint,
          l.released_at IS NULL AND l.expires_at > clock_timestamp() AS live
     FROM @schema@.leases l;
-CREATE OR REPLACE VIEW @schema@.stream_status AS SELECT s.stream_id, s.scope, s.last_no, s.created_at FROM @schema@.streams s;
+CREATE OR REPLACE VIEW @schema@.stream_status AS 
+  SELECT s.stream_id, s.scope, s.last_no, s.created_at,
+         (SELECT min(w.sequence_no) FROM @schema@.stream_writes w WHERE w.stream_id = s.stream_id) AS first_no
+    FROM @schema@.streams s;
 CREATE OR REPLACE VIEW @schema@.job_history AS
   SELECT j.run_id, j.job_name, j.scope, j.owner_id, j.term, j.started_at, j.completed_at, j.status, j.last_heartbeat, j.exit_code, j.checkpoint, j.detail
     FROM @schema@.job_runs j;
 CREATE OR REPLACE VIEW @schema@.audit_log AS
   SELECT a.id, a.at, a.actor, a."session_user", a.client, a.action, a.scope, a.detail FROM @schema@.audit a;
-CREATE OR REPLACE VIEW @schema@.setting_list AS SELECT s.name, s.value FROM @schema@.settings s;
+CREATE OR REPLACE VIEW @schema@.setting_list AS SELECT s.name, s.value, s.what FROM @schema@.settings s;
 CREATE OR REPLACE VIEW @schema@.protected_tables AS
   SELECT p.table_oid, p.root_oid, p.table_name, p.scope_column, p.scope, p.mode, p.protected_at, p.protected_by FROM @schema@.protected p;
 CREATE OR REPLACE VIEW @schema@.adopted_tables AS
   SELECT a.table_oid, a.table_name, a.scope_column, a.term_column, a.adopted_at, a.adopted_by FROM @schema@.adopted a;
 
 -- record_refusal(…): a refusal rolled its own transaction back; who was refused writes it down afterwards, at most once a second a scope.
-CREATE OR REPLACE FUNCTION @schema@.record_refusal(scope text, term bigint, count bigint, first timestamptz, last timestamptz) RETURNS boolean
+CREATE OR REPLACE FUNCTION @schema@.record_refusal(scope text, term bigint, count bigint, first timestamptz, last timestamptz, client text DEFAULT NULL)
+RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   PERFORM @schema@._need_scope(scope);
@@ -61,7 +71,7 @@ BEGIN
   IF EXISTS (SELECT FROM @schema@.audit a WHERE a.scope = record_refusal.scope AND a.action = 'refuse' AND a.at > clock_timestamp() - interval '1 s') THEN
     RETURN false;  -- the caller adds these to its next report
   END IF;
-  PERFORM @schema@._audit('refuse', scope, NULL, jsonb_build_object('term', term, 'count', count, 'first', first, 'last', last));
+  PERFORM @schema@._audit('refuse', scope, NULL, jsonb_strip_nulls(jsonb_build_object('term', term, 'count', count, 'first', first, 'last', last, 'client', client)));
   RETURN true;
 END $$;
 
@@ -92,8 +102,8 @@ BEGIN
   RETURN FOUND;
 END $$;
 
--- job_finish(run, status, exit code, checkpoint, detail) → false when the run was no longer open.
-CREATE OR REPLACE FUNCTION @schema@.job_finish(run_id bigint, status text, exit_code integer DEFAULT NULL, checkpoint text DEFAULT NULL, detail text DEFAULT NULL)
+-- job_finish(run, status, exit code, detail, checkpoint) → false when the run was no longer open.
+CREATE OR REPLACE FUNCTION @schema@.job_finish(run_id bigint, status text, exit_code integer DEFAULT NULL, detail text DEFAULT NULL, checkpoint text DEFAULT NULL)
 RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

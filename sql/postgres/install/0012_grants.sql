@@ -7,10 +7,10 @@ DECLARE
   v_levels text[] := ARRAY['read', 'write', 'lead', 'operate'];
   v_level integer := array_position(v_levels, level);
   v_of jsonb := jsonb_build_object(
-    'read', '["fence", "lease", "read_stream", "server_time", "schema_version", "doctor", "verify_findings", "outcome"]'::jsonb,
+    'read', '["fence", "lease", "read_stream", "server_time", "schema_version", "doctor", "verify_findings", "outcome", "_in_doubt"]'::jsonb,
     'write', '["check_term", "append", "append_many", "claim_write", "record_refusal", "job_start", "job_heartbeat", "job_finish"]'::jsonb,
     'lead', '["seal", "acquire_lease", "renew_lease", "release_lease"]'::jsonb,
-    'operate', '["force_release", "reset_fence", "prune", "prune_history", "move_stream", "set_raise_by", "set_setting", "declare_restored",
+    'operate', '["force_release", "reset_fence", "prune", "prune_history", "stream_move", "set_raise_by", "set_setting", "declare_restored",
                  "declare_nothing_lost", "declare_in_doubt"]'::jsonb);
   f record;
 BEGIN
@@ -37,8 +37,10 @@ DECLARE
 BEGIN
   FOR f IN SELECT p.oid::regprocedure AS name, p.proname FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = @schema_lit@ LOOP
     EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', f.name);
-    IF f.proname IN ('protect', 'unprotect', 'adopt', 'unadopt', '_protect_function', '_protect_register', '_protect_unregister', '_protect_tree',
-                     '_adopt_function', '_adopt_register', '_adopt_unregister', '_adopt_raise', '_owner') THEN
+    IF f.proname IN ('protect', 'unprotect', '_protect_function', '_protect_register', '_protect_unregister', '_protect_drop', '_protect_statement',
+                     '_protect_truncate', '_protect_attached', '_guard_truncate', 'adopt', 'unadopt', '_adopt_function', '_adopt_register', '_adopt_unregister',
+                     '_owner', '_tree', '_need_scope', '_need_column', '_need_own_table')
+       OR f.proname LIKE '\_protected\_row\_%' OR f.proname LIKE '\_adopted\_row\_%' THEN
       EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO PUBLIC', f.name);
     END IF;
   END LOOP;

@@ -145,7 +145,7 @@ INSERT OR IGNORE INTO termgate_settings (name, value, what) VALUES
   ('check_wait_ms', '5000', 'how long a check waits for another process''s write lock before TG006 (0 to 600000)'),
   ('default_raise_by', 'writer', 'who may raise a fence that says nothing of its own: writer or seal'),
   ('eviction_grace_ms', '1000', 'kept for the other databases (0 to 600000): SQLite''s lock has one holder, whom no other process can end'),
-  ('payload_bytes_max', '268435456', 'the largest payload of one stream write (1 to 1000000000)');
+  ('payload_bytes_max', '268435456', 'the largest payload of one stream write (1 to 268435456)');
 
 -- in_doubt: scopes without a row are in doubt too, for the older copy may not have known them yet.
 CREATE TABLE IF NOT EXISTS termgate_incarnation (

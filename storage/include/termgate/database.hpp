@@ -11,6 +11,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -161,6 +162,9 @@ class Transaction {
 
 class Database {
  public:
+  // Of one payload, and of all payloads of one batch together.
+  static constexpr std::size_t payload_bytes_max = std::size_t{256} << 20;
+
   // `sqlite:PATH`, `sqlite::memory:`, `postgresql://…`. Opens no connection yet on PostgreSQL.
   // Throws InvalidInput for a URL of another kind, Unavailable where a file cannot be opened.
   static Database open(std::string_view url, OpenOptions options = {});
@@ -183,9 +187,9 @@ class Database {
 
   // Check and append as one statement. With a write id the same call again returns the first one's number.
   SequenceNo append(const Stream& stream, Term term, std::string_view payload, const AppendOptions& options = {});
-  // All or nothing; returns the last number. `write_ids` is empty or as long as `payloads`.
+  // All or nothing; at least one payload; returns the last number. `write_ids` is empty or as long as `payloads`.
   SequenceNo append_many(const Stream& stream, Term term, const std::vector<std::string>& payloads, const AppendOptions& options = {},
-                         const std::vector<std::optional<WriteId>>& write_ids = {});
+                         const std::vector<WriteId>& write_ids = {});
 
   // The check by itself, as a transaction of its own: raises the fence if the term is above it.
   Term check(const Scope& scope, Term term);

@@ -53,6 +53,8 @@ std::string readable_message(std::string_view text) {
 
 void throw_for_sqlstate(std::string_view sqlstate, const std::string& message, Phase phase) {
   const std::string code(sqlstate);
+  // The contract words TG001 to the letter; its hint says nothing that StaleTerm does not.
+  if (sqlstate == "TG001") throw_if_tg(std::string_view(message).substr(0, message.find("; hint: ")));
   if (sqlstate.starts_with("TG")) throw_if_tg(message);
   // The session was ended (57P01 eviction or shutdown, 57P02 crash, 57P03 not accepting, 57P05 idle timeouts) or the connection is
   // gone (08): whatever was sent last may or may not have happened.

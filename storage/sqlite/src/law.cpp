@@ -462,7 +462,7 @@ std::int64_t Law::append(const Stream& stream, Term term, const std::vector<Writ
   for (const Write& write : writes) {
     if (write.payload.size() <= payload_bytes_unasked) continue;
     const auto value = setting("payload_bytes_max");
-    const std::int64_t bytes_max = value ? number_of(*value, "payload_bytes_max", 1, 1'000'000'000) : 256LL * 1024 * 1024;
+    const std::int64_t bytes_max = value ? number_of(*value, "payload_bytes_max", 1, 268'435'456) : 256LL * 1024 * 1024;
     if (static_cast<std::int64_t>(write.payload.size()) > bytes_max) {
       throw InvalidInput(fmt::format("TG005 a payload of {} bytes is above payload_bytes_max, {} (a setting)",
                                      write.payload.size(), bytes_max));
@@ -787,7 +787,7 @@ void Law::set_setting(const std::string& name, const std::string& value) {
   } else if (name == "eviction_grace_ms") {
     number_of(value, "eviction_grace_ms", 0, 600'000);
   } else if (name == "payload_bytes_max") {
-    number_of(value, "payload_bytes_max", 1, 1'000'000'000);
+    number_of(value, "payload_bytes_max", 1, 268'435'456);
   } else if (name == "default_raise_by") {
     if (value != "writer" && value != "seal") {
       throw InvalidInput(fmt::format("TG005 setting default_raise_by is writer or seal, not \"{}\"", value));

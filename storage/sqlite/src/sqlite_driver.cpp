@@ -243,7 +243,7 @@ std::unique_ptr<Driver> open_sqlite(std::string_view path_and_options, const Sql
   }
   struct stat status {};
   if (!how.memory() && stat(how.path.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) {
-    throw InvalidInput(fmt::format("TG005 {} is a directory: a database is one file", how.path));
+    throw Unavailable(fmt::format("{} is a directory: a database is one file", how.path));
   }
   return std::make_unique<SqliteDriver>(std::move(how), options.connections_max);
 }

@@ -1,0 +1,411 @@
+-- protect(): triggers that refuse what has not passed the check. One scope for the table: statement triggers. A scope column: AFTER ROW triggers,
+-- which see the final row. Partitions and children bear them too; one that came later is refused. protect and unprotect run as
+-- their caller, who must own the table; the definer's helpers believe only what the catalogs show. Locks: the check's. Keeps F2, F6.
+
+-- The declared term, as it should be. '' is not declared; anything else that is no term is TG005.
+CREATE OR REPLACE FUNCTION @schema@._declared_term() RETURNS bigint
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_term text := current_setting('termgate.term', true);
+BEGIN
+  IF v_term IS NULL OR v_term = '' THEN
+    RETURN NULL;
+  ELSIF v_term !~ '^[0-9]{1,19}$' OR v_term::numeric NOT BETWEEN 1 AND 4611686018427387904 THEN
+    RAISE EXCEPTION 'TG005 the declared termgate.term "%" is no term: a whole number from 1 to 4611686018427387904', left(v_term, 100) USING ERRCODE = 'TG005';
+  END IF;
+  RETURN v_term::bigint;
+END $$;
+
+-- What this transaction says it has: the term of the mark that it bears for the scope (p_sign: its signature, still to be verified), else the declared one.
+CREATE OR REPLACE FUNCTION @schema@._claim(p_scope text, OUT term bigint, OUT sign text)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_passed text := current_setting('termgate.passed', true);
+  v_token text;
+  v_at integer;
+  v_term text;
+  v_declared text;
+BEGIN
+  IF v_passed <> '' THEN
+    v_token := '|S' || @schema@._escape(p_scope) || '|';
+    v_at := strpos(v_passed, v_token);
+    IF v_at > 0 THEN
+      v_passed := substr(v_passed, v_at + length(v_token), 60);
+      v_term := split_part(v_passed, '|', 1);
+      IF v_term ~ '^[0-9]{1,18}$|^[0-4][0-9]{18}$' THEN
+        term := v_term::bigint;
+        sign := split_part(v_passed, '|', 2);
+        RETURN;
+      END IF;
+    END IF;
+  END IF;
+  v_declared := @schema@._declared_scope();
+  IF v_declared IS NOT NULL AND char_length(v_declared) > 200 THEN
+    PERFORM @schema@._need_scope(v_declared, 'declared termgate.scope');
+  END IF;
+  IF v_declared = p_scope COLLATE "C" THEN
+    term := @schema@._declared_term();
+  END IF;
+END $$;
+
+CREATE OR REPLACE FUNCTION @schema@._no_term(p_table oid, p_scope text) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RAISE EXCEPTION 'TG002 no term declared for scope "%": table % is protected', p_scope, p_table::regclass
+    USING ERRCODE = 'TG002', TABLE = p_table::regclass::text,
+    HINT = 'In the same transaction, before the write: SELECT check_term(scope, term), or SET LOCAL termgate.scope = …; SET LOCAL termgate.term = …';
+END $$;
+
+-- One scope of a write to a protected table: the check, with the term passed or declared. Never raises.
+CREATE OR REPLACE FUNCTION @schema@._guard(p_table oid, p_scope text, p_mode text) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  c record;
+  v_term bigint;
+  v_fence bigint;
+  v_key uuid;
+  v_generation bigint;
+  v_sure boolean;
+BEGIN
+  IF p_mode = 'observe' THEN
+    PERFORM @schema@._observe(p_table, p_scope);
+    RETURN;
+  END IF;
+  IF p_scope IS NULL THEN
+    RAISE EXCEPTION 'TG005 a row of table % has NULL for its scope', p_table::regclass USING ERRCODE = 'TG005';
+  END IF;
+  c := @schema@._claim(p_scope);
+  IF c.sign IS NULL THEN
+    IF length(current_setting('termgate.passed', true)) > 1000 THEN
+      SELECT p.term INTO v_term FROM @schema@.passes p WHERE p.xid = pg_current_xact_id_if_assigned() AND p.scope = p_scope;
+      IF v_term IS NOT NULL THEN
+        RETURN;  -- an escalated pass: its row lock is held as long as this row of `passes` is there
+      END IF;
+    END IF;
+    IF c.term IS NULL THEN
+      PERFORM @schema@._need_scope(p_scope);
+      PERFORM @schema@._no_term(p_table, p_scope);
+    ELSIF @schema@._many_scopes(p_scope) THEN
+      PERFORM @schema@._check_escalated(p_scope, c.term);
+      RETURN;
+    END IF;
+  END IF;
+  IF NOT (pg_try_advisory_lock_shared(@schema@._turnstile_key(p_scope)) AND pg_advisory_unlock_shared(@schema@._turnstile_key(p_scope))
+          AND pg_try_advisory_xact_lock_shared(@schema@._queue_key(p_scope))) THEN
+    PERFORM @schema@._share(p_scope);
+  END IF;
+  IF current_setting('transaction_isolation') IN ('read committed', 'read uncommitted') THEN
+    SELECT f.term, f.pass_key, f.generation,
+           i.postmaster_start = pg_postmaster_start_time() AND i.fences_path = pg_relation_filepath(f.tableoid) AND f.generation >= i.trusted_since
+      INTO v_fence, v_key, v_generation, v_sure
+      FROM @schema@.fences f, @schema@.incarnation i WHERE f.scope = p_scope;
+  ELSE
+    SELECT f.term, f.pass_key, f.generation, false INTO v_fence, v_key, v_generation, v_sure FROM @schema@.fences f WHERE f.scope = p_scope FOR SHARE;
+  END IF;
+  IF c.sign IS DISTINCT FROM @schema@._sign(p_scope, c.term, v_key) AND c.sign IS NOT NULL THEN
+    -- Nobody passed with that mark: somebody wrote it. What is declared counts.
+    v_term := CASE WHEN @schema@._declared_scope() = p_scope COLLATE "C" THEN @schema@._declared_term() END;
+    IF v_term IS NULL THEN
+      PERFORM @schema@._no_term(p_table, p_scope);
+    END IF;
+    c.term := v_term;
+    c.sign := NULL;
+  END IF;
+  IF NOT coalesce(v_sure, false) THEN
+    PERFORM @schema@._need_no_doubt(p_scope, v_generation);
+  END IF;
+  IF c.term < v_fence THEN
+    PERFORM @schema@._stale(p_scope, c.term, v_fence);
+  ELSIF c.term > coalesce(v_fence, 0) THEN
+    RAISE EXCEPTION 'TG005 declared term % is above the fence of scope "%" (%): a trigger never raises it', c.term, p_scope, coalesce(v_fence, 0)
+      USING ERRCODE = 'TG005', HINT = 'Seal it first, in a transaction of its own: SELECT seal(scope, term).';
+  END IF;
+  IF c.sign IS NULL THEN
+    PERFORM @schema@._mark(p_scope, c.term, v_key);
+  END IF;
+END $$;
+
+-- scope '*': any scope that the transaction has passed, else the declared one.
+CREATE OR REPLACE FUNCTION @schema@._guard_any(p_table oid, p_mode text) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_parts text[] := string_to_array(nullif(current_setting('termgate.passed', true), ''), '|');
+  v_scope text;
+  v_key uuid;
+  i integer := 2;
+BEGIN
+  WHILE i + 2 <= cardinality(v_parts) LOOP
+    v_scope := @schema@._unescape(substr(v_parts[i], 2));
+    SELECT f.pass_key INTO v_key FROM @schema@.fences f WHERE f.scope = v_scope;
+    IF FOUND AND v_parts[i + 1] ~ '^[0-9]{1,18}$' AND v_parts[i + 2] = @schema@._sign(v_scope, v_parts[i + 1]::bigint, v_key) THEN
+      PERFORM @schema@._guard(p_table, v_scope, p_mode);
+      RETURN;
+    END IF;
+    i := i + 3;
+  END LOOP;
+  v_scope := @schema@._declared_scope();
+  IF v_scope IS NOT NULL THEN
+    PERFORM @schema@._guard(p_table, v_scope, p_mode);
+  ELSIF p_mode = 'observe' THEN
+    PERFORM @schema@._observe(p_table, '*');
+  ELSE
+    PERFORM @schema@._no_term(p_table, '*');
+  END IF;
+END $$;
+
+-- What would have been refused, written down: no lock, and at most one row a transaction, table, scope and reason.
+CREATE OR REPLACE FUNCTION @schema@._observe(p_table oid, p_scope text) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  c record;
+  f @schema@.fences;
+  v_code text;
+  v_reason text;
+  v_seen text := coalesce(current_setting('termgate.observed', true), '');
+  v_token text;
+BEGIN
+  BEGIN
+    SELECT * INTO f FROM @schema@.fences t WHERE t.scope = p_scope;
+    c := @schema@._claim(p_scope);
+    IF c.sign IS NOT NULL AND c.sign IS DISTINCT FROM @schema@._sign(p_scope, c.term, f.pass_key) THEN
+      c.term := CASE WHEN @schema@._declared_scope() = p_scope COLLATE "C" THEN @schema@._declared_term() END;
+    END IF;
+    IF p_scope IS NULL THEN
+      v_code := 'TG005'; v_reason := 'a row has NULL for its scope';
+    ELSIF c.term IS NULL THEN
+      v_code := 'TG002'; v_reason := 'no term declared';
+    ELSIF @schema@._doubt(f.generation) IS NOT NULL THEN
+      v_code := 'TG004'; v_reason := 'fence in doubt';
+    ELSIF c.term < f.term THEN
+      v_code := 'TG001'; v_reason := format('stale term %s: the fence stands at %s', c.term, f.term);
+    ELSIF c.term > coalesce(f.term, 0) THEN
+      v_code := 'TG005'; v_reason := format('declared term %s is above the fence (%s)', c.term, coalesce(f.term, 0));
+    END IF;
+  EXCEPTION WHEN SQLSTATE 'TG005' THEN
+    v_code := 'TG005'; v_reason := SQLERRM;
+  END;
+  v_token := '|' || md5(concat_ws('/', p_table, v_code, p_scope));
+  IF v_code IS NULL OR strpos(v_seen, v_token) > 0 OR length(v_seen) > 3300 THEN
+    RETURN;
+  END IF;
+  PERFORM set_config('termgate.observed', v_seen || v_token, true);
+  INSERT INTO @schema@.observed (table_oid, table_name, scope, code, reason, client)
+  VALUES (p_table, p_table::regclass::text, p_scope, v_code, v_reason, nullif(current_setting('application_name'), ''));
+END $$;
+
+CREATE OR REPLACE FUNCTION @schema@._not_registered(p_table oid) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RAISE EXCEPTION 'TG005 table % bears the triggers of protect() but is not covered by it', p_table::regclass
+    USING ERRCODE = 'TG005', DETAIL = 'It was attached, inherited, copied or restored since.',
+    HINT = 'Its owner runs protect() again, on the whole table.';
+END $$;
+
+-- Arguments of all three: mode, scope column or '', scope or ''.
+-- Before each statement that names the table: is everything below it covered, and, where one scope stands for all, is it passed?
+CREATE OR REPLACE FUNCTION @schema@._protect_statement() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_parent boolean;
+BEGIN
+  SELECT c.relkind = 'r' AND c.relhassubclass INTO v_parent FROM @schema@.protected p JOIN pg_class c ON c.oid = p.table_oid WHERE p.table_oid = TG_RELID;
+  IF v_parent IS NULL THEN
+    PERFORM @schema@._not_registered(TG_RELID);
+  ELSIF v_parent THEN
+    PERFORM @schema@._not_registered(t) FROM @schema@._tree(TG_RELID) t WHERE NOT EXISTS (SELECT FROM @schema@.protected p WHERE p.table_oid = t);
+  END IF;
+  IF TG_ARGV[2] = '*' THEN
+    PERFORM @schema@._guard_any(TG_RELID, TG_ARGV[0]);
+  ELSIF TG_ARGV[2] <> '' THEN
+    PERFORM @schema@._guard(TG_RELID, TG_ARGV[2], TG_ARGV[0]);
+  END IF;
+  RETURN NULL;
+END $$;
+
+-- TRUNCATE removes the rows of every scope in the table. Runs as who truncates, because only that role's right to read the table is at stake.
+CREATE OR REPLACE FUNCTION @schema@._protect_truncate() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET row_security = off AS $$
+DECLARE
+  v_scope text;
+BEGIN
+  IF TG_ARGV[1] = '' THEN
+    PERFORM @schema@._guard_truncate(TG_RELID, TG_ARGV[2], TG_ARGV[0]);
+  ELSE
+    FOR v_scope IN EXECUTE format('SELECT DISTINCT t.%I::text FROM ONLY %s t', TG_ARGV[1], TG_RELID::regclass) LOOP
+      PERFORM @schema@._guard_truncate(TG_RELID, v_scope, TG_ARGV[0]);
+    END LOOP;
+  END IF;
+  RETURN NULL;
+END $$;
+CREATE OR REPLACE FUNCTION @schema@._guard_truncate(p_table oid, p_scope text, p_mode text) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF p_scope = '*' THEN
+    PERFORM @schema@._guard_any(p_table, p_mode);
+  ELSE
+    PERFORM @schema@._guard(p_table, p_scope, p_mode);
+  END IF;
+END $$;
+
+-- Row triggers of a partitioned table are copied to a partition that is attached later. This one fires there and nowhere else (its WHEN
+-- lists the tables that are covered), and refuses.
+CREATE OR REPLACE FUNCTION @schema@._protect_attached() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  PERFORM @schema@._not_registered(TG_RELID);
+  RETURN NULL;
+END $$;
+
+-- Makes, once for every column name, the row trigger function: the column's value cannot be had faster than by naming it.
+CREATE OR REPLACE FUNCTION @schema@._protect_function(p_table regclass, p_column name) RETURNS text
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_name text := '_protected_row_' || md5(quote_ident(p_column));
+BEGIN
+  PERFORM @schema@._need_column(p_table, p_column, '{text,varchar,smallint,integer,bigint,uuid}');
+  IF NOT EXISTS (SELECT FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = @schema_lit@ AND p.proname = v_name) THEN
+    EXECUTE format('CREATE FUNCTION @schema@.%I() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS %L', v_name, format($body$
+DECLARE
+  v_done text;
+BEGIN
+  IF TG_OP <> 'INSERT' THEN
+    v_done := @schema@._guard(TG_RELID, OLD.%1$I::text, TG_ARGV[0]);
+  END IF;
+  IF TG_OP = 'INSERT' THEN
+    v_done := @schema@._guard(TG_RELID, NEW.%1$I::text, TG_ARGV[0]);
+  ELSIF TG_OP = 'UPDATE' THEN
+    IF NEW.%1$I::text COLLATE "C" IS DISTINCT FROM OLD.%1$I::text THEN
+      v_done := @schema@._guard(TG_RELID, NEW.%1$I::text, TG_ARGV[0]);
+    END IF;
+  END IF;
+  RETURN NULL;
+END $body$, p_column));
+    EXECUTE format('GRANT EXECUTE ON FUNCTION @schema@.%I() TO PUBLIC', v_name);
+  END IF;
+  RETURN v_name;
+END $$;
+
+-- What the arguments of a trigger must be, byte for byte.
+CREATE OR REPLACE FUNCTION @schema@._protect_arguments(p_mode text, p_column text, p_scope text) RETURNS bytea LANGUAGE sql IMMUTABLE AS $$
+  SELECT pg_catalog.convert_to(p_mode, 'UTF8') OPERATOR(pg_catalog.||) '\x00'::bytea OPERATOR(pg_catalog.||) pg_catalog.convert_to(coalesce(p_column, ''), 'UTF8')
+         OPERATOR(pg_catalog.||) '\x00'::bytea OPERATOR(pg_catalog.||) pg_catalog.convert_to(coalesce(p_scope, ''), 'UTF8') OPERATOR(pg_catalog.||) '\x00'::bytea
+$$;
+
+-- The triggers that a covered relation lacks, of those that it must have.
+CREATE OR REPLACE FUNCTION @schema@._missing_triggers(p_table oid, p_column name, p_scope text, p_mode text) RETURNS text[]
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+  SELECT coalesce(array_agg(w.trigger ORDER BY w.trigger), '{}')
+    FROM (VALUES ('termgate_statement', '_protect_statement', 30), ('termgate_truncate', '_protect_truncate', 34),
+                 ('termgate_row', '_protected_row_' || md5(quote_ident(p_column)), 29)) w(trigger, function, type)
+   WHERE w.function IS NOT NULL
+     AND NOT EXISTS (SELECT FROM pg_trigger g JOIN pg_proc p ON p.oid = g.tgfoid JOIN pg_namespace n ON n.oid = p.pronamespace
+                      WHERE g.tgrelid = p_table AND g.tgname = w.trigger AND p.proname = w.function AND n.nspname = @schema_lit@
+                        AND g.tgenabled IN ('O', 'A') AND g.tgtype = w.type AND g.tgqual IS NULL AND g.tgattr = ''
+                        AND g.tgargs = @schema@._protect_arguments(p_mode, p_column, p_scope))
+$$;
+
+-- Notes what the triggers show, nothing else: returns how many relations are covered.
+CREATE OR REPLACE FUNCTION @schema@._protect_register(p_root regclass, p_column name, p_scope text, p_mode text) RETURNS integer
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_rel oid;
+  v_count integer := 0;
+BEGIN
+  FOR v_rel IN SELECT t FROM @schema@._tree(p_root) t LOOP
+    IF @schema@._missing_triggers(v_rel, p_column, p_scope, p_mode) <> '{}' THEN
+      RAISE EXCEPTION 'TG005 table % lacks a trigger of protect()', v_rel::regclass USING ERRCODE = 'TG005';
+    END IF;
+    INSERT INTO @schema@.protected AS p (table_oid, root_oid, table_name, scope_column, scope, mode)
+    VALUES (v_rel, p_root, v_rel::regclass::text, p_column, p_scope, p_mode)
+    ON CONFLICT (table_oid) DO UPDATE SET root_oid = EXCLUDED.root_oid, table_name = EXCLUDED.table_name, scope_column = EXCLUDED.scope_column,
+       scope = EXCLUDED.scope, mode = EXCLUDED.mode, protected_at = clock_timestamp(), protected_by = session_user;
+    v_count := v_count + 1;
+  END LOOP;
+  PERFORM @schema@._audit('protect', p_scope, NULL, jsonb_strip_nulls(jsonb_build_object('table', p_root::text, 'scope_column', p_column, 'mode', p_mode)));
+  RETURN v_count;
+END $$;
+
+-- Forgets every relation that bears no trigger of protect() any more; returns how many of this tree.
+CREATE OR REPLACE FUNCTION @schema@._protect_unregister(p_root regclass) RETURNS integer
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_count integer;
+BEGIN
+  WITH gone AS (
+    DELETE FROM @schema@.protected p
+     WHERE NOT EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = p.table_oid AND g.tgname IN ('termgate_statement', 'termgate_truncate', 'termgate_row'))
+    RETURNING p.table_oid, p.root_oid)
+  SELECT count(*) INTO v_count FROM gone WHERE gone.root_oid = p_root OR gone.table_oid IN (SELECT @schema@._tree(p_root));
+  IF v_count > 0 THEN
+    PERFORM @schema@._audit('unprotect', NULL, NULL, jsonb_build_object('table', p_root::text));
+  END IF;
+  RETURN v_count;
+END $$;
+
+-- Drops our triggers from the tree; runs as the caller.
+CREATE OR REPLACE FUNCTION @schema@._protect_drop(p_root regclass) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  g record;
+BEGIN
+  FOR g IN SELECT t.tgname, t.tgrelid FROM pg_trigger t
+            WHERE t.tgrelid IN (SELECT @schema@._tree(p_root)) AND t.tgparentid = 0 AND NOT t.tgisinternal
+              AND t.tgname IN ('termgate_statement', 'termgate_truncate', 'termgate_row', 'termgate_attached', 'termgate_attached_delete') LOOP
+    EXECUTE format('DROP TRIGGER %I ON %s', g.tgname, g.tgrelid::regclass);
+  END LOOP;
+END $$;
+
+-- protect(target, scope_column | scope, mode) → how many tables, partitions and children are covered. Run it again after ATTACH PARTITION, or to change mode.
+CREATE OR REPLACE FUNCTION @schema@.protect(target regclass, scope_column name DEFAULT NULL, scope text DEFAULT NULL, mode text DEFAULT 'enforce') RETURNS integer
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_arguments text;
+  v_function text;
+  v_tree oid[];
+  v_rel oid;
+BEGIN
+  PERFORM @schema@._need_own_table(target);
+  IF (scope_column IS NULL) = (scope IS NULL) THEN
+    RAISE EXCEPTION 'TG005 protect needs either the column that holds a row''s scope or one scope for the whole table' USING ERRCODE = 'TG005';
+  ELSIF mode IS NULL OR mode NOT IN ('enforce', 'observe') THEN
+    RAISE EXCEPTION 'TG005 the mode is enforce or observe' USING ERRCODE = 'TG005';
+  END IF;
+  IF scope IS NOT NULL THEN
+    PERFORM @schema@._need_scope(scope);
+  END IF;
+  EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', target);
+  IF scope_column IS NOT NULL THEN
+    v_function := @schema@._protect_function(target, scope_column);
+  END IF;
+  PERFORM @schema@._protect_drop(target);
+  v_tree := ARRAY(SELECT @schema@._tree(target));
+  v_arguments := format('%L, %L, %L', mode, coalesce(scope_column, ''), coalesce(scope, ''));
+  FOREACH v_rel IN ARRAY v_tree LOOP
+    EXECUTE format('CREATE TRIGGER termgate_statement BEFORE INSERT OR UPDATE OR DELETE ON %s FOR EACH STATEMENT EXECUTE FUNCTION @schema@._protect_statement(%s)',
+                   v_rel::regclass, v_arguments);
+    EXECUTE format('CREATE TRIGGER termgate_truncate BEFORE TRUNCATE ON %s FOR EACH STATEMENT EXECUTE FUNCTION @schema@._protect_truncate(%s)',
+                   v_rel::regclass, v_arguments);
+    -- Row triggers on a partitioned table reach its partitions by themselves.
+    CONTINUE WHEN v_rel <> target AND (SELECT c.relispartition FROM pg_class c WHERE c.oid = v_rel);
+    IF scope_column IS NOT NULL THEN
+      EXECUTE format('CREATE TRIGGER termgate_row AFTER INSERT OR UPDATE OR DELETE ON %s FOR EACH ROW EXECUTE FUNCTION @schema@.%I(%s)',
+                     v_rel::regclass, v_function, v_arguments);
+    END IF;
+    IF (SELECT c.relkind = 'p' FROM pg_class c WHERE c.oid = v_rel) THEN
+      EXECUTE format('CREATE TRIGGER termgate_attached AFTER INSERT OR UPDATE ON %s FOR EACH ROW WHEN (NEW.tableoid <> ALL (%L::oid[])) '
+                     'EXECUTE FUNCTION @schema@._protect_attached()', v_rel::regclass, v_tree);
+      EXECUTE format('CREATE TRIGGER termgate_attached_delete AFTER DELETE ON %s FOR EACH ROW WHEN (OLD.tableoid <> ALL (%L::oid[])) '
+                     'EXECUTE FUNCTION @schema@._protect_attached()', v_rel::regclass, v_tree);
+    END IF;
+  END LOOP;
+  RETURN @schema@._protect_register(target, scope_column, scope, mode);
+END $$;
+
+-- unprotect(target) → how many tables, partitions and children are no longer covered.
+CREATE OR REPLACE FUNCTION @schema@.unprotect(target regclass) RETURNS integer
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  PERFORM @schema@._need_own_table(target);
+  PERFORM @schema@._protect_drop(target);
+  RETURN @schema@._protect_unregister(target);
+END $$;

@@ -1,0 +1,165 @@
+-- doctor() and verify_findings(): what is not covered, and any breach that the stored rows can show. They read, and lock nothing.
+
+-- doctor() → rows. severity: error (the law does not hold there), warning (somebody could get round it), info.
+CREATE OR REPLACE FUNCTION @schema@.doctor() RETURNS TABLE (severity text, object text, problem text, remedy text)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_why text := @schema@._changed_incarnation();
+  v_since bigint := (SELECT i.trusted_since FROM @schema@.incarnation i);
+  v_owner name := current_user;
+BEGIN
+  -- The fences themselves.
+  IF v_why IS NOT NULL THEN
+    RETURN QUERY SELECT 'error', 'database ' || quote_ident(current_database()), 'every fence is in doubt: ' || v_why,
+      'termgate fence declare-restored --nothing-lost after a planned switchover or pg_upgrade; else acquire the leases anew, and declare-restored --scope … --above N';
+  END IF;
+  RETURN QUERY
+    SELECT 'error', format('scope "%s"', f.scope), 'its fence is in doubt: this database was restored or promoted, and nobody has vouched for the scope since',
+           'acquire its lease, or termgate fence declare-restored --scope … --above N'
+      FROM @schema@.fences f WHERE v_why IS NULL AND f.generation < v_since ORDER BY f.scope COLLATE "C" LIMIT 100;
+  RETURN QUERY
+    SELECT 'error', format('trigger %I on fences', w.name), 'it is gone or not ENABLE ALWAYS: fences could be lowered by hand', 'termgate uninstall is the only way out of the law: run termgate init again'
+      FROM unnest(ARRAY['fences_guard', 'fences_guard_truncate', 'fences_flush']) w(name)
+     WHERE NOT EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = format('%I.fences', @schema_lit@)::regclass AND g.tgname = w.name AND g.tgenabled = 'A');
+  RETURN QUERY
+    SELECT 'info', format('scope "%s"', l.scope), format('the lease of %s ran out at %s, and nobody has taken over', l.owner_id, l.expires_at),
+           'its holder may still write, for nobody overtook it; acquire the lease to take over'
+      FROM @schema@.leases l WHERE l.released_at IS NULL AND l.expires_at < clock_timestamp() ORDER BY l.expires_at LIMIT 100;
+
+  -- Tables.
+  RETURN QUERY
+    SELECT 'warning', a.table_oid::regclass::text, 'adopted but not protected: a stale writer can change its rows', format('SELECT protect(%L, %L)', a.table_oid::regclass, a.scope_column)
+      FROM @schema@.adopted a JOIN pg_class c ON c.oid = a.table_oid
+     WHERE NOT EXISTS (SELECT FROM @schema@.protected p WHERE p.table_oid = a.table_oid);
+  RETURN QUERY
+    SELECT 'warning', a.table_name, 'adopted once, but the table is gone', 'nothing to do: the fences keep its terms'
+      FROM @schema@.adopted a WHERE NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = a.table_oid);
+  RETURN QUERY
+    SELECT 'warning', a.table_oid::regclass::text, 'adopted, but its index on scope and term is gone: a first check reads the whole table',
+           format('CREATE INDEX ON %s (%I, %I);', a.table_oid::regclass, a.scope_column, a.term_column)
+      FROM @schema@.adopted a JOIN pg_class c ON c.oid = a.table_oid
+     WHERE NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = a.table_oid AND i.indisvalid AND i.indpred IS NULL AND i.indnkeyatts >= 2
+                          AND i.indkey[0] = (SELECT x.attnum FROM pg_attribute x WHERE x.attrelid = a.table_oid AND x.attname = a.scope_column)
+                          AND i.indkey[1] = (SELECT x.attnum FROM pg_attribute x WHERE x.attrelid = a.table_oid AND x.attname = a.term_column));
+  RETURN QUERY
+    SELECT 'error', a.table_oid::regclass::text, 'adopted, but the trigger that reports its terms is gone or disabled', format('SELECT adopt(%L, %L, %L)', a.table_oid::regclass, a.scope_column, a.term_column)
+      FROM @schema@.adopted a JOIN pg_class c ON c.oid = a.table_oid
+     WHERE NOT EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = a.table_oid AND g.tgname = 'termgate_adopted' AND g.tgenabled IN ('O', 'A'));
+  RETURN QUERY
+    SELECT 'error', p.table_oid::regclass::text, 'protected, but triggers are missing, disabled or changed: ' || array_to_string(m.missing, ', '), format('SELECT protect(%L, …)', p.root_oid::regclass)
+      FROM @schema@.protected p JOIN pg_class c ON c.oid = p.table_oid, LATERAL (SELECT @schema@._missing_triggers(p.table_oid, p.scope_column, p.scope, p.mode) AS missing) m
+     WHERE m.missing <> '{}';
+  RETURN QUERY
+    SELECT 'error', t.oid::regclass::text, format('partition or child of protected table %s, attached since: not covered', p.root_oid::regclass), format('SELECT protect(%L, …)', p.root_oid::regclass)
+      FROM (SELECT DISTINCT q.root_oid FROM @schema@.protected q JOIN pg_class c ON c.oid = q.root_oid) p, LATERAL @schema@._tree(p.root_oid) t(oid)
+     WHERE NOT EXISTS (SELECT FROM @schema@.protected q WHERE q.table_oid = t.oid);
+  RETURN QUERY
+    SELECT 'error', g.tgrelid::regclass::text, 'bears triggers of protect() but is not covered (restored from a dump, or copied): every write is refused', format('SELECT protect(%L, …)', g.tgrelid::regclass)
+      FROM pg_trigger g JOIN pg_proc f ON f.oid = g.tgfoid JOIN pg_namespace n ON n.oid = f.pronamespace
+     WHERE n.nspname = @schema_lit@ AND g.tgname = 'termgate_statement' AND NOT EXISTS (SELECT FROM @schema@.protected p WHERE p.table_oid = g.tgrelid);
+  RETURN QUERY
+    SELECT 'info', p.table_oid::regclass::text, 'mode observe: nothing is refused there', format('SELECT protect(%L, %s)', p.table_oid::regclass,
+             CASE WHEN p.scope_column IS NULL THEN format('scope => %L', p.scope) ELSE format('scope_column => %L', p.scope_column) END)
+      FROM @schema@.protected p JOIN pg_class c ON c.oid = p.table_oid WHERE p.mode = 'observe' AND p.table_oid = p.root_oid;
+  RETURN QUERY
+    SELECT 'warning', o.table_name, format('would have been refused %s times with %s (scope "%s", role %s, application "%s", last at %s): %s',
+                                           count(*), o.code, o.scope, o.role_name, o.client, max(o.at), max(o.reason)), 'let it declare its scope and term before mode enforce'
+      FROM @schema@.observed o GROUP BY o.table_name, o.code, o.scope, o.role_name, o.client ORDER BY count(*) DESC LIMIT 100;
+  RETURN QUERY
+    SELECT 'info', p.table_oid::regclass::text, 'its owner ' || quote_ident(pg_get_userbyid(c.relowner)) || ' can drop or disable the triggers', 'let applications connect as another role'
+      FROM @schema@.protected p JOIN pg_class c ON c.oid = p.table_oid WHERE p.table_oid = p.root_oid;
+  RETURN QUERY
+    SELECT 'warning', s.subname::text, 'logical replication applies its rows without triggers: protected tables that it writes to are outside', 'exclude protected tables from the subscription'
+      FROM pg_subscription s WHERE s.subdbid = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+        AND EXISTS (SELECT FROM @schema@.protected);
+
+  -- Roles and settings that could get round it.
+  RETURN QUERY
+    SELECT 'info', 'role ' || quote_ident(r.rolname), CASE WHEN r.rolsuper THEN 'superuser: may switch triggers off (session_replication_role) and rewrite fences' ELSE 'REPLICATION: may stream and restore the database' END,
+           'let applications connect as a plain role'
+      FROM pg_roles r WHERE r.rolcanlogin AND (r.rolsuper OR r.rolreplication) ORDER BY r.rolname LIMIT 100;
+  RETURN QUERY
+    SELECT 'warning', concat_ws(' in ', 'role ' || quote_ident(pg_get_userbyid(nullif(s.setrole, 0))), 'database ' || quote_ident(d.datname)), 'its connections start with ' || c.setting, 'ALTER ROLE … RESET session_replication_role'
+      FROM pg_db_role_setting s LEFT JOIN pg_database d ON d.oid = s.setdatabase, LATERAL unnest(s.setconfig) c(setting)
+     WHERE c.setting LIKE 'session_replication_role=%' AND c.setting <> 'session_replication_role=origin';
+  RETURN QUERY
+    SELECT 'warning', 'role ' || quote_ident(v_owner), 'it owns the functions but may not end other roles'' sessions: a frozen writer of another role ends a raise with TG006', format('GRANT pg_signal_backend TO %I;', v_owner)
+     WHERE NOT (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = v_owner) AND NOT pg_has_role(v_owner, 'pg_signal_backend', 'MEMBER');
+  RETURN QUERY
+    SELECT 'error', 'role ' || quote_ident(pg_get_userbyid(x.grantee)), format('has %s on table %s.%s: it could change what the law keeps', x.privilege_type, @schema_lit@, c.relname), format('REVOKE ALL ON %I.%I FROM %I;', @schema_lit@, c.relname, pg_get_userbyid(x.grantee))
+      FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace, LATERAL aclexplode(c.relacl) x
+     WHERE n.nspname = @schema_lit@ AND c.relkind = 'r' AND x.grantee <> c.relowner AND x.privilege_type IN ('INSERT', 'UPDATE', 'DELETE', 'TRUNCATE', 'TRIGGER');
+
+  -- The server.
+  RETURN QUERY
+    SELECT CASE s.name WHEN 'fsync' THEN 'error' ELSE 'info' END, 'setting ' || s.name, CASE s.name
+             WHEN 'fsync' THEN 'fsync is off: a crash of the machine can take back a raise'
+             WHEN 'full_page_writes' THEN 'full_page_writes is off: a crash of the machine can damage fences'
+             ELSE 'commits are not flushed; raises are all the same' END,
+           format('ALTER SYSTEM SET %I = on', s.name)
+      FROM pg_settings s WHERE s.name IN ('fsync', 'full_page_writes', 'synchronous_commit') AND s.setting = 'off';
+  RETURN QUERY
+    SELECT 'warning', 'setting max_locks_per_transaction', format('the lock table holds about %s locks; a transaction of ours keeps up to 70', l.locks), 'raise max_locks_per_transaction'
+      FROM (SELECT current_setting('max_locks_per_transaction')::bigint * (current_setting('max_connections')::bigint + current_setting('max_prepared_transactions')::bigint) AS locks) l
+     WHERE l.locks < 2000;
+  RETURN QUERY
+    SELECT 'warning', format('prepared transaction "%s"', x.gid), format('of %s, prepared at %s, holds an advisory lock: if it is a fence''s, a raise of that scope ends with TG006', x.owner, x.prepared), format('COMMIT PREPARED %L or ROLLBACK PREPARED %L', x.gid, x.gid)
+      FROM pg_prepared_xacts x
+     WHERE EXISTS (SELECT FROM pg_locks t JOIN pg_locks l ON l.virtualtransaction = t.virtualtransaction AND l.pid IS NULL AND l.locktype = 'advisory'
+                    WHERE t.pid IS NULL AND t.locktype = 'transactionid' AND t.transactionid = x.transaction);
+  RETURN QUERY
+    SELECT 'info', format('scope "%s"', a.scope), format('sessions were evicted at %s for a raise to %s', a.at, a.detail ->> 'term'), 'look why its writers froze'
+      FROM @schema@.audit a WHERE a.action = 'evict' AND a.at > clock_timestamp() - interval '1 day' ORDER BY a.id DESC LIMIT 20;
+END $$;
+
+-- verify_findings(since) → one row for each breach that the stored rows show; none: the law is kept. `since` leaves out stream writes that are older.
+CREATE OR REPLACE FUNCTION @schema@.verify_findings(since timestamptz DEFAULT NULL) RETURNS TABLE (kind text, scope text, object text, detail text)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET row_security = off AS $$
+DECLARE
+  a @schema@.adopted;
+  r record;
+BEGIN
+  -- F1: along a stream terms never decrease, but for what an audited reset took down in between.
+  RETURN QUERY
+    SELECT 'term decreases', w.scope, w.stream_id, format('write %s has term %s after term %s', w.sequence_no, w.term, w.before)
+      FROM (SELECT s.stream_id, s.sequence_no, s.scope, s.term, s.created_at, lag(s.term) OVER o AS before, lag(s.created_at) OVER o AS before_at
+              FROM @schema@.stream_writes s WINDOW o AS (PARTITION BY s.stream_id ORDER BY s.sequence_no)) w
+     WHERE w.term < w.before AND (since IS NULL OR w.created_at >= since)
+       AND NOT EXISTS (SELECT FROM @schema@.resets t WHERE t.scope = w.scope AND t.to_term <= w.term AND w.before > t.to_term AND w.before <= t.from_term)
+     LIMIT 1000;
+  -- Numbers have no gap after the first that pruning left, and end where the stream says.
+  RETURN QUERY
+    SELECT 'gap', w.scope, w.stream_id, format('write %s follows write %s', w.sequence_no, w.before)
+      FROM (SELECT s.stream_id, s.sequence_no, s.scope, s.created_at, lag(s.sequence_no) OVER (PARTITION BY s.stream_id ORDER BY s.sequence_no) AS before
+              FROM @schema@.stream_writes s) w
+     WHERE w.sequence_no <> w.before + 1 AND (since IS NULL OR w.created_at >= since) LIMIT 1000;
+  RETURN QUERY
+    SELECT 'gap', s.scope, s.stream_id, format('the stream stands at %s, its last write is %s', s.last_no, m.last)
+      FROM @schema@.streams s, LATERAL (SELECT max(w.sequence_no) AS last FROM @schema@.stream_writes w WHERE w.stream_id = s.stream_id) m
+     WHERE m.last > s.last_no OR (m.last < s.last_no) LIMIT 1000;
+  RETURN QUERY
+    SELECT 'unknown stream', w.scope, w.stream_id, 'there are writes of a stream that is not in streams'
+      FROM (SELECT DISTINCT x.stream_id, x.scope FROM @schema@.stream_writes x) w
+     WHERE NOT EXISTS (SELECT FROM @schema@.streams s WHERE s.stream_id = w.stream_id) LIMIT 1000;
+  -- F3: no fence stands below a term that was stored under it. Loose index scan: one probe a scope.
+  RETURN QUERY
+    WITH RECURSIVE scopes(name) AS (
+      SELECT min(w.scope) FROM @schema@.stream_writes w
+      UNION ALL
+      SELECT (SELECT min(w.scope) FROM @schema@.stream_writes w WHERE w.scope > s.name) FROM scopes s WHERE s.name IS NOT NULL)
+    SELECT 'fence below a stored term', s.name, NULL::text, format('the fence stands at %s, a stored write has term %s', coalesce(f.term, 0), m.term)
+      FROM scopes s LEFT JOIN @schema@.fences f ON f.scope = s.name, LATERAL (SELECT @schema@._stored_max(s.name) AS term) m
+     WHERE s.name IS NOT NULL AND m.term > coalesce(f.term, 0) LIMIT 1000;
+  RETURN QUERY
+    SELECT 'lease above its fence', l.scope, NULL::text, format('the lease of %s has term %s, the fence stands at %s', l.owner_id, l.term, coalesce(f.term, 0))
+      FROM @schema@.leases l LEFT JOIN @schema@.fences f ON f.scope = l.scope WHERE l.term > coalesce(f.term, 0) LIMIT 1000;
+  FOR a IN SELECT t.* FROM @schema@.adopted t JOIN pg_class c ON c.oid = t.table_oid LOOP
+    FOR r IN EXECUTE format(
+        'SELECT q.scope, q.term, f.term AS fence FROM (SELECT t.%1$I::text COLLATE "C" AS scope, max(t.%2$I)::bigint AS term FROM %3$s t WHERE t.%1$I IS NOT NULL GROUP BY t.%1$I) q '
+        'LEFT JOIN @schema@.fences f ON f.scope = q.scope WHERE q.term > coalesce(f.term, 0)', a.scope_column, a.term_column, a.table_oid::regclass) LOOP
+      IF @schema@._adopted_max(r.scope) > coalesce(r.fence, 0) THEN
+        RETURN QUERY SELECT 'adopted row above the fence', r.scope, a.table_oid::regclass::text, format('the fence stands at %s, a row has term %s', coalesce(r.fence, 0), r.term);
+      END IF;
+    END LOOP;
+  END LOOP;
+END $$;
