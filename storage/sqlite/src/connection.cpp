@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include <sql/statements.hpp>
 #include <termgate/error.hpp>
 
 #include "errors.hpp"
@@ -202,6 +203,15 @@ void Connection::bind(sqlite3_stmt* statement, int at, const Value& value) {
 }
 
 Rows Connection::execute(std::string_view sql, std::span<const Value> parameters) {
+  // The check goes before every write, and its statement does nothing but call this: without the detour
+  // through a SELECT it costs a quarter less (0.5 µs of 2). Known by its address, as the library sends it.
+  if (sql.data() == sql::sqlite_calls().check_term.data() && parameters.size() == 2) {
+    Rows rows;
+    rows.columns.emplace_back("fence");
+    const std::int64_t fence = law_->check_term(Scope(parameters[0].as_text()), Term(parameters[1].as_int()));
+    rows.rows.emplace_back().emplace_back(fence);
+    return rows;
+  }
   std::optional<Cached> once;
   Cached& cached = sql.size() <= cached_text_bytes_max ? prepared(sql) : once.emplace(prepare(sql));
   sqlite3_stmt* statement = cached.statement.get();

@@ -628,7 +628,7 @@ int update(sqlite3_vtab* table, int, sqlite3_value**, sqlite3_int64*) {
   return SQLITE_READONLY;
 }
 int begin(sqlite3_vtab* table) {
-  marks_of(table).began();
+  static_cast<Table*>(table)->law->transaction_began();
   return SQLITE_OK;
 }
 int sync(sqlite3_vtab*) { return SQLITE_OK; }

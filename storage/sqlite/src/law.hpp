@@ -168,8 +168,15 @@ class Law {
 
   // --- for the driver, which owns its connection
 
-  // Passes end with a member of a group commit, not with the group's transaction.
-  void forget_passes() noexcept { marks_.clear(); }
+  // The driver says where its transactions begin, so that a check which raises nothing needs no enlisting:
+  // such a pass may survive a ROLLBACK TO, for the write lock does. Called at the start of each, and of each
+  // member of a group commit.
+  void begin_transaction() noexcept {
+    boundaries_known_ = true;
+    marks_.clear();
+    declared_scope_.reset();
+    declared_term_.reset();
+  }
   // Instead of the setting check_wait_ms.
   void set_check_wait(std::chrono::milliseconds wait) noexcept { check_wait_override_ = wait; }
   // How long a call waits for another connection's write lock.
@@ -179,6 +186,7 @@ class Law {
 
   sqlite3* connection() const noexcept { return db_; }
   Marks& marks() noexcept { return marks_; }
+  void transaction_began() noexcept { marks_.began(boundaries_known_); }
   // Called when the connection closes, which SQLite refuses while statements are left.
   void finalize_statements() noexcept { statements_.clear(); }
   Moment now() const noexcept;
@@ -187,14 +195,13 @@ class Law {
 
  private:
   class Unit;
+  class Snapshot;
   struct Fence {
     bool exists = false;
     std::int64_t term = 0;
     std::optional<std::string> raise_by;
-    std::int64_t generation = 0;
-    bool was_reset = false;
-    std::int64_t incarnation = 0;
     bool in_doubt = false;
+    bool was_reset = false;
   };
   struct LeaseRow {
     std::string owner;
@@ -218,13 +225,14 @@ class Law {
   };
   Verdict judge(const std::string& scope, std::int64_t term, Raise raise, bool with_evidence);
   std::int64_t admit(const std::string& scope, std::int64_t term, const Verdict& verdict);
+  std::int64_t declare_doubt(bool in_doubt, std::string_view action, const std::string& actor, const std::string& reason);
   void refuse_in_doubt(std::string_view scope, const Fence& fence);
   void refuse_unissued(std::string_view scope, std::int64_t term);
   void refuse_passed(std::string_view scope, const char* what);
   // Writes the raise (or the first row).
-  void raise(std::string_view scope, const Fence& fence, std::int64_t term, std::int64_t generation,
-             const std::string& actor, std::string_view action, std::string_view detail);
-  void pass(const std::string& scope, std::int64_t term);
+  void raise(std::string_view scope, const Fence& fence, std::int64_t term, bool in_doubt, const std::string& actor,
+             std::string_view action, std::string_view detail);
+  void pass(const std::string& scope, std::int64_t term, bool raised);
   Scope scope_of(const Stream& stream, const std::optional<Scope>& named, const std::optional<std::string>& fixed);
   std::int64_t repeated(const Stream& stream, const std::vector<Write>& writes, bool& found);
   void audit(std::string_view action, std::optional<std::string_view> scope, std::string_view detail,
@@ -268,6 +276,7 @@ class Law {
   // What termgate_reset_fence is lowering right now; the fences' trigger lets nothing else down.
   std::optional<std::pair<std::string, std::int64_t>> lowering_;
   bool wants_flush_ = false;
+  bool boundaries_known_ = false;
   bool own_unit_ = false;  // the call at work commits by itself, so a pass would guard nothing
 };
 
