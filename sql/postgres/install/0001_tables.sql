@@ -40,7 +40,11 @@ CREATE TABLE IF NOT EXISTS @schema@.fences (
   raise_by   text NOT NULL DEFAULT 'writer' CHECK (raise_by IN ('writer', 'seal')),
   -- The incarnation of the database that vouches for the term; see incarnation.
   generation bigint NOT NULL DEFAULT 1,
-  -- Signs the mark of a passed check. Readable by nobody but the owner.
+  -- The OID of this very table when its generation was last compared; 0: compare again. A dump that is restored brings another OID.
+  vouched    oid NOT NULL DEFAULT 0,
+  -- Whether a protected table may ask who passed: only then does a check leave its mark.
+  marked     boolean NOT NULL DEFAULT false,
+  -- Signs the mark. Readable by nobody but the owner.
   pass_key   uuid NOT NULL DEFAULT gen_random_uuid()
 ) WITH (fillfactor = 70);
 
@@ -54,7 +58,7 @@ CREATE TABLE IF NOT EXISTS @schema@.incarnation (
   timeline          text NOT NULL,
   database_oid      oid NOT NULL,
   fences_oid        oid NOT NULL,
-  -- These two are compared by every check; only when one differs are the four above looked at.
+  -- These two are compared first; only when one differs are the four above looked at.
   postmaster_start  timestamptz NOT NULL,
   fences_path       text NOT NULL
 ) WITH (fillfactor = 20);

@@ -76,17 +76,15 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
 $$;
 
 -- The mark of a passed check, for the triggers of protect(): who passed what in this very transaction. It lives in a transaction-local
--- setting, so ROLLBACK TO takes it back together with the lock, and is signed with the fence's own secret, so that
--- no SET can make one up.
+-- setting, so ROLLBACK TO takes it back together with the lock, and is signed with the fence's own secret, so that no SET can make one up. One
+-- mark: '|S', the scope with '\' and '|' escaped, '|', the term, '|', the signature.
 CREATE OR REPLACE FUNCTION @schema@._escape(p_scope text) RETURNS text LANGUAGE sql IMMUTABLE AS
 $$ SELECT pg_catalog.replace(pg_catalog.replace(p_scope, '\', '\b'), '|', '\p') $$;
 CREATE OR REPLACE FUNCTION @schema@._unescape(p_token text) RETURNS text LANGUAGE sql IMMUTABLE AS
 $$ SELECT pg_catalog.replace(pg_catalog.replace(p_token, '\p', '|'), '\b', '\') $$;
 CREATE OR REPLACE FUNCTION @schema@._sign(p_scope text, p_term bigint, p_key uuid) RETURNS text LANGUAGE sql STABLE AS $$
-  SELECT pg_catalog.encode(pg_catalog.substr(pg_catalog.sha256(
-    pg_catalog.uuid_send(p_key) OPERATOR(pg_catalog.||) pg_catalog.timestamptz_send(pg_catalog.transaction_timestamp())
-    OPERATOR(pg_catalog.||) pg_catalog.int4send(pg_catalog.pg_backend_pid()) OPERATOR(pg_catalog.||) pg_catalog.int8send(p_term)
-    OPERATOR(pg_catalog.||) pg_catalog.textsend(p_scope)), 1, 12), 'hex')
+  SELECT pg_catalog.encode(pg_catalog.sha256(pg_catalog.textsend(
+    pg_catalog.concat_ws('/', p_key, pg_catalog.pg_backend_pid(), pg_catalog.transaction_timestamp(), p_term, p_scope))), 'hex')
 $$;
 
 -- Why the fences of this database cannot be trusted, or NULL. A mere restart is noted, by whoever comes first, and waited for by nobody.
@@ -351,37 +349,35 @@ CREATE OR REPLACE FUNCTION @schema@._many_scopes(p_scope text) RETURNS boolean L
     FROM (SELECT coalesce(pg_catalog.current_setting('termgate.passed', true), '') AS passed) p
 $$;
 
+-- What check_term() remembers of this session's last check, so that it need not read the fence before the lock as well, nor ask again whether this
+-- database was restored: neither can change within a session unseen (`vouched` tells). Behind it stands the server's start, so that a
+-- setting that outlives the server is worth nothing.
+CREATE OR REPLACE FUNCTION @schema@._seen(p_scope text, p_term bigint) RETURNS text LANGUAGE sql STABLE AS
+$$ SELECT pg_catalog.concat(p_term, '|', pg_catalog.pg_postmaster_start_time(), '|', p_scope) $$;
+
 -- check_term(scope, term) → the fence after it. Shared lock to the end of the transaction; above the fence it raises, in a transaction that
 -- holds no lock on the scope yet. TG001, TG004, TG005, TG006; 40001 where the snapshot hides a raise.
+-- Qualified names instead of SET search_path, and few expressions: each costs more here than what it computes.
 CREATE OR REPLACE FUNCTION @schema@.check_term(scope text, term bigint) RETURNS bigint
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
-  v_passed text := current_setting('termgate.passed', true);
-  v_fence bigint;
-  v_key uuid;
-  v_sure boolean;
+  v_fence pg_catalog.int8;
+  v_sure pg_catalog.bool;
 BEGIN
-  -- `seen` remembers that this session found the fence at this term before, so that it need not be read before the lock as well. Whoever writes it
-  -- by hand can only make a raise fail (TG005). The rest is one expression: nothing can be cancelled between the two calls that
-  -- take and give back the turnstile.
-  IF coalesce(current_setting('termgate.seen', true) = term || '|' || scope, false)
-     AND (v_passed IS NULL OR length(v_passed) < 1000) AND current_setting('transaction_isolation') = 'read committed'
-     AND pg_try_advisory_lock_shared(@schema@._turnstile_key(scope)) AND pg_advisory_unlock_shared(@schema@._turnstile_key(scope))
-     AND pg_try_advisory_xact_lock_shared(@schema@._queue_key(scope)) THEN
-    SELECT f.term, f.pass_key,
-           i.postmaster_start = pg_postmaster_start_time() AND i.fences_path = pg_relation_filepath(f.tableoid) AND f.generation >= i.trusted_since
-      INTO v_fence, v_key, v_sure
-      FROM @schema@.fences f, @schema@.incarnation i WHERE f.scope = check_term.scope;
-    IF v_fence = term AND v_sure THEN
-      IF v_passed IS NULL OR v_passed = '' THEN
-        v_passed := set_config('termgate.passed', '|S' || @schema@._escape(scope) || '|' || term || '|' || @schema@._sign(scope, term, v_key), true);
-      ELSE
-        PERFORM @schema@._mark(scope, term, v_key);
+  -- One expression: nothing can be cancelled between the two calls that take and give back the turnstile.
+  IF pg_catalog.current_setting('termgate.seen', true) OPERATOR(pg_catalog.=) @schema@._seen(scope, term) THEN
+    IF pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed'
+       AND pg_catalog.pg_try_advisory_lock_shared(@schema@._turnstile_key(scope)) AND pg_catalog.pg_advisory_unlock_shared(@schema@._turnstile_key(scope))
+       AND pg_catalog.pg_try_advisory_xact_lock_shared(@schema@._queue_key(scope)) THEN
+      -- A new statement, hence a new snapshot.
+      SELECT f.term, f.vouched OPERATOR(pg_catalog.=) f.tableoid AND NOT f.marked INTO v_fence, v_sure
+        FROM @schema@.fences f WHERE f.scope OPERATOR(pg_catalog.=) check_term.scope;
+      IF v_fence OPERATOR(pg_catalog.=) term AND v_sure THEN
+        RETURN v_fence;
       END IF;
-      RETURN v_fence;
     END IF;
   END IF;
   v_fence := @schema@._check(scope, term);
-  PERFORM set_config('termgate.seen', term || '|' || scope, false);
+  PERFORM pg_catalog.set_config('termgate.seen', @schema@._seen(scope, term), false);
   RETURN v_fence;
 END $$;
