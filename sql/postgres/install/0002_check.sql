@@ -370,7 +370,8 @@ BEGIN
     SELECT f.term INTO v_fence FROM @schema@.fences f WHERE f.scope OPERATOR(pg_catalog.=) check_term.scope;
   END IF;
   -- Above the fence nothing shared may be locked; among very many scopes nothing at all.
-  IF (v_known OR v_fence OPERATOR(pg_catalog.>=) term AND coalesce(pg_catalog.length(pg_catalog.current_setting('termgate.passed', true)) OPERATOR(pg_catalog.<) 1000, true))
+  -- NULL is made false first: `NULL AND …` would still call what follows, and lock.
+  IF (v_known IS TRUE OR coalesce(v_fence OPERATOR(pg_catalog.>=) term, false) AND coalesce(pg_catalog.length(pg_catalog.current_setting('termgate.passed', true)) OPERATOR(pg_catalog.<) 1000, true))
      AND pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed'
      -- One expression: nothing can be cancelled between the two calls that take and give back the turnstile.
      AND pg_catalog.pg_try_advisory_lock_shared(@schema@._turnstile_key(scope)) AND pg_catalog.pg_advisory_unlock_shared(@schema@._turnstile_key(scope))
