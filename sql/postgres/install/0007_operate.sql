@@ -251,7 +251,7 @@ BEGIN
   PERFORM @schema@._admit_incarnation(0);
   UPDATE @schema@.incarnation i SET trusted_since = i.generation;
   BEGIN
-    PERFORM set_config('lock_timeout', (extract(epoch FROM @schema@._setting('check_wait')::interval) * 1000 + 1)::bigint::text, true);
+    PERFORM set_config('lock_timeout', (@schema@._setting('check_wait_ms')::bigint + 1)::text, true);
     UPDATE @schema@.fences f SET vouched = 0;
     PERFORM set_config('lock_timeout', v_user, true);
   EXCEPTION WHEN lock_not_available THEN
