@@ -38,8 +38,8 @@ TEST_CASE("errors: every code becomes the type that says what to do", "[F5][sqli
   becomes<Conflict>("a stale snapshot", SQLITE_BUSY_SNAPSHOT, "database is locked");
   becomes<Conflict>("rolled back under a reader", SQLITE_ABORT_ROLLBACK, "abort due to ROLLBACK");
   becomes<Conflict>("shared cache", SQLITE_LOCKED_SHAREDCACHE, "database table is locked");
-  becomes<Blocked>("another's lock", SQLITE_BUSY, "database is locked");
-  becomes<Blocked>("another recovers the log", SQLITE_BUSY_RECOVERY, "database is locked");
+  becomes<sqlite::BusyNow>("another's lock", SQLITE_BUSY, "database is locked");
+  becomes<sqlite::BusyNow>("another recovers the log", SQLITE_BUSY_RECOVERY, "database is locked");
   becomes<Unavailable>("no file", SQLITE_CANTOPEN, "unable to open database file");
   becomes<Unavailable>("a directory", SQLITE_CANTOPEN_ISDIR, "unable to open database file");
   becomes<Unavailable>("disk full", SQLITE_FULL, "database or disk is full");
