@@ -306,7 +306,7 @@ int run_stream_list(const Arguments& arguments) {
 
 int run_stream_move(const Arguments& arguments) {
   const bool moved = arguments.open().move_stream(Stream(arguments.text("stream")), arguments.scope(),
-                                                  arguments.text_or("actor", default_actor()), arguments.text("reason"));
+                                                  arguments.text_or("actor", default_actor()), arguments.text_or("reason", no_reason));
   if (arguments.json())
     print_json({{"moved", moved}});
   else
