@@ -398,6 +398,9 @@ BEGIN
     END IF;
   END IF;
   v_fence := @schema@._check(scope, term);
-  PERFORM pg_catalog.set_config('termgate.seen', @schema@._seen(scope, term), false);
+  -- A session of a standby outlives its promotion, and must ask then.
+  IF NOT pg_catalog.pg_is_in_recovery() THEN
+    PERFORM pg_catalog.set_config('termgate.seen', @schema@._seen(scope, term), false);
+  END IF;
   RETURN v_fence;
 END $$;
