@@ -364,14 +364,14 @@ DECLARE
   v_fence pg_catalog.int8;
   v_sure pg_catalog.bool;
   v_key pg_catalog.uuid;
-  v_known pg_catalog.bool := pg_catalog.current_setting('termgate.seen', true) OPERATOR(pg_catalog.=) @schema@._seen(scope, term);
+  v_known pg_catalog.bool := coalesce(pg_catalog.current_setting('termgate.seen', true) OPERATOR(pg_catalog.=) @schema@._seen(scope, term), false);
 BEGIN
-  IF v_known IS NOT TRUE THEN
+  IF NOT v_known THEN
     SELECT f.term INTO v_fence FROM @schema@.fences f WHERE f.scope OPERATOR(pg_catalog.=) check_term.scope;
   END IF;
-  -- Above the fence nothing shared may be locked; among very many scopes nothing at all.
-  -- NULL is made false first: `NULL AND …` would still call what follows, and lock.
-  IF (v_known IS TRUE OR coalesce(v_fence OPERATOR(pg_catalog.>=) term, false) AND coalesce(pg_catalog.length(pg_catalog.current_setting('termgate.passed', true)) OPERATOR(pg_catalog.<) 1000, true))
+  -- Above the fence nothing shared may be locked; among very many scopes nothing at all. (AND goes on after a NULL, hence coalesce.)
+  IF (v_known OR coalesce(v_fence OPERATOR(pg_catalog.>=) term, false)
+                 AND coalesce(pg_catalog.length(pg_catalog.current_setting('termgate.passed', true)) OPERATOR(pg_catalog.<) 1000, true))
      AND pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed'
      -- One expression: nothing can be cancelled between the two calls that take and give back the turnstile.
      AND pg_catalog.pg_try_advisory_lock_shared(@schema@._turnstile_key(scope)) AND pg_catalog.pg_advisory_unlock_shared(@schema@._turnstile_key(scope))
@@ -391,13 +391,16 @@ BEGIN
       IF v_key IS NOT NULL THEN
         PERFORM @schema@._mark(scope, term, v_key);
       END IF;
-      IF v_known IS NOT TRUE THEN
+      IF NOT v_known THEN
         PERFORM pg_catalog.set_config('termgate.seen', @schema@._seen(scope, term), false);
       END IF;
       RETURN v_fence;
     END IF;
   END IF;
   v_fence := @schema@._check(scope, term);
-  PERFORM pg_catalog.set_config('termgate.seen', @schema@._seen(scope, term), false);
+  -- A session of a standby outlives its promotion, and must ask then.
+  IF NOT pg_catalog.pg_is_in_recovery() THEN
+    PERFORM pg_catalog.set_config('termgate.seen', @schema@._seen(scope, term), false);
+  END IF;
   RETURN v_fence;
 END $$;

@@ -231,11 +231,15 @@ Rows Connection::execute(std::string_view sql, std::span<const Value> parameters
     bind(statement, static_cast<int>(at) + 1, parameters[number - 1]);
   }
   Rows rows;
-  const int columns = sqlite3_column_count(statement);
-  rows.columns.reserve(static_cast<std::size_t>(columns));
-  for (int column = 0; column < columns; ++column) rows.columns.emplace_back(sqlite3_column_name(statement, column));
+  int columns = -1;
   while (true) {
     const int code = sqlite3_step(statement);
+    // Asked for after the first step: that may have prepared the statement anew for a changed schema.
+    if (columns < 0) {
+      columns = sqlite3_column_count(statement);
+      rows.columns.reserve(static_cast<std::size_t>(columns));
+      for (int column = 0; column < columns; ++column) rows.columns.emplace_back(sqlite3_column_name(statement, column));
+    }
     if (code == SQLITE_DONE) break;
     if (code != SQLITE_ROW) {
       if ((code & 0xff) == SQLITE_INTERRUPT && past_deadline()) {

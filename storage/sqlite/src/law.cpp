@@ -168,9 +168,15 @@ int Law::waiting(const std::function<int()>& attempt, const char* what, bool may
   std::optional<std::chrono::milliseconds> wait;
   auto pause = std::chrono::milliseconds(1);
   while (true) {
-    const int code = attempt();
-    if (code == SQLITE_OK || code == SQLITE_DONE) return code;
-    const int extended = sqlite3_extended_errcode(db_);
+    int code = SQLITE_BUSY;
+    int extended = SQLITE_BUSY;
+    try {
+      code = attempt();
+      if (code == SQLITE_OK || code == SQLITE_DONE) return code;
+      extended = sqlite3_extended_errcode(db_);
+    } catch (const BusyNow&) {
+      // While the statement was prepared: the schema could not be read.
+    }
     if ((code & 0xff) != SQLITE_BUSY || extended == SQLITE_BUSY_SNAPSHOT) throw_sqlite(db_, code);
     if (!wait) wait = may_wait ? check_wait() : std::chrono::milliseconds(0);
     const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start);
@@ -183,6 +189,26 @@ int Law::waiting(const std::function<int()>& attempt, const char* what, bool may
     sqlite3_sleep(static_cast<int>(std::min(pause, std::max(*wait - waited, std::chrono::milliseconds(1))).count()));
     pause = std::min(pause * 2, std::chrono::milliseconds(25));
   }
+}
+
+void Law::connect() {
+  connected_ = true;
+  try {
+    Statement connecting(db_, "SELECT 1 FROM main.termgate_connection");
+  } catch (...) {
+    connected_ = false;
+    throw;
+  }
+}
+
+void Law::patiently(const std::function<void()>& work) {
+  if (sqlite3_txn_state(db_, nullptr) != SQLITE_TXN_NONE) return work();
+  waiting(
+      [&] {
+        work();
+        return SQLITE_OK;
+      },
+      "hold", true);
 }
 
 void Law::lock() {
@@ -811,7 +837,7 @@ void Law::record_refusal(const std::string& scope, std::int64_t term, std::int64
       .bind(client_)
       .bind(session_user_)
       .bind(client)
-      .bind("refused")
+      .bind("refuse")
       .bind(scope)
       .bind(fmt::format(R"({{"term":{},"count":{},"first":{},"last":{}}})", term, count, first, last))
       .run();

@@ -188,10 +188,19 @@ class Law {
   Marks& marks() noexcept { return marks_; }
   void transaction_began() noexcept { marks_.began(boundaries_known_); }
   // Called when the connection closes, which SQLite refuses while statements are left.
-  void finalize_statements() noexcept { statements_.clear(); }
+  void finalize_statements() noexcept {
+    statements_.clear();
+    connected_ = false;
+  }
   Moment now() const noexcept;
   std::optional<std::string> setting(std::string_view name);
-  Running use(std::string_view sql) { return Running(statements_.get(db_, sql)); }
+  Running use(std::string_view sql) {
+    if (!connected_) connect();
+    return Running(statements_.get(db_, sql));
+  }
+  // Runs `work` again while another connection keeps it from even reading, as long as check_wait allows and
+  // nothing is open that a repetition could not repeat.
+  void patiently(const std::function<void()>& work);
 
  private:
   class Unit;
@@ -242,6 +251,9 @@ class Law {
   int waiting(const std::function<int()>& attempt, const char* what, bool may_wait);
   std::string flush_problem();
   void execute(const std::string& sql);
+  // Makes SQLite tell us when the connection closes, see finalize_statements(). Reads the schema, so it is left
+  // to the first statement: loading the extension touches no file.
+  void connect();
 
   struct Column {
     std::string name, type;
@@ -276,6 +288,7 @@ class Law {
   // What termgate_reset_fence is lowering right now; the fences' trigger lets nothing else down.
   std::optional<std::pair<std::string, std::int64_t>> lowering_;
   bool wants_flush_ = false;
+  bool connected_ = false;
   bool boundaries_known_ = false;
   bool own_unit_ = false;  // the call at work commits by itself, so a pass would guard nothing
 };
