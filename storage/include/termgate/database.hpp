@@ -40,6 +40,7 @@ struct OpenOptions {
   std::string schema = "termgate";  // PostgreSQL only: where layer 1 stands
   int connections_max = 64;         // a call waits for a free one, at most check_wait
   std::chrono::milliseconds check_wait{5000};
+  std::chrono::milliseconds answer_wait{0};
 };
 
 struct WriteOptions {
