@@ -85,5 +85,7 @@ void add_bench_command(std::vector<Command>& commands);
 
 // The user who acts, for audited actions: SUDO_USER or USER, and the host.
 std::string default_actor();
+// What the audit keeps where --reason was left out.
+inline constexpr const char* no_reason = "no reason given";
 
 }  // namespace termgate::cli

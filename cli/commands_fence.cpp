@@ -83,7 +83,7 @@ int run_fence_reset(const Arguments& arguments) {
   const Scope scope = arguments.scope();
   const Term term = arguments.term();
   const std::int64_t previous =
-      arguments.open().reset_fence(scope, term, arguments.text_or("actor", default_actor()), arguments.text("reason"));
+      arguments.open().reset_fence(scope, term, arguments.text_or("actor", default_actor()), arguments.text_or("reason", no_reason));
   if (arguments.json())
     print_json({{"scope", scope.name()}, {"fence", term.value()}, {"previous", previous}});
   else
@@ -95,7 +95,7 @@ int run_fence_reset(const Arguments& arguments) {
 int run_declare_restored(const Arguments& arguments) {
   Database database = arguments.open();
   const std::string actor = arguments.text_or("actor", default_actor());
-  const std::string reason = arguments.text("reason");
+  const std::string reason = arguments.text_or("reason", no_reason);
   const int ways = (arguments.maybe("above") ? 1 : 0) + (arguments.flag("nothing-lost") ? 1 : 0) + (arguments.flag("in-doubt") ? 1 : 0);
   if (ways != 1) {
     throw UsageError(

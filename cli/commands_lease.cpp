@@ -143,7 +143,7 @@ int run_list(const Arguments& arguments) {
 
 int run_force_release(const Arguments& arguments) {
   const Scope scope = arguments.scope();
-  const bool released = arguments.open().force_release(scope, arguments.text_or("actor", default_actor()), arguments.text("reason"));
+  const bool released = arguments.open().force_release(scope, arguments.text_or("actor", default_actor()), arguments.text_or("reason", no_reason));
   if (arguments.json())
     print_json({{"released", released}});
   else

@@ -15,6 +15,7 @@
 #include <termgate/detail/driver.hpp>
 #include <termgate/detail/fence_memory.hpp>
 #include <termgate/detail/open.hpp>
+#include <termgate/detail/refusal_log.hpp>
 
 #include "sql/statements.hpp"
 
@@ -28,8 +29,27 @@ struct DatabaseState {
   std::unique_ptr<Driver> driver;
   OpenOptions options;
   FenceMemory memory;
+  RefusalLog refusals;
+
+  ~DatabaseState() {
+    for (const Refusals& rest : refusals.take_all()) report(rest);
+  }
 
   const sql::Calls& calls() const { return driver->calls(); }
+
+  // Runs `attempt`; a refusal is written to the audit afterwards and goes on its way.
+  template <class Attempt>
+  auto audited(Attempt attempt) -> decltype(attempt()) {
+    try {
+      return attempt();
+    } catch (const StaleTerm& stale) {
+      const auto now = std::chrono::duration_cast<milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+      if (name_problem(stale.scope()) == nullptr) {
+        if (const auto due = refusals.note(stale.scope(), stale.term(), now)) report(*due);
+      }
+      throw;
+    }
+  }
 
   template <class... Arguments>
   Rows read(std::string_view statement, Arguments&&... arguments) {
@@ -39,7 +59,16 @@ struct DatabaseState {
   template <class... Arguments>
   Rows run(std::string_view statement, Arguments&&... arguments) {
     const Value values[] = {Value(), Value(std::forward<Arguments>(arguments))...};
-    return driver->call(statement, {values + 1, sizeof...(Arguments)}, false);
+    return audited([&] { return driver->call(statement, {values + 1, sizeof...(Arguments)}, false); });
+  }
+
+  // Nothing hangs on it: a role that may not write to the audit, or a database that has gone, must not hide the refusal itself.
+  void report(const Refusals& due) noexcept {
+    try {
+      const Rows rows = run(calls().record_refusal, due.scope, due.term, due.count, due.first_ms, due.last_ms, "library");
+      if (!rows.one()[0].as_bool()) refusals.put_back(due);
+    } catch (const std::exception&) {
+    }
   }
 
   // `remembered` is what this process had seen before it asked. A fence lower than that was forgotten by the
@@ -79,10 +108,11 @@ struct DatabaseState {
       limited.timeout = timeout;
       std::int64_t fence = 0;
       const std::int64_t remembered = memory.highest(scope.name());
-      driver->transact(limited, [&](Session& session) {
+      const auto in_transaction = [&](Session& session) {
         const Value values[] = {Value(scope.name()), Value(term.value())};
         fence = session.execute(calls().check_term, values).one()[0].as_int();
-      });
+      };
+      audited([&] { driver->transact(limited, in_transaction); });
       compare_with_memory(scope.name(), fence, remembered);
       memory.saw(scope.name(), fence);
     } catch (const OutcomeUnknown& unknown) {
@@ -242,7 +272,7 @@ Wrote Database::write(const Scope& scope, Term term, const std::function<void(Tr
     const std::int64_t remembered = state_->memory.highest(scope.name());
     bool behind = false;
     try {
-      state_->driver->transact(transact, [&](detail::Session& session) {
+      const auto in_transaction = [&](detail::Session& session) {
         Transaction transaction(*state_, session, scope, term);
         if (options.write_id) {
           const Rows claimed = transaction.exec(state_->calls().claim_write, scope.name(), term.value(), options.write_id->text());
@@ -261,7 +291,8 @@ Wrote Database::write(const Scope& scope, Term term, const std::function<void(Tr
         // A callback that swallowed an error must not be told that its write was committed: PostgreSQL answers COMMIT
         // with ROLLBACK then, and no error.
         if (transaction.failed_) std::rethrow_exception(transaction.failed_);
-      });
+      };
+      state_->audited([&] { state_->driver->transact(transact, in_transaction); });
       state_->memory.saw(scope.name(), fence);
       return wrote;
     } catch (const Conflict&) {

@@ -10,3 +10,15 @@ if(TARGET termgate_postgres)
     LIBRARIES Termgate::postgres)
   target_include_directories(unit_postgres PRIVATE "${PROJECT_SOURCE_DIR}/storage/postgres/src")
 endif()
+if(TARGET termgate_sqlite)
+  find_package(SQLite3 REQUIRED)
+  termgate_test(unit_sqlite LABEL unit
+    SOURCES
+      unit/storage/sqlite_driver.cpp
+      unit/storage/sqlite_errors.cpp
+      unit/storage/sqlite_law.cpp
+      unit/storage/sqlite_protect.cpp
+      unit/storage/sqlite_write_queue.cpp
+    LIBRARIES Termgate::sqlite Termgate::sql SQLite::SQLite3 Threads::Threads)
+  target_include_directories(unit_sqlite PRIVATE "${PROJECT_SOURCE_DIR}/storage/sqlite/src")
+endif()

@@ -76,17 +76,15 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
 $$;
 
 -- The mark of a passed check, for the triggers of protect(): who passed what in this very transaction. It lives in a transaction-local
--- setting, so ROLLBACK TO takes it back together with the lock, and is signed with the fence's own secret, so that
--- no SET can make one up.
+-- setting, so ROLLBACK TO takes it back together with the lock, and is signed with the fence's own secret, so that no SET can make one up. One
+-- mark: '|S', the scope with '\' and '|' escaped, '|', the term, '|', the signature.
 CREATE OR REPLACE FUNCTION @schema@._escape(p_scope text) RETURNS text LANGUAGE sql IMMUTABLE AS
 $$ SELECT pg_catalog.replace(pg_catalog.replace(p_scope, '\', '\b'), '|', '\p') $$;
 CREATE OR REPLACE FUNCTION @schema@._unescape(p_token text) RETURNS text LANGUAGE sql IMMUTABLE AS
 $$ SELECT pg_catalog.replace(pg_catalog.replace(p_token, '\p', '|'), '\b', '\') $$;
 CREATE OR REPLACE FUNCTION @schema@._sign(p_scope text, p_term bigint, p_key uuid) RETURNS text LANGUAGE sql STABLE AS $$
-  SELECT pg_catalog.encode(pg_catalog.substr(pg_catalog.sha256(
-    pg_catalog.uuid_send(p_key) OPERATOR(pg_catalog.||) pg_catalog.timestamptz_send(pg_catalog.transaction_timestamp())
-    OPERATOR(pg_catalog.||) pg_catalog.int4send(pg_catalog.pg_backend_pid()) OPERATOR(pg_catalog.||) pg_catalog.int8send(p_term)
-    OPERATOR(pg_catalog.||) pg_catalog.textsend(p_scope)), 1, 12), 'hex')
+  SELECT pg_catalog.encode(pg_catalog.sha256(pg_catalog.textsend(
+    pg_catalog.concat_ws('/', p_key, pg_catalog.pg_backend_pid(), pg_catalog.transaction_timestamp(), p_term, p_scope))), 'hex')
 $$;
 
 -- Why the fences of this database cannot be trusted, or NULL. A mere restart is noted, by whoever comes first, and waited for by nobody.
@@ -330,58 +328,79 @@ BEGIN
   RETURN f.term;
 END $$;
 
--- Leaves the mark of a pass, once a scope.
+-- Leaves the mark of a pass, once a scope. For functions that run as the owner already.
 CREATE OR REPLACE FUNCTION @schema@._mark(p_scope text, p_term bigint, p_key uuid) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
-  v_passed text := coalesce(current_setting('termgate.passed', true), '');
-  v_mark text := '|S' || @schema@._escape(p_scope) || '|' || p_term || '|' || @schema@._sign(p_scope, p_term, p_key);
+  v_passed pg_catalog.text := pg_catalog.current_setting('termgate.passed', true);
+  v_mark pg_catalog.text := pg_catalog.concat('|S', @schema@._escape(p_scope), '|', p_term, '|', @schema@._sign(p_scope, p_term, p_key));
 BEGIN
-  IF strpos(v_passed || '|', v_mark || '|') = 0 THEN
-    PERFORM set_config('termgate.passed', v_passed || v_mark, true);
+  IF v_passed IS NULL OR pg_catalog.strpos(v_passed, v_mark) OPERATOR(pg_catalog.=) 0 THEN
+    v_mark := pg_catalog.set_config('termgate.passed', pg_catalog.concat(v_passed, v_mark), true);
   END IF;
 END $$;
 
 -- Whether the transaction has passed so many other scopes that it must not keep one more advisory lock.
-CREATE OR REPLACE FUNCTION @schema@._many_scopes(p_scope text) RETURNS boolean LANGUAGE sql STABLE AS $$
-  SELECT CASE WHEN pg_catalog.length(p.passed) OPERATOR(pg_catalog.<) 1000 THEN false
-              ELSE pg_catalog.cardinality(pg_catalog.string_to_array(p.passed, '|')) OPERATOR(pg_catalog.>) 192
-                   AND pg_catalog.strpos(p.passed, '|S' OPERATOR(pg_catalog.||) @schema@._escape(p_scope) OPERATOR(pg_catalog.||) '|') OPERATOR(pg_catalog.=) 0
-         END
-    FROM (SELECT coalesce(pg_catalog.current_setting('termgate.passed', true), '') AS passed) p
-$$;
+CREATE OR REPLACE FUNCTION @schema@._many_scopes(p_scope text) RETURNS boolean LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_passed text := current_setting('termgate.passed', true);
+BEGIN
+  RETURN coalesce(length(v_passed) >= 1000 AND cardinality(string_to_array(v_passed, '|')) > 64 * 3
+                  AND strpos(v_passed, '|S' || @schema@._escape(p_scope) || '|') = 0, false);
+END $$;
+
+-- What check_term() remembers of this session's last check, so that it need not read the fence before the lock as well, nor ask again whether this
+-- database was restored: neither can change within a session unseen (`vouched` tells). Behind it stands the server's start, so that a
+-- setting that outlives the server is worth nothing.
+CREATE OR REPLACE FUNCTION @schema@._seen(p_scope text, p_term bigint) RETURNS text LANGUAGE sql STABLE AS
+$$ SELECT pg_catalog.concat(p_term, '|', pg_catalog.pg_postmaster_start_time(), '|', p_scope) $$;
 
 -- check_term(scope, term) → the fence after it. Shared lock to the end of the transaction; above the fence it raises, in a transaction that
 -- holds no lock on the scope yet. TG001, TG004, TG005, TG006; 40001 where the snapshot hides a raise.
+-- Qualified names instead of SET search_path, and few expressions: each costs more here than what it computes.
 CREATE OR REPLACE FUNCTION @schema@.check_term(scope text, term bigint) RETURNS bigint
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
-  v_passed text := current_setting('termgate.passed', true);
-  v_fence bigint;
-  v_key uuid;
-  v_sure boolean;
+  v_fence pg_catalog.int8;
+  v_sure pg_catalog.bool;
+  v_key pg_catalog.uuid;
+  v_known pg_catalog.bool := coalesce(pg_catalog.current_setting('termgate.seen', true) OPERATOR(pg_catalog.=) @schema@._seen(scope, term), false);
 BEGIN
-  -- `seen` remembers that this session found the fence at this term before, so that it need not be read before the lock as well. Whoever writes it
-  -- by hand can only make a raise fail (TG005). The rest is one expression: nothing can be cancelled between the two calls that
-  -- take and give back the turnstile.
-  IF coalesce(current_setting('termgate.seen', true) = term || '|' || scope, false)
-     AND (v_passed IS NULL OR length(v_passed) < 1000) AND current_setting('transaction_isolation') = 'read committed'
-     AND pg_try_advisory_lock_shared(@schema@._turnstile_key(scope)) AND pg_advisory_unlock_shared(@schema@._turnstile_key(scope))
-     AND pg_try_advisory_xact_lock_shared(@schema@._queue_key(scope)) THEN
-    SELECT f.term, f.pass_key,
-           i.postmaster_start = pg_postmaster_start_time() AND i.fences_path = pg_relation_filepath(f.tableoid) AND f.generation >= i.trusted_since
-      INTO v_fence, v_key, v_sure
-      FROM @schema@.fences f, @schema@.incarnation i WHERE f.scope = check_term.scope;
-    IF v_fence = term AND v_sure THEN
-      IF v_passed IS NULL OR v_passed = '' THEN
-        v_passed := set_config('termgate.passed', '|S' || @schema@._escape(scope) || '|' || term || '|' || @schema@._sign(scope, term, v_key), true);
-      ELSE
+  IF NOT v_known THEN
+    SELECT f.term INTO v_fence FROM @schema@.fences f WHERE f.scope OPERATOR(pg_catalog.=) check_term.scope;
+  END IF;
+  -- Above the fence nothing shared may be locked; among very many scopes nothing at all. (AND goes on after a NULL, hence coalesce.)
+  IF (v_known OR coalesce(v_fence OPERATOR(pg_catalog.>=) term, false)
+                 AND coalesce(pg_catalog.length(pg_catalog.current_setting('termgate.passed', true)) OPERATOR(pg_catalog.<) 1000, true))
+     AND pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed'
+     -- One expression: nothing can be cancelled between the two calls that take and give back the turnstile.
+     AND pg_catalog.pg_try_advisory_lock_shared(@schema@._turnstile_key(scope)) AND pg_catalog.pg_advisory_unlock_shared(@schema@._turnstile_key(scope))
+     AND pg_catalog.pg_try_advisory_xact_lock_shared(@schema@._queue_key(scope)) THEN
+    -- A new statement, hence a new snapshot.
+    IF v_known THEN
+      SELECT f.term, f.vouched OPERATOR(pg_catalog.=) f.tableoid, CASE WHEN f.marked THEN f.pass_key END INTO v_fence, v_sure, v_key
+        FROM @schema@.fences f WHERE f.scope OPERATOR(pg_catalog.=) check_term.scope;
+    ELSE
+      SELECT f.term, f.pass_key,
+             f.vouched OPERATOR(pg_catalog.=) f.tableoid AND i.postmaster_start OPERATOR(pg_catalog.=) pg_catalog.pg_postmaster_start_time()
+               AND i.fences_path OPERATOR(pg_catalog.=) pg_catalog.pg_relation_filepath(f.tableoid)
+        INTO v_fence, v_key, v_sure
+        FROM @schema@.fences f, @schema@.incarnation i WHERE f.scope OPERATOR(pg_catalog.=) check_term.scope;
+    END IF;
+    IF v_sure AND v_fence OPERATOR(pg_catalog.=) term THEN
+      IF v_key IS NOT NULL THEN
         PERFORM @schema@._mark(scope, term, v_key);
+      END IF;
+      IF NOT v_known THEN
+        PERFORM pg_catalog.set_config('termgate.seen', @schema@._seen(scope, term), false);
       END IF;
       RETURN v_fence;
     END IF;
   END IF;
   v_fence := @schema@._check(scope, term);
-  PERFORM set_config('termgate.seen', term || '|' || scope, false);
+  -- A session of a standby outlives its promotion, and must ask then.
+  IF NOT pg_catalog.pg_is_in_recovery() THEN
+    PERFORM pg_catalog.set_config('termgate.seen', @schema@._seen(scope, term), false);
+  END IF;
   RETURN v_fence;
 END $$;

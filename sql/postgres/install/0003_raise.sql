@@ -124,6 +124,12 @@ BEGIN
   RETURN greatest(coalesce(v_fence, 0), @schema@._stored_max(p_scope), @schema@._adopted_max(p_scope));
 END $$;
 
+-- Whether a protected table may ask for passes of this scope.
+CREATE OR REPLACE FUNCTION @schema@._marks_wanted(p_scope text) RETURNS boolean
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+  SELECT EXISTS (SELECT FROM @schema@.protected p WHERE p.scope_column IS NOT NULL OR p.scope IN (p_scope, '*'))
+$$;
+
 -- Puts the fence at p_term, under the exclusive lock: row, audit, notification. p_generation: NULL keeps the row's.
 CREATE OR REPLACE FUNCTION @schema@._set_fence(p_scope text, p_term bigint, p_action text, p_actor text, p_detail jsonb, p_generation bigint DEFAULT NULL)
 RETURNS timestamptz
@@ -132,11 +138,12 @@ DECLARE
   v_at timestamptz := clock_timestamp();
 BEGIN
   UPDATE @schema@.fences f
-     SET term = p_term, raised_at = v_at, raised_by = session_user, generation = greatest(f.generation, p_generation)
+     SET term = p_term, raised_at = v_at, raised_by = session_user, generation = greatest(f.generation, p_generation), vouched = f.tableoid
    WHERE f.scope = p_scope;
   IF NOT FOUND THEN
-    INSERT INTO @schema@.fences (scope, term, raised_at, raise_by, generation)
-    VALUES (p_scope, p_term, v_at, @schema@._setting('default_raise_by'), coalesce(p_generation, (SELECT i.generation FROM @schema@.incarnation i)))
+    INSERT INTO @schema@.fences (scope, term, raised_at, raise_by, generation, vouched, marked)
+    VALUES (p_scope, p_term, v_at, @schema@._setting('default_raise_by'), coalesce(p_generation, (SELECT i.generation FROM @schema@.incarnation i)),
+            format('%I.fences', @schema_lit@)::regclass, @schema@._marks_wanted(p_scope))
     ON CONFLICT DO NOTHING;
     IF NOT FOUND THEN
       RAISE EXCEPTION 'could not serialize access: the fence of scope "%" has just been made by another session', p_scope USING ERRCODE = '40001';

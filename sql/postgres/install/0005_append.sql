@@ -4,26 +4,20 @@
 CREATE OR REPLACE FUNCTION @schema@._declared_scope() RETURNS text LANGUAGE sql STABLE AS
 $$ SELECT nullif(pg_catalog.current_setting('termgate.scope', true), '') $$;
 
--- The one scope that this transaction has passed; NULL where there is none or more than one.
+-- The one scope that this transaction has passed, by the locks that it holds; NULL where there is none or more than one. Asked only for
+-- the first write of a stream whose scope nobody names.
 CREATE OR REPLACE FUNCTION @schema@._only_scope_passed() RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  v_parts text[] := string_to_array(nullif(current_setting('termgate.passed', true), ''), '|');
-  v_scope text;
-  f @schema@.fences;
-  i integer := 2;
+  v_keys bigint[] := ARRAY(SELECT (l.classid::bigint << 32) | l.objid::bigint FROM pg_locks l
+                            WHERE l.locktype = 'advisory' AND l.pid = pg_backend_pid() AND l.granted AND l.objsubid = 1);
+  v_scopes text[];
 BEGIN
-  WHILE i + 2 <= cardinality(v_parts) LOOP
-    SELECT * INTO f FROM @schema@.fences t WHERE t.scope = @schema@._unescape(substr(v_parts[i], 2));
-    IF f.scope IS NOT NULL AND v_parts[i + 1] ~ '^[0-9]{1,18}$' AND v_parts[i + 2] = @schema@._sign(f.scope, v_parts[i + 1]::bigint, f.pass_key) THEN
-      IF v_scope <> f.scope THEN
-        RETURN NULL;
-      END IF;
-      v_scope := f.scope;
-    END IF;
-    i := i + 3;
-  END LOOP;
-  RETURN v_scope;
+  IF v_keys = '{}' THEN
+    RETURN NULL;
+  END IF;
+  v_scopes := ARRAY(SELECT f.scope FROM @schema@.fences f WHERE @schema@._queue_key(f.scope) = ANY (v_keys) LIMIT 2);
+  RETURN CASE WHEN cardinality(v_scopes) = 1 THEN v_scopes[1] END;
 END $$;
 
 -- The scope of a stream: fixed by its first write. The one named, else the transaction's, else the stream's own name.
@@ -126,9 +120,8 @@ BEGIN
   RETURN v_last;
 END $$;
 
--- append(stream, term, payload, expected, scope, write_id) → sequence number.
-CREATE OR REPLACE FUNCTION @schema@.append(stream text, term bigint, payload bytea, expected bigint DEFAULT NULL,
-                                           scope text DEFAULT NULL, write_id uuid DEFAULT NULL) RETURNS bigint
+-- Everything about an append that is not the common case.
+CREATE OR REPLACE FUNCTION @schema@._append(stream text, term bigint, payload bytea, expected bigint, scope text, write_id uuid) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   v_scope text;
@@ -151,19 +144,52 @@ BEGIN
   v_no := @schema@._advance(stream, v_scope, 1, CASE WHEN write_id IS NULL THEN expected END) + 1;
   IF write_id IS NOT NULL THEN
     -- The stream's row is ours: an earlier attempt on this stream has ended by now, one on another stream is met by the primary key.
-    INSERT INTO @schema@.write_ids (write_id, stream_id, sequence_no, scope, term) VALUES (append.write_id, append.stream, v_no, v_scope, append.term)
+    INSERT INTO @schema@.write_ids (write_id, stream_id, sequence_no, scope, term) VALUES (_append.write_id, _append.stream, v_no, v_scope, _append.term)
     ON CONFLICT DO NOTHING;
     IF NOT FOUND THEN
-      UPDATE @schema@.streams s SET last_no = s.last_no - 1 WHERE s.stream_id = append.stream;
-      RETURN (SELECT @schema@._same_write(i, append.stream) FROM @schema@.write_ids i WHERE i.write_id = append.write_id);
+      UPDATE @schema@.streams s SET last_no = s.last_no - 1 WHERE s.stream_id = _append.stream;
+      RETURN (SELECT @schema@._same_write(i, _append.stream) FROM @schema@.write_ids i WHERE i.write_id = _append.write_id);
     END IF;
     IF expected <> v_no - 1 THEN
       PERFORM @schema@._sequence_conflict(stream, v_no - 1, expected);
     END IF;
   END IF;
   INSERT INTO @schema@.stream_writes (stream_id, sequence_no, scope, term, payload, write_id)
-  VALUES (append.stream, v_no, v_scope, append.term, append.payload, append.write_id);
+  VALUES (_append.stream, v_no, v_scope, _append.term, _append.payload, _append.write_id);
   RETURN v_no;
+END $$;
+
+-- append(stream, term, payload, expected, scope, write_id) → sequence number.
+CREATE OR REPLACE FUNCTION @schema@.append(stream text, term bigint, payload bytea, expected bigint DEFAULT NULL,
+                                           scope text DEFAULT NULL, write_id uuid DEFAULT NULL) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE
+  v_scope pg_catalog.text;
+  v_no pg_catalog.int8;
+BEGIN
+  -- A stream that is there, in the scope that is named, and a payload of ordinary size; whatever does not come out of it as it should is looked at by _append(),
+  -- under the lock that is held by then.
+  IF write_id IS NULL AND pg_catalog.octet_length(payload) OPERATOR(pg_catalog.<=) 1048576 THEN
+    v_scope := scope;
+    IF v_scope IS NULL THEN
+      SELECT s.scope INTO v_scope FROM @schema@.streams s WHERE s.stream_id OPERATOR(pg_catalog.=) append.stream;
+    END IF;
+    IF v_scope IS NOT NULL THEN
+      v_no := @schema@.check_term(v_scope, term);
+      UPDATE @schema@.streams s SET last_no = s.last_no OPERATOR(pg_catalog.+) 1
+       WHERE s.stream_id OPERATOR(pg_catalog.=) append.stream AND s.scope OPERATOR(pg_catalog.=) v_scope
+         AND (append.expected IS NULL OR s.last_no OPERATOR(pg_catalog.=) append.expected)
+         AND coalesce((SELECT w.term FROM @schema@.stream_writes w WHERE w.scope OPERATOR(pg_catalog.=) v_scope
+                        ORDER BY w.term DESC LIMIT 1) OPERATOR(pg_catalog.<=) append.term, true)
+      RETURNING s.last_no INTO v_no;
+      IF FOUND THEN
+        INSERT INTO @schema@.stream_writes (stream_id, sequence_no, scope, term, payload)
+        VALUES (append.stream, v_no, v_scope, append.term, append.payload);
+        RETURN v_no;
+      END IF;
+    END IF;
+  END IF;
+  RETURN @schema@._append(stream, term, payload, expected, scope, write_id);
 END $$;
 
 -- append_many(stream, term, payloads, expected, scope, write_ids) → last sequence number. All or nothing; with write ids, all of them or none may

@@ -78,8 +78,9 @@ BEGIN
   UPDATE @schema@.fences f SET raise_by = set_raise_by.raise_by WHERE f.scope = set_raise_by.scope;
   IF NOT FOUND THEN
     PERFORM @schema@._need_no_doubt(scope, NULL);
-    INSERT INTO @schema@.fences (scope, term, raise_by, generation)
-    VALUES (set_raise_by.scope, @schema@._evidence(set_raise_by.scope), set_raise_by.raise_by, (SELECT i.generation FROM @schema@.incarnation i));
+    INSERT INTO @schema@.fences (scope, term, raise_by, generation, vouched, marked)
+    VALUES (set_raise_by.scope, @schema@._evidence(set_raise_by.scope), set_raise_by.raise_by, (SELECT i.generation FROM @schema@.incarnation i),
+            format('%I.fences', @schema_lit@)::regclass, @schema@._marks_wanted(set_raise_by.scope));
   END IF;
   PERFORM @schema@._audit('set_raise_by', scope, NULL, jsonb_build_object('raise_by', raise_by));
   RETURN raise_by;
@@ -232,6 +233,9 @@ BEGIN
   PERFORM @schema@._need_reason(actor, reason);
   PERFORM @schema@._audit('declare_nothing_lost', NULL, actor, jsonb_build_object('reason', reason, 'scopes', v_scopes, 'changed', @schema@._changed_incarnation()));
   PERFORM @schema@._admit_incarnation(0);
+  -- Only so that checks are quick again: rows that somebody holds keep asking.
+  UPDATE @schema@.fences f SET vouched = f.tableoid
+   WHERE f.scope IN (SELECT g.scope FROM @schema@.fences g WHERE g.vouched <> g.tableoid FOR UPDATE SKIP LOCKED);
   RETURN v_scopes;
 END $$;
 
@@ -239,10 +243,19 @@ END $$;
 -- snapshot, bare base backup).
 CREATE OR REPLACE FUNCTION @schema@.declare_in_doubt(actor text, reason text) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_user text := current_setting('lock_timeout');
 BEGIN
   PERFORM @schema@._need_reason(actor, reason);
   PERFORM @schema@._audit('declare_in_doubt', NULL, actor, jsonb_build_object('reason', reason));
   PERFORM @schema@._admit_incarnation(0);
   UPDATE @schema@.incarnation i SET trusted_since = i.generation;
+  BEGIN
+    PERFORM set_config('lock_timeout', (@schema@._setting('check_wait_ms')::bigint + 1)::text, true);
+    UPDATE @schema@.fences f SET vouched = 0;
+    PERFORM set_config('lock_timeout', v_user, true);
+  EXCEPTION WHEN lock_not_available THEN
+    RAISE EXCEPTION 'TG006 a session holds the row of a fence' USING ERRCODE = 'TG006', HINT = 'End the sessions of applications first: they may still be writing.';
+  END;
   RETURN @schema@._doubtful();
 END $$;

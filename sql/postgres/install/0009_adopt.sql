@@ -88,11 +88,15 @@ BEGIN
   END IF;
 END $$;
 
+-- A name's part for what is made once for every column name. Not md5, which some servers may not use.
+CREATE OR REPLACE FUNCTION @schema@._short_hash(p_text text) RETURNS text LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS
+$$ SELECT substr(encode(sha256(convert_to(p_text, 'UTF8')), 'hex'), 1, 32) $$;
+
 -- Makes, once for every pair of column names, the trigger function that reports a row's term; plpgsql compiles it anew for each table.
 CREATE OR REPLACE FUNCTION @schema@._adopt_function(p_scope_column name, p_term_column name) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  v_name text := '_adopted_row_' || md5(quote_ident(p_scope_column) || '.' || quote_ident(p_term_column));
+  v_name text := '_adopted_row_' || @schema@._short_hash(quote_ident(p_scope_column) || '.' || quote_ident(p_term_column));
 BEGIN
   IF NOT EXISTS (SELECT FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = @schema_lit@ AND p.proname = v_name) THEN
     EXECUTE format('CREATE FUNCTION @schema@.%I() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS %L', v_name,
@@ -128,7 +132,7 @@ END $$;
 CREATE OR REPLACE FUNCTION @schema@._adopt_register(p_table regclass, p_scope_column name, p_term_column name) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET row_security = off AS $$
 DECLARE
-  v_function name := '_adopted_row_' || md5(quote_ident(p_scope_column) || '.' || quote_ident(p_term_column));
+  v_function name := '_adopted_row_' || @schema@._short_hash(quote_ident(p_scope_column) || '.' || quote_ident(p_term_column));
   v_raised integer := 0;
   v_fence bigint;
   v_highest bigint;

@@ -30,7 +30,7 @@ BEGIN
     v_token := '|S' || @schema@._escape(p_scope) || '|';
     v_at := strpos(v_passed, v_token);
     IF v_at > 0 THEN
-      v_passed := substr(v_passed, v_at + length(v_token), 60);
+      v_passed := substr(v_passed, v_at + length(v_token), 90);
       v_term := split_part(v_passed, '|', 1);
       IF v_term ~ '^[0-9]{1,18}$|^[0-4][0-9]{18}$' THEN
         term := v_term::bigint;
@@ -96,7 +96,7 @@ BEGIN
   END IF;
   IF current_setting('transaction_isolation') IN ('read committed', 'read uncommitted') THEN
     SELECT f.term, f.pass_key, f.generation,
-           i.postmaster_start = pg_postmaster_start_time() AND i.fences_path = pg_relation_filepath(f.tableoid) AND f.generation >= i.trusted_since
+           f.vouched = f.tableoid AND i.postmaster_start = pg_postmaster_start_time() AND i.fences_path = pg_relation_filepath(f.tableoid)
       INTO v_fence, v_key, v_generation, v_sure
       FROM @schema@.fences f, @schema@.incarnation i WHERE f.scope = p_scope;
   ELSE
@@ -184,7 +184,7 @@ BEGIN
   EXCEPTION WHEN SQLSTATE 'TG005' THEN
     v_code := 'TG005'; v_reason := SQLERRM;
   END;
-  v_token := '|' || md5(concat_ws('/', p_table, v_code, p_scope));
+  v_token := '|' || @schema@._short_hash(concat_ws('/', p_table, v_code, p_scope));
   IF v_code IS NULL OR strpos(v_seen, v_token) > 0 OR length(v_seen) > 3300 THEN
     RETURN;
   END IF;
@@ -260,7 +260,7 @@ END $$;
 CREATE OR REPLACE FUNCTION @schema@._protect_function(p_table regclass, p_column name) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  v_name text := '_protected_row_' || md5(quote_ident(p_column));
+  v_name text := '_protected_row_' || @schema@._short_hash(quote_ident(p_column));
 BEGIN
   PERFORM @schema@._need_column(p_table, p_column, '{text,varchar,smallint,integer,bigint,uuid}');
   IF NOT EXISTS (SELECT FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = @schema_lit@ AND p.proname = v_name) THEN
@@ -296,7 +296,7 @@ CREATE OR REPLACE FUNCTION @schema@._missing_triggers(p_table oid, p_column name
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
   SELECT coalesce(array_agg(w.trigger ORDER BY w.trigger), '{}')
     FROM (VALUES ('termgate_statement', '_protect_statement', 30), ('termgate_truncate', '_protect_truncate', 34),
-                 ('termgate_row', '_protected_row_' || md5(quote_ident(p_column)), 29)) w(trigger, function, type)
+                 ('termgate_row', '_protected_row_' || @schema@._short_hash(quote_ident(p_column)), 29)) w(trigger, function, type)
    WHERE w.function IS NOT NULL
      AND NOT EXISTS (SELECT FROM pg_trigger g JOIN pg_proc p ON p.oid = g.tgfoid JOIN pg_namespace n ON n.oid = p.pronamespace
                       WHERE g.tgrelid = p_table AND g.tgname = w.trigger AND p.proname = w.function AND n.nspname = @schema_lit@
@@ -321,6 +321,9 @@ BEGIN
        scope = EXCLUDED.scope, mode = EXCLUDED.mode, protected_at = clock_timestamp(), protected_by = session_user;
     v_count := v_count + 1;
   END LOOP;
+  -- From now on checks leave marks. A transaction that passed one before this commits may be told TG002, once.
+  UPDATE @schema@.fences f SET marked = true
+   WHERE NOT f.marked AND (p_column IS NOT NULL OR p_scope IN ('*', f.scope));
   PERFORM @schema@._audit('protect', p_scope, NULL, jsonb_strip_nulls(jsonb_build_object('table', p_root::text, 'scope_column', p_column, 'mode', p_mode)));
   RETURN v_count;
 END $$;

@@ -39,7 +39,7 @@ BEGIN
     EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', f.name);
     IF f.proname IN ('protect', 'unprotect', '_protect_function', '_protect_register', '_protect_unregister', '_protect_drop', '_protect_statement',
                      '_protect_truncate', '_protect_attached', '_guard_truncate', 'adopt', 'unadopt', '_adopt_function', '_adopt_register', '_adopt_unregister',
-                     '_owner', '_tree', '_need_scope', '_need_column', '_need_own_table')
+                     '_owner', '_tree', '_short_hash', '_need_scope', '_need_column', '_need_own_table')
        OR f.proname LIKE '\_protected\_row\_%' OR f.proname LIKE '\_adopted\_row\_%' THEN
       EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO PUBLIC', f.name);
     END IF;

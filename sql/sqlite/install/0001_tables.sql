@@ -12,15 +12,16 @@ CREATE TABLE IF NOT EXISTS termgate_migrations (
 ) STRICT;
 
 -- term 0: a scope that has settings and no accepted term yet. raise_by NULL: the setting default_raise_by.
--- generation: the incarnation of the database that vouches for this fence. reset_from: the highest fence
--- that an audited reset took down, NULL if there was none (then termgate_resets need not be asked).
+-- in_doubt: the file was declared an older copy that was put back, and nobody has vouched for this fence since.
+-- reset_from: the highest fence that an audited reset took down, NULL if there was none (then termgate_resets
+-- need not be asked).
 CREATE TABLE IF NOT EXISTS termgate_fences (
   scope      TEXT NOT NULL PRIMARY KEY,
   term       INTEGER NOT NULL CHECK (term BETWEEN 0 AND 4611686018427387904),
   raised_at  INTEGER NOT NULL,
   raised_by  TEXT NOT NULL,
   raise_by   TEXT CHECK (raise_by IN ('writer', 'seal')),
-  generation INTEGER NOT NULL DEFAULT 0,
+  in_doubt   INTEGER NOT NULL DEFAULT 0 CHECK (in_doubt IN (0, 1)),
   reset_from INTEGER
 ) STRICT, WITHOUT ROWID;
 
@@ -146,11 +147,9 @@ INSERT OR IGNORE INTO termgate_settings (name, value, what) VALUES
   ('eviction_grace_ms', '1000', 'kept for the other databases (0 to 600000): SQLite''s lock has one holder, whom no other process can end'),
   ('payload_bytes_max', '268435456', 'the largest payload of one stream write (1 to 268435456)');
 
--- The declared history of this file: generation grows with declare_in_doubt, vouched with
--- declare_nothing_lost. A fence is in doubt while max(its generation, vouched) is below generation.
+-- in_doubt: scopes without a row are in doubt too, for the older copy may not have known them yet.
 CREATE TABLE IF NOT EXISTS termgate_incarnation (
-  id         INTEGER PRIMARY KEY CHECK (id = 1),
-  generation INTEGER NOT NULL,
-  vouched    INTEGER NOT NULL
+  id       INTEGER PRIMARY KEY CHECK (id = 1),
+  in_doubt INTEGER NOT NULL CHECK (in_doubt IN (0, 1))
 ) STRICT;
-INSERT OR IGNORE INTO termgate_incarnation (id, generation, vouched) VALUES (1, 0, 0);
+INSERT OR IGNORE INTO termgate_incarnation (id, in_doubt) VALUES (1, 0);

@@ -1,2 +1,3 @@
--- The operator says that an older copy was put back (F3). Parameters: none. Rows: the one. Locks: write lock held.
-UPDATE main.termgate_incarnation SET generation = generation + 1 WHERE id = 1
+-- The operator says that an older copy was put back, or that nothing is missing (F3). Parameters: in doubt. Rows: the
+-- one. Locks: write lock held.
+UPDATE main.termgate_incarnation SET in_doubt = ?1 WHERE id = 1

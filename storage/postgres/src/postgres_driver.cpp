@@ -435,16 +435,17 @@ class PostgresDriver final : public Driver {
   // A connection out of the pool, for the length of one call. Not given back: thrown away.
   class Lent {
    public:
-    explicit Lent(PostgresDriver& driver) : driver_(driver) {
-      if (std::find(in_use.begin(), in_use.end(), &driver) != in_use.end()) {
-        throw InvalidInput(
-            "TG005 a call of this Database from inside its own transaction: use the Transaction that the callback was given");
+    explicit Lent(PostgresDriver& driver) : driver_(driver), outer_(innermost) {
+      for (const Lent* open = innermost; open != nullptr; open = open->outer_) {
+        if (&open->driver_ == &driver) {
+          throw InvalidInput("TG005 a call of this Database from inside its own transaction: use the Transaction that the callback was given");
+        }
       }
       connection_ = driver.take();
-      in_use.push_back(&driver);
+      innermost = this;
     }
     ~Lent() {
-      in_use.erase(std::remove(in_use.begin(), in_use.end(), &driver_), in_use.end());
+      innermost = outer_;
       if (!clean_ || !connection_->is_open()) connection_.reset();
       driver_.put_back(std::move(connection_));
     }
@@ -459,7 +460,9 @@ class PostgresDriver final : public Driver {
     PostgresDriver& driver_;
     std::unique_ptr<Connection> connection_;
     bool clean_ = false;
-    static thread_local std::vector<const PostgresDriver*> in_use;
+    const Lent* outer_;
+    // This thread's calls in progress. A plain pointer: it outlives the thread's other objects, and a Database may be closed late.
+    static thread_local const Lent* innermost;
   };
 
   template <class Step>
@@ -583,7 +586,7 @@ class PostgresDriver final : public Driver {
   int open_ = 0;
 };
 
-thread_local std::vector<const PostgresDriver*> PostgresDriver::Lent::in_use;
+thread_local const PostgresDriver::Lent* PostgresDriver::Lent::innermost = nullptr;
 
 }  // namespace
 

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include <sql/statements.hpp>
 #include <termgate/error.hpp>
 
 #include "errors.hpp"
@@ -202,6 +203,15 @@ void Connection::bind(sqlite3_stmt* statement, int at, const Value& value) {
 }
 
 Rows Connection::execute(std::string_view sql, std::span<const Value> parameters) {
+  // The check goes before every write, and its statement does nothing but call this: without the detour
+  // through a SELECT it costs a quarter less (0.5 µs of 2). Known by its address, as the library sends it.
+  if (sql.data() == sql::sqlite_calls().check_term.data() && parameters.size() == 2) {
+    Rows rows;
+    rows.columns.emplace_back("fence");
+    const std::int64_t fence = law_->check_term(Scope(parameters[0].as_text()), Term(parameters[1].as_int()));
+    rows.rows.emplace_back().emplace_back(fence);
+    return rows;
+  }
   std::optional<Cached> once;
   Cached& cached = sql.size() <= cached_text_bytes_max ? prepared(sql) : once.emplace(prepare(sql));
   sqlite3_stmt* statement = cached.statement.get();
@@ -221,11 +231,15 @@ Rows Connection::execute(std::string_view sql, std::span<const Value> parameters
     bind(statement, static_cast<int>(at) + 1, parameters[number - 1]);
   }
   Rows rows;
-  const int columns = sqlite3_column_count(statement);
-  rows.columns.reserve(static_cast<std::size_t>(columns));
-  for (int column = 0; column < columns; ++column) rows.columns.emplace_back(sqlite3_column_name(statement, column));
+  int columns = -1;
   while (true) {
     const int code = sqlite3_step(statement);
+    // Asked for after the first step: that may have prepared the statement anew for a changed schema.
+    if (columns < 0) {
+      columns = sqlite3_column_count(statement);
+      rows.columns.reserve(static_cast<std::size_t>(columns));
+      for (int column = 0; column < columns; ++column) rows.columns.emplace_back(sqlite3_column_name(statement, column));
+    }
     if (code == SQLITE_DONE) break;
     if (code != SQLITE_ROW) {
       if ((code & 0xff) == SQLITE_INTERRUPT && past_deadline()) {

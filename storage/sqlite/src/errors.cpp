@@ -103,7 +103,7 @@ void throw_sqlite(int extended_code, std::string_view message) {
   }
   switch (extended_code & 0xff) {
     case SQLITE_BUSY:
-      throw Blocked("TG006 blocked: another connection holds the database's lock; nothing was written");
+      throw BusyNow();
     case SQLITE_INTERRUPT:
       throw Unavailable("the work was interrupted and rolled back: nothing was written", code);
     case SQLITE_FULL:

@@ -5,14 +5,22 @@
 #include <string>
 #include <string_view>
 
+#include <termgate/error.hpp>
+
 struct sqlite3;
 
 namespace termgate::inline v0::sqlite {
 
+// SQLITE_BUSY as it came, without anybody having waited: the same call may be made again.
+class BusyNow : public Blocked {
+ public:
+  BusyNow() : Blocked("TG006 blocked: another connection holds the database's lock; nothing was written") {}
+};
+
 // Throws what `extended_code` and `message` stand for:
 //   a message that starts with a TG code                    its type
 //   BUSY_SNAPSHOT, ABORT_ROLLBACK, LOCKED_SHAREDCACHE       Conflict: run the transaction again
-//   BUSY, BUSY_RECOVERY, BUSY_TIMEOUT                       Blocked (TG006)
+//   BUSY, BUSY_RECOVERY, BUSY_TIMEOUT                       Blocked (TG006), as BusyNow
 //   CANTOPEN, FULL, IOERR, INTERRUPT, PROTOCOL, NOLFS       Unavailable: nothing was written
 //   all others                                              DatabaseError
 [[noreturn]] void throw_sqlite(int extended_code, std::string_view message);

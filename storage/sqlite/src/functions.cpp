@@ -550,7 +550,7 @@ void call(sqlite3_context* context, int count, sqlite3_value** values) {
     if (count < function.arguments_min || count > function.arguments_max) {
       throw InvalidInput(fmt::format("TG005 {} takes {}", function.name, function.takes));
     }
-    function.body(law, context, Arguments(count, values));
+    law.patiently([&] { function.body(law, context, Arguments(count, values)); });
   } catch (const Conflict& conflict) {
     sqlite3_result_error(context, conflict.what(), -1);
     sqlite3_result_error_code(context, SQLITE_BUSY_SNAPSHOT);
@@ -628,7 +628,7 @@ int update(sqlite3_vtab* table, int, sqlite3_value**, sqlite3_int64*) {
   return SQLITE_READONLY;
 }
 int begin(sqlite3_vtab* table) {
-  marks_of(table).began();
+  static_cast<Table*>(table)->law->transaction_began();
   return SQLITE_OK;
 }
 int sync(sqlite3_vtab*) { return SQLITE_OK; }
@@ -702,8 +702,6 @@ Law* Law::register_on(sqlite3* db) {
                                       nullptr, nullptr);
   }
   if (code != SQLITE_OK) throw_sqlite(db, code);
-  // Preparing connects it.
-  Statement connected(db, "SELECT 1 FROM main.termgate_connection");
   return &home->law;
 }
 

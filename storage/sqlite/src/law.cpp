@@ -119,6 +119,16 @@ void Law::Unit::commit() {
   law_.own_unit_ = false;
 }
 
+Law::Snapshot::Snapshot(Law& law) {
+  if (sqlite3_get_autocommit(law.db_) == 0 || sqlite3_txn_state(law.db_, "main") != SQLITE_TXN_NONE) return;
+  law.execute("BEGIN");
+  db_ = law.db_;
+}
+
+Law::Snapshot::~Snapshot() {
+  if (db_ != nullptr) sqlite3_exec(db_, "ROLLBACK", nullptr, nullptr, nullptr);
+}
+
 Law::Law(sqlite3* db) : db_(db) {
   client_ = fmt::format("{}[{}]", first_line("/proc/self/comm"), getpid());
   const char* user = std::getenv("USER");
@@ -158,9 +168,15 @@ int Law::waiting(const std::function<int()>& attempt, const char* what, bool may
   std::optional<std::chrono::milliseconds> wait;
   auto pause = std::chrono::milliseconds(1);
   while (true) {
-    const int code = attempt();
-    if (code == SQLITE_OK || code == SQLITE_DONE) return code;
-    const int extended = sqlite3_extended_errcode(db_);
+    int code = SQLITE_BUSY;
+    int extended = SQLITE_BUSY;
+    try {
+      code = attempt();
+      if (code == SQLITE_OK || code == SQLITE_DONE) return code;
+      extended = sqlite3_extended_errcode(db_);
+    } catch (const BusyNow&) {
+      // While the statement was prepared: the schema could not be read.
+    }
     if ((code & 0xff) != SQLITE_BUSY || extended == SQLITE_BUSY_SNAPSHOT) throw_sqlite(db_, code);
     if (!wait) wait = may_wait ? check_wait() : std::chrono::milliseconds(0);
     const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start);
@@ -173,6 +189,26 @@ int Law::waiting(const std::function<int()>& attempt, const char* what, bool may
     sqlite3_sleep(static_cast<int>(std::min(pause, std::max(*wait - waited, std::chrono::milliseconds(1))).count()));
     pause = std::min(pause * 2, std::chrono::milliseconds(25));
   }
+}
+
+void Law::connect() {
+  connected_ = true;
+  try {
+    Statement connecting(db_, "SELECT 1 FROM main.termgate_connection");
+  } catch (...) {
+    connected_ = false;
+    throw;
+  }
+}
+
+void Law::patiently(const std::function<void()>& work) {
+  if (sqlite3_txn_state(db_, nullptr) != SQLITE_TXN_NONE) return work();
+  waiting(
+      [&] {
+        work();
+        return SQLITE_OK;
+      },
+      "hold", true);
 }
 
 void Law::lock() {
@@ -201,18 +237,22 @@ void Law::audit(std::string_view action, std::optional<std::string_view> scope, 
 // ---------------------------------------------------------------------------------------------------- the check
 
 Law::Fence Law::read_fence(std::string_view scope) {
-  Running read = use(stmt::fence_read);
-  if (!read.bind(scope).step()) throw DatabaseError("termgate_incarnation has lost its row: run termgate init again");
   Fence fence;
-  fence.exists = !read.is_null(0);
-  fence.term = read.integer(0);
-  fence.raise_by = read.optional_text(1);
-  fence.generation = read.integer(2);
-  fence.was_reset = !read.is_null(3);
-  fence.incarnation = read.integer(4);
-  fence.in_doubt = std::max(fence.generation, read.integer(5)) < fence.incarnation;
+  {
+    Running read = use(stmt::fence_read);
+    if (read.bind(scope).step()) {
+      fence.exists = true;
+      fence.term = read.integer(0);
+      fence.raise_by = read.optional_text(1);
+      fence.in_doubt = read.integer(2) != 0;
+      fence.was_reset = !read.is_null(3);
+      return fence;
+    }
+  }
   // A scope that the restored file has never heard of may have had a fence all the same.
-  if (!fence.exists) fence.generation = fence.in_doubt ? 0 : fence.incarnation;
+  Running read = use(stmt::incarnation_read);
+  if (!read.step()) throw DatabaseError("termgate_incarnation has lost its row: run termgate init again");
+  fence.in_doubt = read.integer(0) != 0;
   return fence;
 }
 
@@ -328,16 +368,16 @@ Law::Verdict Law::judge(const std::string& scope, std::int64_t term, Raise raise
 }
 
 std::int64_t Law::admit(const std::string& scope, std::int64_t term, const Verdict& verdict) {
-  if (verdict.raises) raise(scope, verdict.fence, term, verdict.fence.generation, client_, "raise", "by a write");
-  pass(scope, term);
+  if (verdict.raises) raise(scope, verdict.fence, term, verdict.fence.in_doubt, client_, "raise", "by a write");
+  pass(scope, term, verdict.raises);
   return term;
 }
 
-void Law::raise(std::string_view scope, const Fence& fence, std::int64_t term, std::int64_t generation,
-                const std::string& actor, std::string_view action, std::string_view detail) {
+void Law::raise(std::string_view scope, const Fence& fence, std::int64_t term, bool in_doubt, const std::string& actor,
+                std::string_view action, std::string_view detail) {
   {
     Running write = use(fence.exists ? stmt::fence_raise : stmt::fence_insert);
-    write.bind(scope).bind(term).bind(now()).bind(actor).bind(generation).run();
+    write.bind(scope).bind(term).bind(now()).bind(actor).bind(std::int64_t{in_doubt}).run();
   }
   if (sqlite3_changes(db_) != 1) {
     throw DatabaseError(fmt::format("the fence of scope \"{}\" was not written: its row is gone", scope));
@@ -345,9 +385,9 @@ void Law::raise(std::string_view scope, const Fence& fence, std::int64_t term, s
   audit(action, scope, fmt::format(R"({{"term":{},"previous":{},"how":"{}"}})", term, fence.term, detail), actor);
 }
 
-void Law::pass(const std::string& scope, std::int64_t term) {
+void Law::pass(const std::string& scope, std::int64_t term, bool raised) {
   if (own_unit_ || marks_.find(scope) != nullptr) return;
-  if (!marks_.tracking()) {
+  if (!marks_.tracking() && (raised || !boundaries_known_)) {
     use(stmt::track).run();
     if (!marks_.tracking()) {
       throw DatabaseError("a table named termgate_transaction hides Termgate's own: rename it");
@@ -357,9 +397,18 @@ void Law::pass(const std::string& scope, std::int64_t term) {
 }
 
 std::int64_t Law::check_term(const Scope& scope, Term term) {
-  // A check in its own transaction guards nothing but itself, so only a raise needs the lock.
+  // In autocommit a check guards nothing but itself, so nothing but a raise needs the lock. In a transaction
+  // one that raises nothing writes nothing, so it needs no savepoint.
+  const bool transaction = sqlite3_get_autocommit(db_) == 0 || sqlite3_txn_state(db_, nullptr) == SQLITE_TXN_WRITE;
+  if (transaction) lock();
+  const Verdict verdict = judge(scope.name(), term.value(), Raise::allowed, false);
+  if (!verdict.raises) {
+    if (transaction) pass(scope.name(), term.value(), false);
+    return term.value();
+  }
   Unit unit(*this);
-  const std::int64_t fence = admit(scope.name(), term.value(), judge(scope.name(), term.value(), Raise::allowed, false));
+  const std::int64_t fence =
+      admit(scope.name(), term.value(), transaction ? verdict : judge(scope.name(), term.value(), Raise::allowed, false));
   unit.commit();
   return fence;
 }
@@ -374,7 +423,7 @@ Law::Receipt Law::seal(const Scope& scope, Term term) {
   if (term.value() < stands_at) refuse_stale(name, term.value(), stands_at);
   if (term.value() > stands_at) refuse_unissued(name, term.value());
   if (!fence.exists || term.value() > fence.term) {
-    raise(name, fence, term.value(), fence.generation, client_, "seal", "by a seal");
+    raise(name, fence, term.value(), fence.in_doubt, client_, "seal", "by a seal");
   }
   const Receipt receipt{term.value(), stands_at, 0, now()};
   unit.commit();
@@ -570,7 +619,7 @@ Law::Acquisition Law::acquire_lease(const Scope& scope, const std::string& owner
   if (term > Term::max_value) {
     throw InvalidInput(fmt::format("TG005 scope \"{}\" has no terms left above {}: termgate_reset_fence lowers it", name, base));
   }
-  raise(name, fence, term, fence.incarnation, owner, "acquire", fence.in_doubt ? "by an acquisition in doubt" : "by an acquisition");
+  raise(name, fence, term, false, owner, "acquire", fence.in_doubt ? "by an acquisition in doubt" : "by an acquisition");
   use(lease ? stmt::lease_take : stmt::lease_insert)
       .bind(name)
       .bind(owner)
@@ -624,7 +673,7 @@ bool Law::force_release(const Scope& scope, const std::string& actor, const std:
   const Fence fence = read_fence(scope.name());
   const std::int64_t base = std::max(height(scope.name(), fence), lease->term);
   if (base >= Term::max_value) throw InvalidInput(fmt::format("TG005 scope \"{}\" has no terms left", scope.name()));
-  raise(scope.name(), fence, base + 1, fence.generation, actor, "force_release", "by a forced release");
+  raise(scope.name(), fence, base + 1, fence.in_doubt, actor, "force_release", "by a forced release");
   use(stmt::lease_force).bind(scope.name()).bind(base + 1).bind(now()).run();
   audit("force_release", scope.name(), reason, actor);
   unit.commit();
@@ -645,7 +694,7 @@ std::int64_t Law::reset_fence(const Scope& scope, Term term, const std::string& 
     throw InvalidInput(fmt::format("TG005 a reset lowers: the fence of scope \"{}\" stands at {}; termgate_seal raises it", name,
                                    stands_at));
   }
-  if (!fence.exists) raise(name, fence, stands_at, fence.generation, actor, "raise", "from the evidence, before a reset");
+  if (!fence.exists) raise(name, fence, stands_at, fence.in_doubt, actor, "raise", "from the evidence, before a reset");
   if (term.value() < stands_at) {
     use(stmt::reset_insert).bind(name).bind(stands_at).bind(term.value()).bind(now()).bind(actor).bind(reason).run();
     lowering_.emplace(name, term.value());
@@ -670,40 +719,29 @@ std::int64_t Law::declare_restored(const Scope& scope, Term above, const std::st
   refuse_passed(scope.name(), "a declaration");
   const Fence fence = read_fence(scope.name());
   const std::int64_t term = std::max(height(scope.name(), fence), above.value());
-  raise(scope.name(), fence, term, fence.incarnation, actor, "declare_restored", "by a declaration");
+  raise(scope.name(), fence, term, false, actor, "declare_restored", "by a declaration");
   audit("declare_restored", scope.name(), fmt::format("above {}: {}", above.value(), reason), actor);
   unit.commit();
   return term;
 }
 
 std::int64_t Law::declare_nothing_lost(const std::string& actor, const std::string& reason) {
-  require_said(actor, "actor");
-  require_said(reason, "reason");
-  Unit unit(*this);
-  std::int64_t scopes = 0;
-  {
-    Running count = use(stmt::doubt_count);
-    if (count.step()) scopes = count.integer(0);
-  }
-  use(stmt::incarnation_vouch).run();
-  marks_.fence_changed();
-  audit("declare_nothing_lost", std::nullopt, reason, actor);
-  unit.commit();
-  return scopes;
+  return declare_doubt(false, "declare_nothing_lost", actor, reason);
 }
 
 std::int64_t Law::declare_in_doubt(const std::string& actor, const std::string& reason) {
+  return declare_doubt(true, "declare_in_doubt", actor, reason);
+}
+
+std::int64_t Law::declare_doubt(bool in_doubt, std::string_view action, const std::string& actor, const std::string& reason) {
   require_said(actor, "actor");
   require_said(reason, "reason");
   Unit unit(*this);
-  use(stmt::incarnation_doubt).run();
+  use(stmt::incarnation_doubt).bind(std::int64_t{in_doubt}).run();
+  use(stmt::fences_doubt).bind(std::int64_t{in_doubt}).run();
+  const std::int64_t scopes = sqlite3_changes(db_);
   marks_.fence_changed();
-  std::int64_t scopes = 0;
-  {
-    Running count = use(stmt::doubt_count);
-    if (count.step()) scopes = count.integer(0);
-  }
-  audit("declare_in_doubt", std::nullopt, reason, actor);
+  audit(action, std::nullopt, reason, actor);
   unit.commit();
   return scopes;
 }
@@ -715,7 +753,7 @@ std::string Law::set_raise_by(const Scope& scope, const std::string& mode) {
   Unit unit(*this);
   const Fence fence = read_fence(scope.name());
   if (!fence.exists) {
-    raise(scope.name(), fence, height(scope.name(), fence), fence.generation, client_, "raise", "from the evidence");
+    raise(scope.name(), fence, height(scope.name(), fence), fence.in_doubt, client_, "raise", "from the evidence");
   }
   use(stmt::fence_raise_by).bind(scope.name()).bind(mode).run();
   audit("set_raise_by", scope.name(), mode);
@@ -736,7 +774,7 @@ std::int64_t Law::prune(const Stream& stream, std::int64_t before) {
     const Fence fence = read_fence(scope);
     const std::int64_t known = evidence(scope, fence.exists, !fence.exists || fence.was_reset);
     if (!fence.exists || known > fence.term) {
-      raise(scope, fence, std::max(known, fence.term), fence.generation, client_, "raise", "from the evidence, before pruning");
+      raise(scope, fence, std::max(known, fence.term), fence.in_doubt, client_, "raise", "from the evidence, before pruning");
     }
   }
   use(stmt::prune).bind(stream.name()).bind(before).run();
@@ -799,7 +837,7 @@ void Law::record_refusal(const std::string& scope, std::int64_t term, std::int64
       .bind(client_)
       .bind(session_user_)
       .bind(client)
-      .bind("refused")
+      .bind("refuse")
       .bind(scope)
       .bind(fmt::format(R"({{"term":{},"count":{},"first":{},"last":{}}})", term, count, first, last))
       .run();
@@ -931,7 +969,7 @@ void Law::guard_adopted(std::string_view table, const RowScope& row, std::option
     }
     refuse_unissued(scope.name(), row_term.value());
   }
-  raise(scope.name(), fence, std::max(stands_at, row_term.value()), fence.generation, client_, "raise", "by a row of an adopted table");
+  raise(scope.name(), fence, std::max(stands_at, row_term.value()), fence.in_doubt, client_, "raise", "by a row of an adopted table");
 }
 
 std::string Law::flush_problem() {

@@ -168,8 +168,15 @@ class Law {
 
   // --- for the driver, which owns its connection
 
-  // Passes end with a member of a group commit, not with the group's transaction.
-  void forget_passes() noexcept { marks_.clear(); }
+  // The driver says where its transactions begin, so that a check which raises nothing needs no enlisting:
+  // such a pass may survive a ROLLBACK TO, for the write lock does. Called at the start of each, and of each
+  // member of a group commit.
+  void begin_transaction() noexcept {
+    boundaries_known_ = true;
+    marks_.clear();
+    declared_scope_.reset();
+    declared_term_.reset();
+  }
   // Instead of the setting check_wait_ms.
   void set_check_wait(std::chrono::milliseconds wait) noexcept { check_wait_override_ = wait; }
   // How long a call waits for another connection's write lock.
@@ -179,22 +186,31 @@ class Law {
 
   sqlite3* connection() const noexcept { return db_; }
   Marks& marks() noexcept { return marks_; }
+  void transaction_began() noexcept { marks_.began(boundaries_known_); }
   // Called when the connection closes, which SQLite refuses while statements are left.
-  void finalize_statements() noexcept { statements_.clear(); }
+  void finalize_statements() noexcept {
+    statements_.clear();
+    connected_ = false;
+  }
   Moment now() const noexcept;
   std::optional<std::string> setting(std::string_view name);
-  Running use(std::string_view sql) { return Running(statements_.get(db_, sql)); }
+  Running use(std::string_view sql) {
+    if (!connected_) connect();
+    return Running(statements_.get(db_, sql));
+  }
+  // Runs `work` again while another connection keeps it from even reading, as long as check_wait allows and
+  // nothing is open that a repetition could not repeat.
+  void patiently(const std::function<void()>& work);
 
  private:
   class Unit;
+  class Snapshot;
   struct Fence {
     bool exists = false;
     std::int64_t term = 0;
     std::optional<std::string> raise_by;
-    std::int64_t generation = 0;
-    bool was_reset = false;
-    std::int64_t incarnation = 0;
     bool in_doubt = false;
+    bool was_reset = false;
   };
   struct LeaseRow {
     std::string owner;
@@ -218,13 +234,14 @@ class Law {
   };
   Verdict judge(const std::string& scope, std::int64_t term, Raise raise, bool with_evidence);
   std::int64_t admit(const std::string& scope, std::int64_t term, const Verdict& verdict);
+  std::int64_t declare_doubt(bool in_doubt, std::string_view action, const std::string& actor, const std::string& reason);
   void refuse_in_doubt(std::string_view scope, const Fence& fence);
   void refuse_unissued(std::string_view scope, std::int64_t term);
   void refuse_passed(std::string_view scope, const char* what);
   // Writes the raise (or the first row).
-  void raise(std::string_view scope, const Fence& fence, std::int64_t term, std::int64_t generation,
-             const std::string& actor, std::string_view action, std::string_view detail);
-  void pass(const std::string& scope, std::int64_t term);
+  void raise(std::string_view scope, const Fence& fence, std::int64_t term, bool in_doubt, const std::string& actor,
+             std::string_view action, std::string_view detail);
+  void pass(const std::string& scope, std::int64_t term, bool raised);
   Scope scope_of(const Stream& stream, const std::optional<Scope>& named, const std::optional<std::string>& fixed);
   std::int64_t repeated(const Stream& stream, const std::vector<Write>& writes, bool& found);
   void audit(std::string_view action, std::optional<std::string_view> scope, std::string_view detail,
@@ -234,6 +251,9 @@ class Law {
   int waiting(const std::function<int()>& attempt, const char* what, bool may_wait);
   std::string flush_problem();
   void execute(const std::string& sql);
+  // Makes SQLite tell us when the connection closes, see finalize_statements(). Reads the schema, so it is left
+  // to the first statement: loading the extension touches no file.
+  void connect();
 
   struct Column {
     std::string name, type;
@@ -268,6 +288,8 @@ class Law {
   // What termgate_reset_fence is lowering right now; the fences' trigger lets nothing else down.
   std::optional<std::pair<std::string, std::int64_t>> lowering_;
   bool wants_flush_ = false;
+  bool connected_ = false;
+  bool boundaries_known_ = false;
   bool own_unit_ = false;  // the call at work commits by itself, so a pass would guard nothing
 };
 

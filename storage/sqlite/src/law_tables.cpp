@@ -399,7 +399,7 @@ std::int64_t Law::adopt(const std::string& target, const std::string& scope_colu
     const std::int64_t known = evidence(name, false, !fence.exists || fence.was_reset);
     if (fence.exists && known <= fence.term) continue;
     refuse_passed(name, "an adoption");
-    raise(name, fence, std::max(known, fence.term), fence.generation, client_, "raise", "by adoption");
+    raise(name, fence, std::max(known, fence.term), fence.in_doubt, client_, "raise", "by adoption");
     ++raised;
   }
   audit("adopt", std::nullopt, fmt::format("table {}: {} scopes raised", table.name, raised));
@@ -420,6 +420,7 @@ bool Law::unadopt(const std::string& target) {
 // ------------------------------------------------------------------------------------------------- doctor, verify
 
 std::vector<Law::Finding> Law::doctor() {
+  const Snapshot snapshot(*this);
   std::vector<Finding> findings;
   auto find = [&](std::string severity, std::string object, std::string problem, std::string remedy) {
     findings.push_back({std::move(severity), std::move(object), std::move(problem), std::move(remedy)});
@@ -548,6 +549,7 @@ std::vector<Law::Finding> Law::doctor() {
 }
 
 std::vector<Law::Breach> Law::verify(Moment since) {
+  const Snapshot snapshot(*this);
   std::vector<Breach> breaches;
   auto find = [&](std::string kind, std::string scope, std::string object, std::string detail) {
     breaches.push_back({std::move(kind), std::move(scope), std::move(object), std::move(detail)});

@@ -14,8 +14,8 @@ void Marks::record(std::string scope, std::int64_t term) {
   passes_.insert_or_assign(std::move(scope), Pass{term, depth_, raises_});
 }
 
-void Marks::began() noexcept {
-  passes_.clear();
+void Marks::began(bool known) noexcept {
+  if (!known) passes_.clear();
   tracking_ = true;
   depth_ = 0;
   ++raises_;

@@ -44,7 +44,8 @@ class Marks {
   void fence_changed() noexcept { ++raises_; }
 
   // Called by the virtual table.
-  void began() noexcept;
+  // `known`: the passes so far are this transaction's, for the driver has cleared what was before.
+  void began(bool known) noexcept;
   void ended() noexcept;
   void savepoint(int index) noexcept { depth_ = index + 1; }
   void released(int index) noexcept;

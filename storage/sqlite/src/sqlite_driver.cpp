@@ -150,7 +150,7 @@ class SqliteDriver final : public Driver {
       Connection& held;
       ~End() { held.control("ROLLBACK"); }
     } end{connection};
-    connection.law().declare({}, {});
+    connection.law().begin_transaction();
     work(connection);
   }
 

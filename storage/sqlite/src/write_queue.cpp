@@ -127,8 +127,7 @@ void WriteQueue::run(const How& how, const std::function<void(Connection&)>& wor
       behind_savepoint = true;
     }
     // The marks are the transaction's; what one member passed or declared is no other's.
-    connection_.law().forget_passes();
-    connection_.law().declare({}, {});
+    connection_.law().begin_transaction();
     work(connection_);
     if (!connection_.in_transaction()) throw Unavailable("the transaction was rolled back on the way: nothing was written");
     // What COMMIT would refuse to all must be refused to the one who did it.

@@ -57,6 +57,11 @@ class WriteQueue {
   // For tests and bench: commits done, and writes that they carried.
   std::int64_t commits() const noexcept { return commits_; }
   std::int64_t writes() const noexcept { return writes_; }
+  // How many threads wait for the baton.
+  std::size_t waiting() {
+    const std::lock_guard lock(mutex_);
+    return queue_.size();
+  }
 
  private:
   // Written by whoever has the baton, until done is set; then read by all members.

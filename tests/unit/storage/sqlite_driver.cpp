@@ -1,0 +1,309 @@
+// The port's promises on SQLite: what may be opened, what a statement may do, how values travel, who may read
+// while somebody writes.
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <fstream>
+#include <thread>
+
+#include <termgate/detail/sqlite_driver.hpp>
+#include <termgate/error.hpp>
+
+#include <sql/statements.hpp>
+
+#include "sqlite_support.hpp"
+
+using namespace sqlite_test;
+using namespace termgate;
+using namespace std::chrono_literals;
+using Catch::Contains;
+
+namespace {
+
+std::unique_ptr<detail::Driver> open(const std::string& path_and_options) {
+  return detail::open_sqlite(path_and_options, {.connections_max = 4, .check_wait = 2s});
+}
+
+Rows run(detail::Driver& driver, std::string_view sql, std::vector<Value> values = {}) { return driver.call(sql, values, false); }
+Rows read(detail::Driver& driver, std::string_view sql, std::vector<Value> values = {}) { return driver.call(sql, values, true); }
+
+}  // namespace
+
+TEST_CASE("open: what is no database is refused and nothing is made", "[sqlite]") {
+  Folder folder;
+  CHECK_THROWS_AS(open(""), InvalidInput);
+  CHECK_THROWS_AS(open(folder.file("x") + "?cache=shared"), InvalidInput);
+  CHECK_THROWS_AS(open(folder.file("x") + "?journal_mode=memory"), InvalidInput);
+  CHECK_THROWS_AS(open(folder.file("x") + "?synchronous=sometimes"), InvalidInput);
+  CHECK_THROWS_WITH(open(folder.file("")), Contains("is a directory"));
+  auto missing = open(folder.file("missing.db"));
+  CHECK(missing->installed_version() == 0);
+  CHECK_THROWS_AS(run(*missing, "SELECT 1"), Unavailable);
+  CHECK_THROWS_WITH(read(*missing, "SELECT 1"), Contains("termgate init"));
+  CHECK_FALSE(std::filesystem::exists(folder.file("missing.db")));
+  CHECK_THROWS_AS(open(folder.file("no/such/folder.db"))->install(), Unavailable);
+  {
+    std::ofstream text(folder.file("text.db"));
+    for (int line = 0; line < 200; ++line) text << "this is no database, it only looks like one to nobody\n";
+  }
+  const auto size = std::filesystem::file_size(folder.file("text.db"));
+  CHECK_THROWS_WITH(open(folder.file("text.db"))->install(), Contains("text.db") && Contains("not a database"));
+  CHECK(std::filesystem::file_size(folder.file("text.db")) == size);
+}
+
+TEST_CASE("open: a new file becomes WAL and an existing one keeps its mode", "[sqlite]") {
+  Folder folder;
+  const auto mode = [&](const std::string& options) {
+    auto driver = open(folder.file() + options);
+    driver->install();
+    return read(*driver, "PRAGMA journal_mode").one()[0].as_text();
+  };
+  SECTION("new") { CHECK(mode("") == "wal"); }
+  SECTION("existing") {
+    Db(folder.file(), false).must("PRAGMA journal_mode = truncate; CREATE TABLE t (x)");
+    CHECK(mode("") == "delete");  // TRUNCATE is a connection's own way of the rollback journal
+    CHECK(mode("?journal_mode=wal") == "wal");
+    CHECK(mode("") == "wal");
+  }
+  SECTION("asked for") { CHECK(mode("?journal_mode=DELETE&synchronous=EXTRA") == "delete"); }
+}
+
+TEST_CASE("open: a file that may not be written is read and not written", "[sqlite]") {
+  Folder folder;
+  open(folder.file() + "?journal_mode=delete")->install();
+  REQUIRE(chmod(folder.file().c_str(), 0444) == 0);
+  REQUIRE(chmod(std::filesystem::path(folder.file()).parent_path().c_str(), 0555) == 0);
+  // Root may write any file, so the case runs in a child that is nobody in particular.
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    int status = 0;
+    try {
+      if (geteuid() == 0 && setuid(65534) != 0) _exit(9);
+      auto driver = open(folder.file());
+      if (read(*driver, "SELECT count(*) FROM termgate_fences").one()[0].as_int() != 0) status |= 1;
+      try {
+        run(*driver, "SELECT termgate_seal('a', 1)");
+        status |= 2;
+      } catch (const DatabaseError& error) {
+        if (std::string(error.what()).find("readonly") == std::string::npos) status |= 4;
+      }
+    } catch (const std::exception&) {
+      status |= 8;
+    }
+    _exit(status);
+  }
+  int status = -1;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(WEXITSTATUS(status) == 0);
+  chmod(std::filesystem::path(folder.file()).parent_path().c_str(), 0755);
+}
+
+TEST_CASE("statement: parameters go by number and values come back as they were", "[sqlite]") {
+  auto driver = open(":memory:");
+  driver->install();
+  const Rows rows = read(*driver, "SELECT $2, $1, $1 /* $9 */, '$3', $3, $4, $5, $6",
+                         {Value("first"), Value(std::int64_t{1} << 62), Value(), Value(2.5), Value(Bytes{std::string("\0\xff", 2)}), Value(std::string("a\0b", 3))});
+  const Row& row = rows.one();
+  CHECK(row[0].as_int() == std::int64_t{1} << 62);
+  CHECK(row[1].as_text() == "first");
+  CHECK(row[2].as_text() == "first");
+  CHECK(row[3].as_text() == "$3");
+  CHECK(row[4].is_null());
+  CHECK(std::get<double>(row[5].variant()) == 2.5);
+  CHECK(std::get<Bytes>(row[6].variant()).data == std::string("\0\xff", 2));
+  CHECK(row[7].as_text() == std::string("a\0b", 3));
+  CHECK_THROWS_AS(read(*driver, "SELECT $2", {Value(1)}), InvalidInput);
+  CHECK_THROWS_AS(read(*driver, "SELECT :name", {Value(1)}), InvalidInput);
+  CHECK_THROWS_AS(read(*driver, ""), InvalidInput);
+  CHECK_THROWS_AS(read(*driver, "-- nothing"), InvalidInput);
+  CHECK_THROWS_AS(read(*driver, "SELECT 1; SELECT 2"), InvalidInput);
+  CHECK(read(*driver, "SELECT 1 ; -- the end\n /* really */ ;").one()[0].as_int() == 1);
+  CHECK(read(*driver, "SELECT $1", {Value(std::string(1 << 20, 'x'))}).one()[0].as_text().size() == 1 << 20);
+}
+
+TEST_CASE("statement: an empty payload is empty and not NULL", "[sqlite]") {
+  auto driver = open(":memory:");
+  driver->install();
+  CHECK(run(*driver, driver->calls().append, {Value("s"), Value(1), Value(Bytes{}), Value(), Value(), Value()}).one()[0].as_int() == 1);
+  CHECK(run(*driver, driver->calls().append_many, {Value("s"), Value(1), Value(BytesArray{"", "x"}), Value(), Value(), Value()}).one()[0].as_int() == 3);
+  CHECK(read(*driver, "SELECT group_concat(typeof(payload) || length(payload)) FROM termgate_stream_writes").one()[0].as_text() == "blob0,blob0,blob1");
+}
+
+TEST_CASE("statement: cannot end the transaction or change the connection", "[F5][sqlite]") {
+  auto driver = open(":memory:");
+  driver->install();
+  run(*driver, "CREATE TABLE t (x)");
+  for (const char* statement : {"COMMIT", "END", "ROLLBACK", "BEGIN", "begin immediate", "SAVEPOINT termgate_member", "RELEASE termgate_member",
+                                "ATTACH ':memory:' AS other", "PRAGMA synchronous = OFF", "PRAGMA query_only = 1", "PRAGMA journal_mode = DELETE",
+                                "PRAGMA writable_schema = ON", "PRAGMA foreign_keys = OFF", "PRAGMA defer_foreign_keys = ON", "PRAGMA recursive_triggers(0)"}) {
+    INFO(statement);
+    CHECK_THROWS_AS(driver->transact({},
+                                     [&](detail::Session& session) {
+                                       session.execute("INSERT INTO t VALUES (1)", {});
+                                       session.execute(statement, {});
+                                     }),
+                    InvalidInput);
+  }
+  CHECK(read(*driver, "SELECT count(*) FROM t").one()[0].as_int() == 0);
+  CHECK(read(*driver, "PRAGMA table_info(t)").rows.size() == 1);
+  CHECK_THROWS_AS(read(*driver, "VACUUM"), Error);
+}
+
+TEST_CASE("statement: the same text prepared again after the schema changed is right", "[sqlite]") {
+  auto driver = open(":memory:");
+  driver->install();
+  run(*driver, "CREATE TABLE t (a)");
+  run(*driver, "INSERT INTO t VALUES (1)");
+  CHECK(read(*driver, "SELECT * FROM t").one().size() == 1);
+  run(*driver, "ALTER TABLE t ADD COLUMN b DEFAULT 2");
+  const Rows rows = read(*driver, "SELECT * FROM t");
+  CHECK(rows.one().size() == 2);
+  CHECK(rows.columns == std::vector<std::string>{"a", "b"});
+}
+
+TEST_CASE("reading: cannot write by any way round", "[F6][sqlite]") {
+  Folder folder;
+  for (const std::string& where : {std::string(":memory:"), folder.file()}) {
+    INFO(where);
+    auto driver = open(where);
+    driver->install();
+    run(*driver, "CREATE TABLE t (x)");
+    for (const char* statement : {"INSERT INTO t VALUES (1)", "CREATE TABLE u (x)", "SELECT termgate_seal('a', 9)", "PRAGMA user_version = 7", "COMMIT",
+                                  "PRAGMA query_only = OFF", "SELECT termgate_declare_in_doubt('me', 'why')"}) {
+      INFO(statement);
+      CHECK_THROWS_AS(read(*driver, statement), Error);
+    }
+    CHECK(read(*driver, "SELECT count(*) FROM t").one()[0].as_int() == 0);
+    CHECK(read(*driver, "SELECT count(*) FROM termgate_fences").one()[0].as_int() == 0);
+    CHECK(run(*driver, "INSERT INTO t VALUES (1)").affected == 1);
+  }
+}
+
+TEST_CASE("reading: goes on beside an open write and sees none of it", "[sqlite]") {
+  Folder folder;
+  auto driver = open(folder.file());
+  driver->install();
+  run(*driver, "CREATE TABLE t (x)");
+  driver->transact({}, [&](detail::Session& session) {
+    session.execute("INSERT INTO t VALUES (1)", {});
+    std::int64_t seen = -1;
+    std::thread reader([&] { seen = read(*driver, "SELECT count(*) FROM t").one()[0].as_int(); });
+    reader.join();
+    CHECK(seen == 0);
+  });
+  CHECK(read(*driver, "SELECT count(*) FROM t").one()[0].as_int() == 1);
+}
+
+TEST_CASE("reading: several statements see one state", "[sqlite]") {
+  Folder folder;
+  auto driver = open(folder.file());
+  driver->install();
+  run(*driver, "CREATE TABLE t (x)");
+  driver->transact(detail::TransactOptions{.read_only = true, .timeout = std::nullopt}, [&](detail::Session& session) {
+    CHECK(session.execute("SELECT count(*) FROM t", {}).one()[0].as_int() == 0);
+    std::thread([&] { run(*driver, "INSERT INTO t VALUES (1)"); }).join();
+    CHECK(session.execute("SELECT count(*) FROM t", {}).one()[0].as_int() == 0);
+  });
+}
+
+TEST_CASE("nesting: a call from inside a callback is refused and not waited for", "[sqlite]") {
+  Folder folder;
+  for (const std::string& where : {std::string(":memory:"), folder.file()}) {
+    auto driver = open(where);
+    driver->install();
+    const auto start = std::chrono::steady_clock::now();
+    CHECK_THROWS_WITH(driver->transact({}, [&](detail::Session&) { run(*driver, "SELECT 1"); }), Catch::StartsWith("TG005"));
+    CHECK_THROWS_AS(driver->transact({}, [&](detail::Session&) { read(*driver, "SELECT 1"); }), InvalidInput);
+    CHECK_THROWS_AS(driver->transact(detail::TransactOptions{.read_only = true, .timeout = std::nullopt}, [&](detail::Session&) { driver->transact({}, [](detail::Session&) {}); }), InvalidInput);
+    CHECK(std::chrono::steady_clock::now() - start < 1s);
+    // Another database from inside a callback is another matter.
+    auto other = open(":memory:");
+    other->install();
+    driver->transact({}, [&](detail::Session&) { CHECK(run(*other, "SELECT 1").one()[0].as_int() == 1); });
+  }
+}
+
+TEST_CASE("grant: SQLite has no roles and says so", "[sqlite]") {
+  auto driver = open(":memory:");
+  CHECK_THROWS_AS(driver->grant("app", "write"), InvalidInput);
+}
+
+TEST_CASE("full disk: what does not fit is refused and what was acknowledged stays", "[F5][sqlite]") {
+  Folder folder;
+  auto driver = open(folder.file());
+  driver->install();
+  run(*driver, "CREATE TABLE t (x)");
+  // A limit on the size of files stands for the full disk; the signal that comes with it is no part of it.
+  const auto before = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit old{};
+  REQUIRE(getrlimit(RLIMIT_FSIZE, &old) == 0);
+  rlimit small = old;
+  small.rlim_cur = 1'000'000;
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &small) == 0);
+  int acknowledged = 0;
+  std::string refusal;
+  for (int attempt = 0; attempt < 200 && refusal.empty(); ++attempt) {
+    try {
+      run(*driver, "INSERT INTO t VALUES (zeroblob(50000))");
+      ++acknowledged;
+    } catch (const Unavailable& error) {
+      refusal = error.what();
+    }
+  }
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &old) == 0);
+  std::signal(SIGXFSZ, before);
+  CHECK_THAT(refusal, Contains("nothing was written"));
+  CHECK(acknowledged > 0);
+  CHECK(read(*driver, "SELECT count(*) FROM t").one()[0].as_int() == acknowledged);
+  run(*driver, "INSERT INTO t VALUES ('room again')");
+  CHECK(read(*driver, "PRAGMA integrity_check").one()[0].as_text() == "ok");
+}
+
+TEST_CASE("calls: every one prepares with the parameters that sql/README.md gives it", "[sqlite]") {
+  auto driver = open(":memory:");
+  driver->install();
+  const auto& calls = driver->calls();
+  struct Case {
+    std::string_view sql;
+    int parameters;
+    std::vector<std::string> columns;
+  };
+  const std::vector<std::string> lease{"scope", "owner_id", "term", "expires_at_ms", "acquired_at_ms", "renewed_at_ms", "released_at_ms", "endpoint", "remaining_ms"};
+  const std::vector<std::string> fence{"scope", "term", "raised_at_ms", "raised_by", "raise_by", "in_doubt", "reset_from"};
+  for (const Case& row : {
+           Case{calls.check_term, 2, {"fence"}}, Case{calls.seal, 3, {"fence", "previous", "evicted", "sealed_at_ms"}},
+           Case{calls.append, 6, {"sequence_no"}}, Case{calls.append_many, 6, {"sequence_no"}}, Case{calls.claim_write, 3, {"fresh", "fence"}},
+           Case{calls.outcome, 1, {"scope", "term", "stream", "sequence_no", "created_at_ms"}},
+           Case{calls.acquire_lease, 5, {"acquired", "term", "expires_at_ms", "owner_id", "remaining_ms"}},
+           Case{calls.renew_lease, 4, {"renewed", "expires_at_ms", "remaining_ms"}}, Case{calls.release_lease, 3, {"released"}},
+           Case{calls.force_release, 3, {"released"}}, Case{calls.lease, 1, lease}, Case{calls.leases, 2, lease}, Case{calls.fence, 1, fence},
+           Case{calls.fences, 2, fence}, Case{calls.reset_fence, 4, {"previous"}}, Case{calls.declare_restored, 4, {"fence"}},
+           Case{calls.declare_nothing_lost, 2, {"scopes"}}, Case{calls.declare_in_doubt, 2, {"scopes"}}, Case{calls.set_raise_by, 2, {"raise_by"}},
+           Case{calls.read_stream, 3, {"sequence_no", "scope", "term", "payload", "created_at_ms", "write_id"}},
+           Case{calls.stream, 1, {"scope", "last_no", "first_no", "created_at_ms"}}, Case{calls.streams, 2, {"stream", "scope", "last_no", "created_at_ms"}},
+           Case{calls.stream_move, 4, {"moved"}}, Case{calls.prune, 2, {"pruned"}}, Case{calls.prune_history, 1, {"pruned"}},
+           Case{calls.protect, 4, {"protected"}}, Case{calls.unprotect, 1, {"unprotected"}}, Case{calls.adopt, 3, {"scopes"}},
+           Case{calls.unadopt, 1, {"unadopted"}}, Case{calls.doctor, 0, {"severity", "object", "problem", "remedy"}},
+           Case{calls.verify, 1, {"kind", "scope", "object", "detail"}}, Case{calls.settings, 0, {"name", "value", "what"}},
+           Case{calls.set_setting, 2, {"name", "value"}}, Case{calls.explain, 2, {"at_ms", "actor", "client", "action", "detail"}},
+           Case{calls.record_refusal, 6, {"recorded"}}, Case{calls.job_start, 5, {"run_id"}}, Case{calls.job_heartbeat, 2, {"beaten"}},
+           Case{calls.job_finish, 4, {"finished"}},
+           Case{calls.jobs, 2, {"run_id", "job_name", "scope", "owner_id", "term", "started_at_ms", "completed_at_ms", "status", "last_heartbeat_ms", "exit_code", "checkpoint", "detail"}},
+       }) {
+    INFO(row.sql);
+    Db db;
+    install(db);
+    sqlite3_stmt* statement = nullptr;
+    REQUIRE(sqlite3_prepare_v2(db.handle(), row.sql.data(), static_cast<int>(row.sql.size()), &statement, nullptr) == SQLITE_OK);
+    CHECK(sqlite3_bind_parameter_count(statement) == row.parameters);
+    std::vector<std::string> columns;
+    for (int at = 0; at < sqlite3_column_count(statement); ++at) columns.emplace_back(sqlite3_column_name(statement, at));
+    CHECK(columns == row.columns);
+    sqlite3_finalize(statement);
+  }
+}
