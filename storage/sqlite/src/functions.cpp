@@ -523,6 +523,8 @@ constexpr Function functions[] = {
          law.guard_adopted(name, row_scope(in, 2), in.optional_integer(3, "term"));
        } else if (kind == "replace") {
          law.guard_replace(name);
+       } else if (kind == "changed") {
+         law.guard_changed();
        } else if (kind == "raise") {
          law.guard_raise(name, in.integer(2, "term"));
        } else if (kind == "lower") {

@@ -256,6 +256,26 @@ Law::Fence Law::read_fence(std::string_view scope) {
   return fence;
 }
 
+unsigned Law::data_version() const noexcept {
+  unsigned version = 0;
+  sqlite3_file_control(db_, "main", SQLITE_FCNTL_DATA_VERSION, &version);
+  return version;
+}
+
+Law::Fence Law::known_fence(const std::string& scope) {
+  if (!boundaries_known_ || sqlite3_txn_state(db_, "main") != SQLITE_TXN_WRITE) return read_fence(scope);
+  const unsigned version = data_version();
+  if (version != known_version_ || known_raises_ != marks_.raises() || known_.size() >= known_max) {
+    known_.clear();
+    known_version_ = version;
+    known_raises_ = marks_.raises();
+  }
+  if (const auto found = known_.find(scope); found != known_.end()) return found->second;
+  const Fence fence = read_fence(scope);
+  if (fence.exists) known_.emplace(scope, fence);
+  return fence;
+}
+
 std::optional<Law::LeaseRow> Law::read_lease(std::string_view scope) {
   Running read = use(stmt::lease_read);
   if (!read.bind(scope).step()) return std::nullopt;
@@ -337,7 +357,7 @@ void Law::refuse_passed(std::string_view scope, const char* what) {
 }
 
 Law::Verdict Law::judge(const std::string& scope, std::int64_t term, Raise raise, bool with_evidence) {
-  Verdict verdict{read_fence(scope), false};
+  Verdict verdict{known_fence(scope), false};
   const Fence& fence = verdict.fence;
   refuse_in_doubt(scope, fence);
   const std::int64_t stands_at = height(scope, fence);

@@ -21,6 +21,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -153,6 +154,7 @@ class Law {
   void guard_any(std::string_view table);  // '*': any scope that the transaction has passed
   void observe_row(std::string_view table, const std::optional<RowScope>& row) noexcept;
   void guard_adopted(std::string_view table, const RowScope& row, std::optional<std::int64_t> term);
+  void guard_changed() noexcept { marks_.fence_changed(); }
   void guard_raise(std::string_view scope, std::int64_t term);
   bool guard_lower(std::string_view scope, std::int64_t term);
   void guard_replace(std::string_view table);
@@ -177,6 +179,10 @@ class Law {
     declared_scope_.reset();
     declared_term_.reset();
   }
+  // Between two transactions of the driver's a fence that was read stays known, as long as the pager's data
+  // version says that nobody else has written: that is what SQLite's own page cache goes by.
+  void transaction_committed() noexcept { known_version_ = data_version(); }
+  void transaction_undone() noexcept { known_.clear(); }
   // Instead of the setting check_wait_ms.
   void set_check_wait(std::chrono::milliseconds wait) noexcept { check_wait_override_ = wait; }
   // How long a call waits for another connection's write lock.
@@ -221,6 +227,8 @@ class Law {
   enum class Raise { allowed, refused };
 
   Fence read_fence(std::string_view scope);
+  Fence known_fence(const std::string& scope);
+  unsigned data_version() const noexcept;
   std::optional<LeaseRow> read_lease(std::string_view scope);
   // MAX(term) over what the database itself shows of the scope: stream writes, adopted tables. 0: nothing.
   std::int64_t evidence(std::string_view scope, bool streams_only, bool was_reset);
@@ -288,6 +296,10 @@ class Law {
   // What termgate_reset_fence is lowering right now; the fences' trigger lets nothing else down.
   std::optional<std::pair<std::string, std::int64_t>> lowering_;
   bool wants_flush_ = false;
+  static constexpr std::size_t known_max = 1024;
+  std::unordered_map<std::string, Fence> known_;  // fences read under the data version and the count of changes below
+  unsigned known_version_ = 0;
+  std::uint64_t known_raises_ = 0;
   bool connected_ = false;
   bool boundaries_known_ = false;
   bool own_unit_ = false;  // the call at work commits by itself, so a pass would guard nothing
