@@ -64,6 +64,8 @@ Connection::Connection(const OpenAs& how, bool reader, bool create) {
     sqlite3_busy_timeout(db_, static_cast<int>(how.wait.count()));
     sqlite3_set_authorizer(db_, authorize, this);
     control_checked("PRAGMA foreign_keys = ON");
+    // First, for a change of the journal mode is a commit of its own.
+    control_checked("PRAGMA main.synchronous = EXTRA");
     if (!reader && !how.memory() && sqlite3_db_readonly(db_, "main") == 0) {
       std::string mode = how.journal_mode.value_or("");
       if (mode.empty()) {

@@ -635,7 +635,11 @@ int begin(sqlite3_vtab* table) {
 }
 int sync(sqlite3_vtab*) { return SQLITE_OK; }
 int commit(sqlite3_vtab* table) {
-  marks_of(table).ended();
+  static_cast<Table*>(table)->law->transaction_ended(true);
+  return SQLITE_OK;
+}
+int rollback(sqlite3_vtab* table) {
+  static_cast<Table*>(table)->law->transaction_ended(false);
   return SQLITE_OK;
 }
 int savepoint(sqlite3_vtab* table, int index) {
@@ -669,7 +673,7 @@ constexpr sqlite3_module transaction_module = {
     .xBegin = begin,
     .xSync = sync,
     .xCommit = commit,
-    .xRollback = commit,
+    .xRollback = rollback,
     .xFindFunction = nullptr,
     .xRename = nullptr,
     .xSavepoint = savepoint,

@@ -2,6 +2,7 @@
 // file decides which statement runs and what its answer means.
 #include "law.hpp"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include <array>
 #include <charconv>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -405,14 +407,17 @@ void Law::raise(std::string_view scope, const Fence& fence, std::int64_t term, b
   audit(action, scope, fmt::format(R"({{"term":{},"previous":{},"how":"{}"}})", term, fence.term, detail), actor);
 }
 
+void Law::track() {
+  if (marks_.tracking()) return;
+  use(stmt::track).run();
+  if (!marks_.tracking()) {
+    throw DatabaseError("a table named termgate_transaction hides Termgate's own: rename it");
+  }
+}
+
 void Law::pass(const std::string& scope, std::int64_t term, bool raised) {
   if (own_unit_ || marks_.find(scope) != nullptr) return;
-  if (!marks_.tracking() && (raised || !boundaries_known_)) {
-    use(stmt::track).run();
-    if (!marks_.tracking()) {
-      throw DatabaseError("a table named termgate_transaction hides Termgate's own: rename it");
-    }
-  }
+  if (raised || !boundaries_known_) track();
   marks_.record(scope, term);
 }
 
@@ -992,28 +997,49 @@ void Law::guard_adopted(std::string_view table, const RowScope& row, std::option
   raise(scope.name(), fence, std::max(stands_at, row_term.value()), fence.in_doubt, client_, "raise", "by a row of an adopted table");
 }
 
-std::string Law::flush_problem() {
+std::string Law::flush_problem(bool* folder) {
   const char* path = sqlite3_db_filename(db_, "main");
   if (path == nullptr || *path == '\0') return {};  // in memory: nothing outlives the process
   // A PRAGMA's answer is fixed when it is prepared, so these two are prepared anew each time.
   Statement synchronous(db_, "PRAGMA main.synchronous");
   Running level(synchronous.get());
-  if (level.step() && level.integer(0) < 2) {
+  if (!level.step() || level.integer(0) < 2) {
     return fmt::format("PRAGMA synchronous is {}: set it to FULL, outside a transaction", level.integer(0) == 0 ? "OFF" : "NORMAL");
   }
   Statement journal(db_, "PRAGMA main.journal_mode");
   Running mode(journal.get());
-  if (mode.step() && mode.text(0) == "off") return "PRAGMA journal_mode is OFF, so nothing can be rolled back";
+  if (!mode.step() || mode.text(0) == "off") return "PRAGMA journal_mode is OFF, so nothing can be rolled back";
+  if (folder != nullptr) *folder = mode.text(0) == "delete" && level.integer(0) == 2;
   return {};
 }
 
 void Law::guard_raise(std::string_view scope, std::int64_t term) {
   marks_.fence_changed();
   if (term == 0) return;
-  if (const std::string problem = flush_problem(); !problem.empty()) {
+  bool folder = false;
+  if (const std::string problem = flush_problem(&folder); !problem.empty()) {
     wants_flush_ = true;
     throw InvalidInput(fmt::format("TG005 the fence of scope \"{}\" cannot be raised to {}, for a crash could take it back: {}",
                                    scope, term, problem));
+  }
+  if (!folder) return;
+  // A commit in mode DELETE is the removal of the journal, and FULL, unlike EXTRA, does not flush the folder
+  // that it is removed from: after a power cut the journal may be back, and undo the raise (F3). So we do.
+  track();
+  flush_folder_ = true;
+}
+
+void Law::transaction_ended(bool committed) noexcept {
+  marks_.ended();
+  if (!std::exchange(flush_folder_, false) || !committed) return;
+  try {
+    const std::string folder = std::filesystem::path(sqlite3_db_filename(db_, "main")).parent_path();
+    const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (descriptor < 0) return;
+    if (fsync(descriptor) == 0) ++folder_flushes_;
+    close(descriptor);
+  } catch (const std::exception&) {
+    // Out of memory for a path: the commit stands, as durable as FULL makes it.
   }
 }
 

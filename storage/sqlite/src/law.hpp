@@ -193,6 +193,10 @@ class Law {
   sqlite3* connection() const noexcept { return db_; }
   Marks& marks() noexcept { return marks_; }
   void transaction_began() noexcept { marks_.began(boundaries_known_); }
+  // Called by SQLite after the fact, when nothing can be refused any more.
+  void transaction_ended(bool committed) noexcept;
+  // For tests: how often a commit's folder was flushed for the sake of a raise.
+  std::int64_t folder_flushes() const noexcept { return folder_flushes_; }
   // Called when the connection closes, which SQLite refuses while statements are left.
   void finalize_statements() noexcept {
     statements_.clear();
@@ -257,7 +261,8 @@ class Law {
   // Makes the open transaction a writer; waits for the lock as long as the setting says.
   void lock();
   int waiting(const std::function<int()>& attempt, const char* what, bool may_wait);
-  std::string flush_problem();
+  std::string flush_problem(bool* folder = nullptr);
+  void track();
   void execute(const std::string& sql);
   // Makes SQLite tell us when the connection closes, see finalize_statements(). Reads the schema, so it is left
   // to the first statement: loading the extension touches no file.
@@ -295,6 +300,8 @@ class Law {
   std::string session_user_;  // the operating system's user
   // What termgate_reset_fence is lowering right now; the fences' trigger lets nothing else down.
   std::optional<std::pair<std::string, std::int64_t>> lowering_;
+  bool flush_folder_ = false;  // the open transaction raises, and its commit is the removal of a file
+  std::int64_t folder_flushes_ = 0;
   bool wants_flush_ = false;
   static constexpr std::size_t known_max = 1024;
   std::unordered_map<std::string, Fence> known_;  // fences read under the data version and the count of changes below

@@ -47,7 +47,7 @@ void WriteQueue::hand_on() {
 }
 
 void WriteQueue::begin(const How& how) {
-  if (how.flushed) connection_.control_checked("PRAGMA main.synchronous = FULL");
+  if (how.flushed) connection_.control_checked("PRAGMA main.synchronous = EXTRA");
   if (how.read_only) connection_.only_read(true);
   // The connection's busy handler waits for other processes.
   const auto start = Clock::now();

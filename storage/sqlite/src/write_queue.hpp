@@ -41,7 +41,7 @@ class WriteQueue {
   struct How {
     std::optional<std::chrono::milliseconds> timeout = std::nullopt;  // for the work; such a write commits alone, see run()
     bool read_only = false;                            // in-memory databases read through here
-    bool flushed = false;                              // with PRAGMA synchronous = FULL, whatever the connection has
+    bool flushed = false;                              // with PRAGMA synchronous = EXTRA, whatever the connection has
   };
 
   // `synchronous` is what the connection has otherwise.
