@@ -4,7 +4,8 @@
 // taken against that round's own unfenced run: what drifts (checkpoints, a neighbour, a warm cache) hits all
 // alike. What is printed is the median over the rounds, and how far they lay apart.
 //
-//   unfenced       the plain INSERT, autocommit: the base of every ratio
+//   unfenced       the plain INSERT, autocommit: the base of every ratio; of a batch, all its rows in one statement
+//   unfenced-one   beside batches: the plain INSERT of one row, as programs do that do not batch
 //   textbook       BEGIN; lock the fence row exclusively; SELECT MAX(term); INSERT; COMMIT
 //   check-insert   the same INSERT behind our check
 //   append         append, one stream for each scope
@@ -108,7 +109,7 @@ struct Result {
   Load load;
   std::string scenario;
   std::vector<double> rates;            // rows a second, one a round
-  std::vector<double> ratios, textbook; // to the same round's unfenced and textbook runs
+  std::vector<double> ratios, textbook, one;  // to the same round's unfenced, textbook and unfenced-one runs
   Latencies latencies;
 };
 
@@ -200,31 +201,39 @@ using Warm = std::set<std::tuple<std::string, int, int>>;  // scenario, writers,
 // One load, all scenarios, all rounds.
 std::vector<Result> run_load(const Bench& bench, const Plan& plan, const Load& load, Warm& warm, const std::function<void(const std::string&)>& tell) {
   std::vector<Result> results;
-  for (const std::string& scenario : plan.scenarios) results.push_back({load, scenario, {}, {}, {}, {}});
+  for (const std::string& scenario : plan.scenarios) results.push_back({load, scenario, {}, {}, {}, {}, {}});
+  if (load.batch > 1) {
+    Load one = load;
+    one.batch = 1;
+    results.push_back({one, "unfenced-one", {}, {}, {}, {}, {}});
+  }
   for (int round = 0; round < bench.rounds && !interrupted(); ++round) {
     std::vector<double> rates(results.size());
     for (std::size_t turn = 0; turn < results.size() && !interrupted(); ++turn) {
       const std::size_t at = (turn + static_cast<std::size_t>(round)) % results.size();
       Result& result = results[at];
-      tell(result.scenario);
-      bench.target.prepare(result.scenario, load);
+      const std::string scenario = result.scenario == "unfenced-one" ? "unfenced" : result.scenario;
+      tell(scenario);
+      bench.target.prepare(scenario, result.load);
       std::vector<std::unique_ptr<Writer>> writers;
-      for (int index = 0; index < load.writers; ++index) writers.push_back(bench.target.writer(result.scenario, load, index, bench.seed));
+      for (int index = 0; index < load.writers; ++index) writers.push_back(bench.target.writer(scenario, result.load, index, bench.seed));
       // A connection's first calls compile functions, and five are planned each by itself before a plan is kept.
-      const int warm_up = warm.insert({result.scenario, load.writers, load.batch}).second ? 8 : 1;
+      const int warm_up = warm.insert({scenario, load.writers, result.load.batch}).second ? 8 : 1;
       const Slice slice = run_slice(writers, bench.slice, 0, warm_up, interrupted);
-      rates[at] = slice.per_second() * load.batch;
+      rates[at] = slice.per_second() * result.load.batch;
       result.latencies.add(slice.latencies);
     }
     if (interrupted()) break;  // half a round compares nothing
-    double textbook = 0;
+    double textbook = 0, one = 0;
     for (std::size_t at = 0; at < results.size(); ++at) {
       if (results[at].scenario == "textbook") textbook = rates[at];
+      if (results[at].scenario == "unfenced-one") one = rates[at];
     }
     for (std::size_t at = 0; at < results.size(); ++at) {
       results[at].rates.push_back(rates[at]);
       if (rates[0] > 0) results[at].ratios.push_back(rates[at] / rates[0]);
       if (textbook > 0) results[at].textbook.push_back(rates[at] / textbook);
+      if (one > 0) results[at].one.push_back(rates[at] / one);
     }
   }
   std::erase_if(results, [](const Result& result) { return result.rates.empty(); });
@@ -245,7 +254,8 @@ std::vector<std::string> cells_of(const Result& result) {
           time_text(result.latencies.percentile(0.5)),
           time_text(result.latencies.percentile(0.99)),
           ratio,
-          result.textbook.empty() ? "-" : fmt::format("{:.1f}", median(result.textbook))};
+          result.textbook.empty() ? "-" : fmt::format("{:.1f}", median(result.textbook)),
+          result.one.empty() ? "-" : fmt::format("{:.2f}", median(result.one))};
 }
 
 boost::json::object json_of(const Result& result) {
@@ -264,6 +274,7 @@ boost::json::object json_of(const Result& result) {
   for (const double ratio : result.ratios) ratios.push_back(ratio);
   object["ratios"] = std::move(ratios);
   if (!result.textbook.empty()) object["times_textbook"] = median(result.textbook);
+  if (!result.one.empty()) object["times_unfenced_one"] = median(result.one);
   return object;
 }
 
@@ -322,7 +333,7 @@ boost::json::array measure_scenarios(const Bench& bench, const Plan& plan) {
   }
   if (!bench.json) {
     progress.show("");
-    print_table({"SCENARIO", "DURABLE", "WRITERS", "SCOPES", "BATCH", "ROWS/S", "P50", "P99", "TO UNFENCED", "TO TEXTBOOK"}, table);
+    print_table({"SCENARIO", "DURABLE", "WRITERS", "SCOPES", "BATCH", "ROWS/S", "P50", "P99", "TO UNFENCED", "TO TEXTBOOK", "TO UNFENCED ROW BY ROW"}, table);
   }
   return runs;
 }

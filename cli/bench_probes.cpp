@@ -3,6 +3,7 @@
 // when there are many scopes?
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <mutex>
 #include <thread>
 
@@ -158,7 +159,8 @@ boost::json::value measure_takeovers(const Bench& bench, const TakeoverOptions& 
   progress.show("");
   if (times_ms.empty()) return nullptr;
   std::sort(times_ms.begin(), times_ms.end());
-  auto part = [&](double wanted) { return times_ms[std::min(times_ms.size() - 1, static_cast<std::size_t>(wanted * static_cast<double>(times_ms.size())))]; };
+  // Nearest rank: the p99 of 100 is the 99th.
+  auto part = [&](double wanted) { return times_ms[static_cast<std::size_t>(std::ceil(wanted * static_cast<double>(times_ms.size()))) - 1]; };
   const double grace = static_cast<double>(options.grace.count());
   if (!bench.json) {
     print_table({"TAKEOVERS", "EVICTED", "GRACE", "P50", "P99", "MAX", "P99 BEYOND THE GRACE"},

@@ -321,7 +321,7 @@ void add_write_commands(std::vector<Command>& commands) {
       {"append",
        "append to a stream behind its fence",
        "Checks the term and appends in one transaction; prints the sequence number.\n"
-       "  echo 'debited 30' | termgate append --db sqlite:app.db --stream billing-events --scope billing --term 5\n"
+       "  echo 'debited 30' | termgate append --db sqlite:app.db --stream billing-events --scope billing --term 5 -\n"
        "With --lines each line of the input becomes one write, in batches of up to 1000, each all or nothing.\n"
        "A stale term ends with status 3 and nothing written; status 7 says that the outcome is unknown: send\n"
        "it again with the same --write-id and it happens once.",
@@ -333,7 +333,7 @@ void add_write_commands(std::vector<Command>& commands) {
              "file", po::value<std::string>(), "the payload's file; - or nothing: standard input")(
              "payload", po::value<std::string>(), "the payload itself")("lines", po::bool_switch(), "each line is one write");
        },
-       {},
+       {"file"},
        run_append});
   commands.push_back({"read",
                       "print a stream's writes in order",

@@ -15,6 +15,7 @@
 #include <termgate/detail/driver.hpp>
 #include <termgate/detail/fence_memory.hpp>
 #include <termgate/detail/open.hpp>
+#include <termgate/detail/refusal_log.hpp>
 
 #include "sql/statements.hpp"
 
@@ -28,8 +29,27 @@ struct DatabaseState {
   std::unique_ptr<Driver> driver;
   OpenOptions options;
   FenceMemory memory;
+  RefusalLog refusals;
+
+  ~DatabaseState() {
+    for (const Refusals& rest : refusals.take_all()) report(rest);
+  }
 
   const sql::Calls& calls() const { return driver->calls(); }
+
+  // Runs `attempt`; a refusal is written to the audit afterwards and goes on its way.
+  template <class Attempt>
+  auto audited(Attempt attempt) -> decltype(attempt()) {
+    try {
+      return attempt();
+    } catch (const StaleTerm& stale) {
+      const auto now = std::chrono::duration_cast<milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+      if (name_problem(stale.scope()) == nullptr) {
+        if (const auto due = refusals.note(stale.scope(), stale.term(), now)) report(*due);
+      }
+      throw;
+    }
+  }
 
   template <class... Arguments>
   Rows read(std::string_view statement, Arguments&&... arguments) {
@@ -39,14 +59,28 @@ struct DatabaseState {
   template <class... Arguments>
   Rows run(std::string_view statement, Arguments&&... arguments) {
     const Value values[] = {Value(), Value(std::forward<Arguments>(arguments))...};
-    return driver->call(statement, {values + 1, sizeof...(Arguments)}, false);
+    return audited([&] { return driver->call(statement, {values + 1, sizeof...(Arguments)}, false); });
+  }
+
+  // Nothing hangs on it: a role that may not write to the audit, or a database that has gone, must not hide the refusal itself.
+  void report(const Refusals& due) noexcept {
+    try {
+      const Rows rows = run(calls().record_refusal, due.scope, due.term, due.count, due.first_ms, due.last_ms, "library");
+      if (!rows.one()[0].as_bool()) refusals.put_back(due);
+    } catch (const std::exception&) {
+    }
   }
 
   // `remembered` is what this process had seen before it asked. A fence lower than that was forgotten by the
-  // database (F3), unless an audited reset took it down: the database's own record of resets tells.
+  // database (F3), unless an audited reset took it down: the database's own record of resets tells. `ask` runs
+  // a call: inside an open transaction that is the transaction's own connection.
   void compare_with_memory(const std::string& scope, std::int64_t fence, std::int64_t remembered) {
+    compare_with_memory(scope, fence, remembered, [&] { return read(calls().fence, scope); });
+  }
+  template <class Ask>
+  void compare_with_memory(const std::string& scope, std::int64_t fence, std::int64_t remembered, Ask ask) {
     if (fence >= remembered) return;
-    const Rows rows = read(calls().fence, scope);
+    const Rows rows = ask();
     if (!rows.empty() && !rows.rows[0][6].is_null() && rows.rows[0][6].as_int() >= remembered) {
       memory.forget(scope);
       return;
@@ -59,8 +93,45 @@ struct DatabaseState {
 
   // Commits the raise by itself where this process does not know the fence to stand at `term` already, so
   // that no exclusive lock lasts as long as a user's transaction.
-  void raise_ahead(const Scope& scope, Term term) {
-    if (memory.highest(scope.name()) < term.value()) check(scope, term);
+  void raise_ahead(const Scope& scope, Term term, std::optional<milliseconds> timeout = {}) {
+    if (memory.highest(scope.name()) < term.value()) check_ahead(scope, term, timeout);
+  }
+
+  // A check of its own before a write: whatever becomes of it, that write has not begun.
+  void check_ahead(const Scope& scope, Term term, std::optional<milliseconds> timeout = {}) {
+    try {
+      if (!timeout) {
+        check(scope, term);
+        return;
+      }
+      TransactOptions limited;
+      limited.timeout = timeout;
+      std::int64_t fence = 0;
+      const std::int64_t remembered = memory.highest(scope.name());
+      const auto in_transaction = [&](Session& session) {
+        const Value values[] = {Value(scope.name()), Value(term.value())};
+        fence = session.execute(calls().check_term, values).one()[0].as_int();
+      };
+      audited([&] { driver->transact(limited, in_transaction); });
+      compare_with_memory(scope.name(), fence, remembered);
+      memory.saw(scope.name(), fence);
+    } catch (const OutcomeUnknown& unknown) {
+      throw Unavailable(fmt::format("the check before the write was not answered ({}); of the write nothing was written", unknown.what()),
+                        std::string(unknown.code()));
+    }
+  }
+
+  // Before an append, whose answer is a number and no fence. Only its scope's memory can tell that the database
+  // has forgotten a raise; a term that is not below what is remembered does no harm there.
+  void check_before_append(const Stream& stream, const std::optional<Scope>& named, Term term) {
+    if (named) {
+      if (memory.highest(named->name()) != term.value()) check_ahead(*named, term);
+      return;
+    }
+    // Not named: a stream that has no other scope yet takes its own name.
+    if (memory.highest(stream.name()) <= term.value()) return;
+    const Rows rows = read(calls().stream, stream.name());
+    check_ahead(Scope(rows.empty() ? stream.name() : rows.rows[0][0].as_text()), term);
   }
 
   std::int64_t check(const Scope& scope, Term term) {
@@ -121,6 +192,15 @@ void check_payload(std::string_view payload) {
   }
 }
 
+// Of a statement that succeeded: ROLLBACK TO a savepoint, for the rest is refused inside a transaction.
+bool is_rollback(std::string_view sql) {
+  constexpr std::string_view word = "rollback";
+  const auto start = sql.find_first_not_of(" \t\r\n;");
+  if (start == std::string_view::npos || sql.size() - start < word.size()) return false;
+  return std::equal(word.begin(), word.end(), sql.begin() + static_cast<std::ptrdiff_t>(start),
+                    [](char wanted, char given) { return wanted == (given >= 'A' && given <= 'Z' ? given - 'A' + 'a' : given); });
+}
+
 std::optional<std::string> text_of(const std::optional<WriteId>& write_id) {
   if (!write_id) return std::nullopt;
   return write_id->text();
@@ -132,7 +212,16 @@ std::optional<std::string> text_of(const std::optional<WriteId>& write_id) {
 using detail::convert_all;
 using detail::convert_first;
 
-Rows Transaction::execute(std::string_view sql, const Value* values, std::size_t count) { return session_.execute(sql, {values, count}); }
+Rows Transaction::execute(std::string_view sql, const Value* values, std::size_t count) {
+  try {
+    Rows rows = session_.execute(sql, {values, count});
+    if (failed_ && detail::is_rollback(sql)) failed_ = nullptr;
+    return rows;
+  } catch (...) {
+    failed_ = std::current_exception();
+    throw;
+  }
+}
 
 SequenceNo Transaction::append(const Stream& stream, std::string_view payload, std::optional<SequenceNo> expected) {
   detail::check_payload(payload);
@@ -143,7 +232,15 @@ SequenceNo Transaction::append(const Stream& stream, std::string_view payload, s
 }
 
 Term Transaction::check(const Scope& scope, Term term) {
-  return Term(exec(state_.calls().check_term, scope.name(), term.value()).one()[0].as_int());
+  const std::int64_t remembered = state_.memory.highest(scope.name());
+  const Term fence(exec(state_.calls().check_term, scope.name(), term.value()).one()[0].as_int());
+  try {
+    state_.compare_with_memory(scope.name(), fence.value(), remembered, [&] { return exec(state_.calls().fence, scope.name()); });
+  } catch (...) {
+    failed_ = std::current_exception();
+    throw;
+  }
+  return fence;
 }
 
 Database Database::open(std::string_view url, OpenOptions options) {
@@ -168,14 +265,14 @@ Wrote Database::write(const Scope& scope, Term term, const std::function<void(Tr
   transact.isolation = options.isolation;
   // With a write id the id is looked up before the term is compared, so a raise ahead could refuse a write
   // that did happen; claim_write raises by itself in that case.
-  if (!options.write_id) state_->raise_ahead(scope, term);
+  if (!options.write_id) state_->raise_ahead(scope, term, options.timeout);
   for (int attempt = 0;; ++attempt) {
     Wrote wrote = Wrote::now;
     std::int64_t fence = 0;
     const std::int64_t remembered = state_->memory.highest(scope.name());
     bool behind = false;
     try {
-      state_->driver->transact(transact, [&](detail::Session& session) {
+      const auto in_transaction = [&](detail::Session& session) {
         Transaction transaction(*state_, session, scope, term);
         if (options.write_id) {
           const Rows claimed = transaction.exec(state_->calls().claim_write, scope.name(), term.value(), options.write_id->text());
@@ -191,7 +288,11 @@ Wrote Database::write(const Scope& scope, Term term, const std::function<void(Tr
         behind = fence < remembered;
         if (behind) throw Conflict("the fence is lower than this process has seen");
         work(transaction);
-      });
+        // A callback that swallowed an error must not be told that its write was committed: PostgreSQL answers COMMIT
+        // with ROLLBACK then, and no error.
+        if (transaction.failed_) std::rethrow_exception(transaction.failed_);
+      };
+      state_->audited([&] { state_->driver->transact(transact, in_transaction); });
       state_->memory.saw(scope.name(), fence);
       return wrote;
     } catch (const Conflict&) {
@@ -208,7 +309,8 @@ Wrote Database::write(const Scope& scope, Term term, const std::function<void(Tr
 
 SequenceNo Database::append(const Stream& stream, Term term, std::string_view payload, const AppendOptions& options) {
   detail::check_payload(payload);
-  if (options.scope && !options.write_id) state_->raise_ahead(*options.scope, term);
+  // With a write id the id is looked up before the term is compared.
+  if (!options.write_id) state_->check_before_append(stream, options.scope, term);
   const Rows rows = state_->run(state_->calls().append, stream.name(), term.value(), Bytes{std::string(payload)},
                                 detail::number_of(options.expected), detail::name_of(options.scope), detail::text_of(options.write_id));
   return SequenceNo(rows.one()[0].as_int());
@@ -230,7 +332,7 @@ SequenceNo Database::append_many(const Stream& stream, Term term, const std::vec
     throw InvalidInput(
         fmt::format("TG005 {} write ids for {} payloads: a batch takes one for each, or none", write_ids.size(), payloads.size()));
   }
-  if (options.scope && write_ids.empty()) state_->raise_ahead(*options.scope, term);
+  if (write_ids.empty()) state_->check_before_append(stream, options.scope, term);
   Value ids;
   if (!write_ids.empty()) {
     TextArray texts;
@@ -245,8 +347,10 @@ SequenceNo Database::append_many(const Stream& stream, Term term, const std::vec
 Term Database::check(const Scope& scope, Term term) { return Term(state_->check(scope, term)); }
 
 SealReceipt Database::seal(const Scope& scope, Term term, std::optional<milliseconds> grace) {
+  const std::int64_t remembered = state_->memory.highest(scope.name());
   const Rows rows = state_->run(state_->calls().seal, scope.name(), term.value(), detail::milliseconds_of(grace));
   const Row& row = rows.one();
+  state_->compare_with_memory(scope.name(), row[0].as_int(), remembered);
   state_->memory.saw(scope.name(), row[0].as_int());
   return {Term(row[0].as_int()), row[1].as_optional_int().value_or(0), static_cast<int>(row[2].as_int()), row[3].as_int()};
 }
@@ -264,11 +368,14 @@ std::optional<Lease> Database::try_acquire_lease(const Scope& scope, millisecond
   const std::string& owner = options.owner.empty() ? default_owner() : options.owner;
   // The window runs from before the request was sent: the answer may have been long on its way.
   const auto sent = Lease::Clock::now();
+  const std::int64_t remembered = state_->memory.highest(scope.name());
   const Rows rows = state_->run(state_->calls().acquire_lease, scope.name(), owner, ttl.count(),
                                 options.endpoint.empty() ? Value() : Value(options.endpoint), detail::milliseconds_of(options.grace));
   const Row& row = rows.one();
   if (!row[0].as_bool()) return std::nullopt;
   const Term term(row[1].as_int());
+  // A term that was given before, or a lower one: the database has forgotten acquisitions (F3).
+  state_->compare_with_memory(scope.name(), term.value() - 1, remembered);
   state_->memory.saw(scope.name(), term.value());
   return Lease(scope, term, owner, ttl, sent + ttl);
 }

@@ -116,7 +116,7 @@ TEST_CASE("bench: quick measures every scenario and clears its tables away", "[b
     CHECK(run.at("p50_us").to_number<double>() > 0);
     CHECK(run.at("p99_us").to_number<double>() >= run.at("p50_us").to_number<double>());
   }
-  CHECK(seen == std::set<std::string>{"unfenced", "textbook", "check-insert", "append", "append-each"});
+  CHECK(seen == std::set<std::string>{"unfenced", "unfenced-one", "textbook", "check-insert", "append", "append-each"});
   CHECK(writers == std::set<std::int64_t>{1, 8});
   CHECK(batches == std::set<std::int64_t>{1, 10});
   CHECK(scopes == std::set<std::int64_t>{1, 4});

@@ -11,6 +11,9 @@
 #ifdef TERMGATE_TEST_WITH_POSTGRES
 #include <pqxx/pqxx>
 #endif
+#ifdef TERMGATE_TEST_WITH_SQLITE
+#include <sqlite3.h>
+#endif
 
 namespace conformance {
 namespace {
@@ -102,5 +105,23 @@ std::string unique(const std::string& what) {
 }
 
 std::string own_table(const std::string& name) { return is_postgresql() ? "termgate." + name : "termgate_" + name; }
+
+void run_outside(const std::string& url, const std::string& statement) {
+#ifdef TERMGATE_TEST_WITH_POSTGRES
+  if (is_postgresql()) {
+    pqxx::connection connection(url);
+    pqxx::nontransaction(connection).exec(statement);
+    return;
+  }
+#endif
+#ifdef TERMGATE_TEST_WITH_SQLITE
+  const std::string path = url.substr(url.find(':') + 1, url.find('?') == std::string::npos ? std::string::npos : url.find('?') - url.find(':') - 1);
+  sqlite3* db = nullptr;
+  const int opened = sqlite3_open(path.c_str(), &db);
+  const int code = opened == SQLITE_OK ? sqlite3_exec(db, statement.c_str(), nullptr, nullptr, nullptr) : opened;
+  sqlite3_close(db);
+  if (code != SQLITE_OK) throw std::runtime_error(statement + ": " + sqlite3_errstr(code));
+#endif
+}
 
 }  // namespace conformance

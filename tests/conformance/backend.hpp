@@ -24,4 +24,7 @@ std::string unique(const std::string& what);
 // Layer 1's own table, as this backend names it.
 std::string own_table(const std::string& name);
 
+// Runs a statement past Termgate, as somebody with a client of their own would. Not for a database in memory.
+void run_outside(const std::string& url, const std::string& statement);
+
 }  // namespace conformance

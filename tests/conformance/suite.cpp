@@ -395,6 +395,59 @@ TEST_CASE("reset: a term of 10^18 by mistake is taken back and writing goes on",
   CHECK_THROWS_AS(db.reset_fence(scope, Term(9), "ops", "upwards"), InvalidInput);
 }
 
+TEST_CASE("explain: tells who raised and who was refused", "[conformance]") {
+  auto& db = shared();
+  const Scope scope(unique("explained"));
+  db.seal(scope, Term(5));
+  for (int i = 0; i < 3; ++i) CHECK_THROWS_AS(db.write(scope, Term(4), nothing), StaleTerm);
+  int seals = 0;
+  int refusals = 0;
+  for (const Row& row : db.explain(scope).rows) {
+    seals += row[3].as_text() == "seal";
+    refusals += row[3].as_text() == "refuse";
+  }
+  CHECK(seals == 1);
+  CHECK(refusals == 1);  // three within a second are one row
+}
+
+TEST_CASE("install: a newer schema than this binary knows is refused with the reason", "[conformance]") {
+  auto db = Database::open(conformance::fresh_url());
+  db.install();
+  const int version = db.installed_version();
+  const auto claim = [&](int newer) {
+    db.write(Scope("versions"), Term(1), [&](Transaction& tx) {
+      tx.exec("INSERT INTO " + conformance::own_table("migrations") + " (version, name, applied_at) SELECT $1, 'later', max(applied_at) FROM " +
+                  conformance::own_table("migrations"),
+              newer);
+    });
+  };
+  claim(version + 1);
+  CHECK(db.install().from_version == version + 1);
+  claim(version + 2);
+  CHECK_THROWS_WITH(db.install(), Catch::Contains(std::to_string(version + 2)) && Catch::Contains("newer"));
+}
+
+TEST_CASE("install: one that fails half-way leaves nothing", "[F5][conformance]") {
+  if (!conformance::survives_reopening()) return;
+  const std::string url = conformance::fresh_url();
+  auto db = Database::open(url);
+  db.install();
+  db.uninstall();
+  CHECK(db.installed_version() == 0);
+  // Something of the same name in the way of a later migration.
+  if (conformance::is_postgresql()) {
+    conformance::run_outside(url, "CREATE SCHEMA termgate");
+    conformance::run_outside(url, "CREATE FUNCTION termgate.doctor() RETURNS integer LANGUAGE sql AS 'SELECT 1'");
+  } else {
+    conformance::run_outside(url, "CREATE TABLE termgate_stream_writes (id INTEGER)");
+  }
+  CHECK_THROWS_AS(db.install(), Error);
+  CHECK(db.installed_version() == 0);
+  const std::string count = conformance::is_postgresql() ? "SELECT count(*) FROM pg_class WHERE relnamespace = 'termgate'::regnamespace"
+                                                         : "SELECT count(*) FROM sqlite_master WHERE name LIKE 'termgate%'";
+  CHECK(db.query(count).one()[0].as_int() == (conformance::is_postgresql() ? 0 : 1));
+}
+
 TEST_CASE("lease: an acquisition is a new term and shuts the one before out", "[F2][conformance]") {
   auto& db = shared();
   const Scope scope(unique("lease"));

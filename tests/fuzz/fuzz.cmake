@@ -1,5 +1,5 @@
-# One target a decoder. With clang it is libFuzzer (preset fuzz): build/fuzz/tests/fuzz_words -max_total_time=60 CORPUS.
-# Otherwise a small main replays the corpus in every test run.
+# One target a kind of outside input. With clang it is libFuzzer (preset fuzz, which builds and runs these targets only):
+# build/fuzz/tests/fuzz_words -max_total_time=60 CORPUS. Otherwise a small main replays the corpus in every test run.
 function(termgate_fuzz name)
   cmake_parse_arguments(FUZZ "" "" "SOURCES;LIBRARIES;INCLUDES" ${ARGN})
   add_executable(${name} ${FUZZ_SOURCES})
@@ -22,4 +22,14 @@ if(TARGET termgate_postgres)
   target_link_libraries(fuzz_words PRIVATE Termgate::postgres)
   target_include_directories(fuzz_words PRIVATE "${PROJECT_SOURCE_DIR}/storage/postgres/src")
   target_compile_definitions(fuzz_words PRIVATE TERMGATE_TEST_WITH_POSTGRES=1)
+endif()
+if(TARGET termgate_sqlite)
+  termgate_fuzz(fuzz_sqlite SOURCES fuzz/fuzz_sqlite.cpp LIBRARIES Termgate::sqlite)
+endif()
+if(TARGET termgate)
+  find_package(Boost 1.81 REQUIRED COMPONENTS program_options json)
+  termgate_fuzz(fuzz_command
+    SOURCES fuzz/fuzz_command.cpp "${PROJECT_SOURCE_DIR}/cli/command.cpp" "${PROJECT_SOURCE_DIR}/cli/output.cpp"
+    LIBRARIES Termgate::storage Boost::program_options Boost::json fmt::fmt
+    INCLUDES "${PROJECT_SOURCE_DIR}/cli")
 endif()

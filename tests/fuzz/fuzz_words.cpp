@@ -12,6 +12,7 @@
 #include <termgate/write_id.hpp>
 
 #ifdef TERMGATE_TEST_WITH_POSTGRES
+#include "conninfo.hpp"
 #include "errors.hpp"
 #include "redact.hpp"
 #include "schema.hpp"
@@ -42,6 +43,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   detail::readable_message(text);
   const auto spliced = detail::with_schema(text, "s");
   if (text.find("@schema") == std::string_view::npos && spliced != text) std::abort();
+  if (!detail::conninfo_of(text, false).starts_with(text)) std::abort();
   const auto cut = text.find('\n');
   if (cut != std::string_view::npos) detail::redact(std::string(text.substr(cut + 1)), text.substr(0, cut));
 #endif

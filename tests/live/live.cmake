@@ -5,6 +5,10 @@ if(TARGET termgate_postgres)
   find_package(PkgConfig REQUIRED)
   pkg_check_modules(LIBPQ REQUIRED IMPORTED_TARGET libpq)
   termgate_test(live_pg_schedules LABEL live TIMEOUT 900 NEEDS TERMGATE_TEST_POSTGRESQL SOURCES live/pg_schedules.cpp LIBRARIES Termgate::storage PkgConfig::LIBPQ)
+  termgate_test(live_pg_faults LABEL live TIMEOUT 600 NEEDS TERMGATE_TEST_POSTGRESQL
+    SOURCES live/pg_faults.cpp live/pg_crash.cpp support/fault_proxy.cpp
+    LIBRARIES Termgate::storage PkgConfig::LIBPQ Threads::Threads)
+  target_compile_definitions(live_pg_faults PRIVATE TERMGATE_TEST_PG_SERVER="${CMAKE_CURRENT_SOURCE_DIR}/support/pg_server.sh")
 endif()
 if(TARGET termgate_sqlite)
   find_package(SQLite3 REQUIRED)

@@ -293,32 +293,42 @@ BEGIN
   END;
 END $$;
 
--- Everything about a check that is not the common case.
+-- Everything about a check that is not the common case. enable_seqscan: a session keeps its plans, and one that was made while a table
+-- had a single page must not read all of it when there are 10^5 scopes; where a scan is all there is, its cost must not call the compiler (jit).
 CREATE OR REPLACE FUNCTION @schema@._check(p_scope text, p_term bigint) RETURNS bigint
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
   f @schema@.fences;
   v_committed boolean := current_setting('transaction_isolation') IN ('read committed', 'read uncommitted');
-  v_fence bigint;
+  v_sure boolean := false;
 BEGIN
-  PERFORM @schema@._need_scope(p_scope);
-  PERFORM @schema@._need_term(p_term);
-  -- Shared or exclusive is decided before any lock is taken: a lock is never upgraded in place.
-  SELECT * INTO f FROM @schema@.fences t WHERE t.scope = p_scope;
-  IF f.scope IS NULL OR f.term < p_term THEN
-    RETURN (SELECT r.fence FROM @schema@._raise(p_scope, p_term, 'check', NULL) r);
+  IF p_scope IS NULL OR p_term IS NULL OR char_length(p_scope) NOT BETWEEN 1 AND 200 OR p_term NOT BETWEEN 1 AND 4611686018427387904 THEN
+    PERFORM @schema@._need_scope(p_scope);
+    PERFORM @schema@._need_term(p_term);
   END IF;
   IF @schema@._many_scopes(p_scope) THEN
     RETURN @schema@._check_escalated(p_scope, p_term);
   END IF;
-  PERFORM @schema@._share(p_scope);
+  -- Shared or exclusive is decided before any lock is taken: a lock is never upgraded in place.
+  SELECT t.term INTO f.term FROM @schema@.fences t WHERE t.scope = p_scope;
+  IF f.term IS NULL OR f.term < p_term THEN
+    RETURN (SELECT r.fence FROM @schema@._raise(p_scope, p_term, 'check', NULL) r);
+  END IF;
+  IF NOT (pg_try_advisory_lock_shared(@schema@._turnstile_key(p_scope)) AND pg_advisory_unlock_shared(@schema@._turnstile_key(p_scope))
+          AND pg_try_advisory_xact_lock_shared(@schema@._queue_key(p_scope))) THEN
+    PERFORM @schema@._share(p_scope);
+  END IF;
   -- In a new statement, hence with a new snapshot; where the snapshot is the transaction's, a locking read fails with 40001 on a hidden raise.
   IF v_committed THEN
-    SELECT * INTO f FROM @schema@.fences t WHERE t.scope = p_scope;
+    SELECT t.scope, t.term, t.generation, t.pass_key, t.vouched = t.tableoid AND i.postmaster_start = pg_postmaster_start_time() AND i.fences_path = pg_relation_filepath(t.tableoid)
+      INTO f.scope, f.term, f.generation, f.pass_key, v_sure
+      FROM @schema@.fences t, @schema@.incarnation i WHERE t.scope = p_scope AND i.one;
   ELSE
     SELECT * INTO f FROM @schema@.fences t WHERE t.scope = p_scope FOR SHARE;
   END IF;
-  PERFORM @schema@._need_no_doubt(p_scope, f.generation);
+  IF v_sure IS NOT TRUE THEN
+    PERFORM @schema@._need_no_doubt(p_scope, f.generation);
+  END IF;
   IF f.term > p_term THEN
     PERFORM @schema@._stale(p_scope, p_term, f.term);
   ELSIF f.term < p_term THEN
@@ -340,13 +350,13 @@ BEGIN
   END IF;
 END $$;
 
--- Whether the transaction has passed so many other scopes that it must not keep one more advisory lock.
-CREATE OR REPLACE FUNCTION @schema@._many_scopes(p_scope text) RETURNS boolean LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+-- Whether the transaction has passed so many other scopes that it must not keep one more advisory lock: 5,000 bytes of marks, some 60 scopes.
+CREATE OR REPLACE FUNCTION @schema@._many_scopes(p_scope text) RETURNS boolean LANGUAGE plpgsql STABLE AS $$
 DECLARE
-  v_passed text := current_setting('termgate.passed', true);
+  v_passed pg_catalog.text := pg_catalog.current_setting('termgate.passed', true);
 BEGIN
-  RETURN coalesce(length(v_passed) >= 1000 AND cardinality(string_to_array(v_passed, '|')) > 64 * 3
-                  AND strpos(v_passed, '|S' || @schema@._escape(p_scope) || '|') = 0, false);
+  RETURN coalesce(pg_catalog.octet_length(v_passed) OPERATOR(pg_catalog.>) 5000
+                  AND pg_catalog.strpos(v_passed, pg_catalog.concat('|S', @schema@._escape(p_scope), '|')) OPERATOR(pg_catalog.=) 0, false);
 END $$;
 
 -- What check_term() remembers of this session's last check, so that it need not read the fence before the lock as well, nor ask again whether this
@@ -364,35 +374,19 @@ DECLARE
   v_fence pg_catalog.int8;
   v_sure pg_catalog.bool;
   v_key pg_catalog.uuid;
-  v_known pg_catalog.bool := pg_catalog.current_setting('termgate.seen', true) OPERATOR(pg_catalog.=) @schema@._seen(scope, term);
 BEGIN
-  IF v_known IS NOT TRUE THEN
-    SELECT f.term INTO v_fence FROM @schema@.fences f WHERE f.scope OPERATOR(pg_catalog.=) check_term.scope;
-  END IF;
-  -- Above the fence nothing shared may be locked; among very many scopes nothing at all.
-  -- NULL is made false first: `NULL AND …` would still call what follows, and lock.
-  IF (v_known IS TRUE OR coalesce(v_fence OPERATOR(pg_catalog.>=) term, false) AND coalesce(pg_catalog.length(pg_catalog.current_setting('termgate.passed', true)) OPERATOR(pg_catalog.<) 1000, true))
+  -- NULL is made false first: `NULL AND …` would still call what follows, and lock. The turnstile is taken and given back in one
+  -- expression: nothing can be cancelled in between.
+  IF coalesce(pg_catalog.current_setting('termgate.seen', true) OPERATOR(pg_catalog.=) @schema@._seen(scope, term), false)
      AND pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed'
-     -- One expression: nothing can be cancelled between the two calls that take and give back the turnstile.
      AND pg_catalog.pg_try_advisory_lock_shared(@schema@._turnstile_key(scope)) AND pg_catalog.pg_advisory_unlock_shared(@schema@._turnstile_key(scope))
      AND pg_catalog.pg_try_advisory_xact_lock_shared(@schema@._queue_key(scope)) THEN
     -- A new statement, hence a new snapshot.
-    IF v_known THEN
-      SELECT f.term, f.vouched OPERATOR(pg_catalog.=) f.tableoid, CASE WHEN f.marked THEN f.pass_key END INTO v_fence, v_sure, v_key
-        FROM @schema@.fences f WHERE f.scope OPERATOR(pg_catalog.=) check_term.scope;
-    ELSE
-      SELECT f.term, f.pass_key,
-             f.vouched OPERATOR(pg_catalog.=) f.tableoid AND i.postmaster_start OPERATOR(pg_catalog.=) pg_catalog.pg_postmaster_start_time()
-               AND i.fences_path OPERATOR(pg_catalog.=) pg_catalog.pg_relation_filepath(f.tableoid)
-        INTO v_fence, v_key, v_sure
-        FROM @schema@.fences f, @schema@.incarnation i WHERE f.scope OPERATOR(pg_catalog.=) check_term.scope;
-    END IF;
+    SELECT f.term, f.vouched OPERATOR(pg_catalog.=) f.tableoid, CASE WHEN f.marked THEN f.pass_key END INTO v_fence, v_sure, v_key
+      FROM @schema@.fences f WHERE f.scope OPERATOR(pg_catalog.=) check_term.scope;
     IF v_sure AND v_fence OPERATOR(pg_catalog.=) term THEN
       IF v_key IS NOT NULL THEN
         PERFORM @schema@._mark(scope, term, v_key);
-      END IF;
-      IF v_known IS NOT TRUE THEN
-        PERFORM pg_catalog.set_config('termgate.seen', @schema@._seen(scope, term), false);
       END IF;
       RETURN v_fence;
     END IF;

@@ -105,8 +105,12 @@ DECLARE
 BEGIN
   IF NOT @schema@._holds(v_queue, 'ExclusiveLock')
      AND (@schema@._holds(v_queue, 'ShareLock')
-          OR EXISTS (SELECT FROM @schema@.passes p WHERE p.xid = pg_current_xact_id_if_assigned() AND p.scope = p_scope)) THEN
+          OR @schema@._pass_of(p_scope) IS NOT NULL) THEN
     PERFORM @schema@._not_upgraded(p_scope, p_term, (SELECT f.term FROM @schema@.fences f WHERE f.scope = p_scope));
+  END IF;
+  IF (SELECT count(*) FROM pg_locks l WHERE l.pid = pg_backend_pid() AND l.locktype = 'advisory') > 1000 THEN
+    RAISE EXCEPTION 'TG005 this transaction holds the locks of some hundred scopes: raise the others in a transaction of their own'
+      USING ERRCODE = 'TG005', HINT = 'Four locks a raise; without a limit one transaction could fill the lock table of the whole server.';
   END IF;
   PERFORM @schema@._announce(p_scope, p_term);
   v_evicted := @schema@._take(v_turnstile, p_scope, p_term, v_start + v_grace, v_until);

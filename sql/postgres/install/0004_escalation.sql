@@ -1,4 +1,4 @@
--- A transaction over very many scopes. Beyond 64 of them a check keeps no more advisory locks (60,000 would fill the lock table of the whole server):
+-- A transaction over very many scopes. Beyond some 60 of them a check keeps no more advisory locks (60,000 would fill the lock table of the whole server):
 -- it tests turnstile and queue, then holds the fence row FOR SHARE, which costs no lock table at all; the pass is a row of
 -- `passes`. A raise waits for the row after its own two locks. One shared "bucket" lock (hash modulo 64) tells it where to look for
 -- whom to evict; the row's own locker list decides. Keeps F1, F2, F4.
@@ -6,8 +6,15 @@
 CREATE OR REPLACE FUNCTION @schema@._bucket_class() RETURNS integer LANGUAGE sql IMMUTABLE AS
 $$ SELECT (pg_catalog.hashtextextended(@schema_lit@ COLLATE "C", 6) OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4 $$;
 
+-- The term under which this transaction has passed the scope in the escalated way; NULL: it has not.
+CREATE OR REPLACE FUNCTION @schema@._pass_of(p_scope text) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+BEGIN
+  RETURN (SELECT p.term FROM @schema@.passes p WHERE p.xid = pg_current_xact_id_if_assigned() AND p.scope = p_scope);
+END $$;
+
 CREATE OR REPLACE FUNCTION @schema@._check_escalated(p_scope text, p_term bigint) RETURNS bigint
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
   f @schema@.fences;
   v_queue bigint := @schema@._queue_key(p_scope);
@@ -16,7 +23,7 @@ DECLARE
   v_until timestamptz;
   v_key bigint := v_turnstile;
 BEGIN
-  IF EXISTS (SELECT FROM @schema@.passes p WHERE p.xid = pg_current_xact_id_if_assigned() AND p.scope = p_scope AND p.term = p_term) THEN
+  IF @schema@._pass_of(p_scope) = p_term THEN
     RETURN p_term;  -- the row lock is held: the row of `passes` goes with it at ROLLBACK TO
   END IF;
   IF NOT (pg_try_advisory_lock_shared(v_turnstile) AND pg_advisory_unlock_shared(v_turnstile)
@@ -37,21 +44,29 @@ BEGIN
           USING ERRCODE = 'TG006', DETAIL = format('check_wait is %s ms', @schema@._setting('check_wait_ms')), HINT = 'Nothing was written.';
     END;
   END IF;
+  IF NOT EXISTS (SELECT FROM @schema@.passes p WHERE p.xid = pg_current_xact_id_if_assigned()) THEN
+    PERFORM @schema@._clear_passes();
+  END IF;
   -- The bucket first: whoever holds the row can be found.
   PERFORM pg_advisory_xact_lock_shared(@schema@._bucket_class(), (v_queue & 63)::integer);
-  BEGIN
-    PERFORM @schema@._set_lock_timeout(clock_timestamp() + @schema@._wait('check_wait_ms'), v_user);
-    SELECT * INTO f FROM @schema@.fences t WHERE t.scope = p_scope FOR SHARE;
-    PERFORM set_config('lock_timeout', v_user, true);
-  EXCEPTION WHEN lock_not_available THEN
-    RAISE EXCEPTION 'TG006 blocked at the fence of scope "%" by a raise that is not finished: %', p_scope, @schema@._blockers(v_queue, p_scope)
-      USING ERRCODE = 'TG006', HINT = 'Nothing was written.';
-  END;
+  -- No subtransaction where the row is free: 10^5 of them, each with an id of its own, would slow down every snapshot of the server.
+  SELECT * INTO f FROM @schema@.fences t WHERE t.scope = p_scope FOR SHARE SKIP LOCKED;
+  IF NOT FOUND THEN
+    BEGIN
+      PERFORM @schema@._set_lock_timeout(clock_timestamp() + @schema@._wait('check_wait_ms'), v_user);
+      SELECT * INTO f FROM @schema@.fences t WHERE t.scope = p_scope FOR SHARE;
+      PERFORM set_config('lock_timeout', v_user, true);
+    EXCEPTION WHEN lock_not_available THEN
+      RAISE EXCEPTION 'TG006 blocked at the fence of scope "%" by a raise that is not finished: %', p_scope, @schema@._blockers(v_queue, p_scope)
+        USING ERRCODE = 'TG006', HINT = 'Nothing was written.';
+    END;
+  END IF;
   PERFORM @schema@._need_no_doubt(p_scope, f.generation);
   IF f.term > p_term THEN
     PERFORM @schema@._stale(p_scope, p_term, f.term);
-  ELSIF f.term < p_term THEN
-    PERFORM @schema@._not_upgraded(p_scope, p_term, f.term);
+  ELSIF f.term IS NULL OR f.term < p_term THEN
+    RAISE EXCEPTION 'TG005 term % is above the fence of scope "%" (%), and this transaction has passed too many scopes to raise one more', p_term, p_scope, coalesce(f.term, 0)
+      USING ERRCODE = 'TG005', HINT = 'Raise first, in transactions of some hundred scopes: SELECT seal(scope, term).';
   END IF;
   INSERT INTO @schema@.passes (xid, scope, term) VALUES (pg_current_xact_id(), p_scope, p_term) ON CONFLICT DO NOTHING;
   RETURN f.term;

@@ -162,25 +162,25 @@ END $$;
 -- append(stream, term, payload, expected, scope, write_id) → sequence number.
 CREATE OR REPLACE FUNCTION @schema@.append(stream text, term bigint, payload bytea, expected bigint DEFAULT NULL,
                                            scope text DEFAULT NULL, write_id uuid DEFAULT NULL) RETURNS bigint
-LANGUAGE plpgsql SECURITY DEFINER AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
-  v_scope pg_catalog.text;
-  v_no pg_catalog.int8;
+  v_scope text;
+  v_no bigint;
 BEGIN
   -- A stream that is there, in the scope that is named, and a payload of ordinary size; whatever does not come out of it as it should is looked at by _append(),
   -- under the lock that is held by then.
-  IF write_id IS NULL AND pg_catalog.octet_length(payload) OPERATOR(pg_catalog.<=) 1048576 THEN
+  IF write_id IS NULL AND octet_length(payload) <= 1048576 THEN
     v_scope := scope;
     IF v_scope IS NULL THEN
-      SELECT s.scope INTO v_scope FROM @schema@.streams s WHERE s.stream_id OPERATOR(pg_catalog.=) append.stream;
+      SELECT s.scope INTO v_scope FROM @schema@.streams s WHERE s.stream_id = append.stream;
     END IF;
     IF v_scope IS NOT NULL THEN
       v_no := @schema@.check_term(v_scope, term);
-      UPDATE @schema@.streams s SET last_no = s.last_no OPERATOR(pg_catalog.+) 1
-       WHERE s.stream_id OPERATOR(pg_catalog.=) append.stream AND s.scope OPERATOR(pg_catalog.=) v_scope
-         AND (append.expected IS NULL OR s.last_no OPERATOR(pg_catalog.=) append.expected)
-         AND coalesce((SELECT w.term FROM @schema@.stream_writes w WHERE w.scope OPERATOR(pg_catalog.=) v_scope
-                        ORDER BY w.term DESC LIMIT 1) OPERATOR(pg_catalog.<=) append.term, true)
+      UPDATE @schema@.streams s SET last_no = s.last_no + 1
+       WHERE s.stream_id = append.stream AND s.scope = v_scope
+         AND (append.expected IS NULL OR s.last_no = append.expected)
+         AND coalesce((SELECT w.term FROM @schema@.stream_writes w WHERE w.scope = v_scope
+                        ORDER BY w.term DESC LIMIT 1) <= append.term, true)
       RETURNING s.last_no INTO v_no;
       IF FOUND THEN
         INSERT INTO @schema@.stream_writes (stream_id, sequence_no, scope, term, payload)

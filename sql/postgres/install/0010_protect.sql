@@ -76,8 +76,8 @@ BEGIN
   END IF;
   c := @schema@._claim(p_scope);
   IF c.sign IS NULL THEN
-    IF length(current_setting('termgate.passed', true)) > 1000 THEN
-      SELECT p.term INTO v_term FROM @schema@.passes p WHERE p.xid = pg_current_xact_id_if_assigned() AND p.scope = p_scope;
+    IF octet_length(current_setting('termgate.passed', true)) > 5000 THEN
+      v_term := @schema@._pass_of(p_scope);
       IF v_term IS NOT NULL THEN
         RETURN;  -- an escalated pass: its row lock is held as long as this row of `passes` is there
       END IF;
@@ -98,7 +98,7 @@ BEGIN
     SELECT f.term, f.pass_key, f.generation,
            f.vouched = f.tableoid AND i.postmaster_start = pg_postmaster_start_time() AND i.fences_path = pg_relation_filepath(f.tableoid)
       INTO v_fence, v_key, v_generation, v_sure
-      FROM @schema@.fences f, @schema@.incarnation i WHERE f.scope = p_scope;
+      FROM @schema@.fences f, @schema@.incarnation i WHERE f.scope = p_scope AND i.one;
   ELSE
     SELECT f.term, f.pass_key, f.generation, false INTO v_fence, v_key, v_generation, v_sure FROM @schema@.fences f WHERE f.scope = p_scope FOR SHARE;
   END IF;

@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -40,11 +41,17 @@ struct OpenOptions {
   std::string schema = "termgate";  // PostgreSQL only: where layer 1 stands
   int connections_max = 64;         // a call waits for a free one, at most check_wait
   std::chrono::milliseconds check_wait{5000};
+  // PostgreSQL only: how long one answer may take before the connection is given up, COMMIT's included (then OutcomeUnknown).
+  // 0: as long as it takes, for a statement may. A server that is gone is noticed all the same: connecting is given up
+  // after 10 s, a peer that has vanished from the network after 60 s, unless the URL says otherwise (connect_timeout,
+  // keepalives_idle, keepalives_interval, keepalives_count, tcp_user_timeout).
+  std::chrono::milliseconds answer_wait{0};
 };
 
 struct WriteOptions {
-  std::optional<WriteId> write_id = {};                   // makes the write repeatable after OutcomeUnknown
-  std::optional<std::chrono::milliseconds> timeout = {};  // for the work, COMMIT excluded; then Unavailable
+  std::optional<WriteId> write_id = {};  // makes the write repeatable after OutcomeUnknown
+  // For the work, the check included and COMMIT excluded; then Unavailable, a second later where the server has fallen silent.
+  std::optional<std::chrono::milliseconds> timeout = {};
   Isolation isolation = Isolation::database_default;
   int retries = 0;  // how often Conflict runs the callback again; 0: never, the callback runs once
 };
@@ -133,7 +140,8 @@ class Transaction {
   Term term() const noexcept { return term_; }
 
   // Runs one statement; `$1`, `$2` … take the arguments, on every database. Throws DatabaseError, Conflict,
-  // or a TG error of a trigger; after any of them the transaction is rolled back when the callback ends.
+  // or a TG error of a trigger. After any of them the transaction is rolled back when the callback ends, and a
+  // callback that swallowed the error has it thrown from write(); only ROLLBACK TO a savepoint mends it.
   template <class... Arguments>
   Rows exec(std::string_view sql, Arguments&&... arguments) {
     const Value values[] = {Value(), Value(std::forward<Arguments>(arguments))...};
@@ -158,6 +166,7 @@ class Transaction {
   detail::Session& session_;
   Scope scope_;
   Term term_;
+  std::exception_ptr failed_;  // a statement's error that nothing has mended yet
 };
 
 class Database {
@@ -216,6 +225,8 @@ class Database {
   std::vector<StreamWrite> read_stream(const Stream& stream, SequenceNo after, int limit = 1000);
   std::optional<StreamInfo> stream(const Stream& stream);
   std::vector<StreamInfo> streams(std::string_view after = {}, int limit = 1000);
+  // What the id stands for, once committed. None: not committed so far. The attempt whose answer was lost may still be
+  // on its way to the server; the same write sent again with the same id is what settles it.
   std::optional<WriteOutcome> outcome(const WriteId& write_id);
   // A read of any kind outside the fence: SELECTs only, the database refuses the rest.
   Rows query(std::string_view sql, const std::vector<Value>& values = {});

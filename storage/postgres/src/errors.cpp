@@ -78,7 +78,7 @@ void throw_for_sqlstate(std::string_view sqlstate, const std::string& message, P
   throw DatabaseError(message, code);
 }
 
-void rethrow_as_ours(Phase phase, std::string_view secrets_of) {
+void rethrow_as_ours(Phase phase, std::string_view secrets_of, bool connected) {
   auto text = [&](const std::exception& failure) { return redact(readable_message(failure.what()), secrets_of); };
   try {
     throw;
@@ -101,8 +101,12 @@ void rethrow_as_ours(Phase phase, std::string_view secrets_of) {
   } catch (const pqxx::broken_connection& failure) {
     throw_for_sqlstate("08006", text(failure), phase);
   } catch (const pqxx::sql_error& failure) {
-    throw_for_sqlstate(failure.sqlstate(), text(failure), phase);
+    const std::string& state = failure.sqlstate();
+    // libpq has no SQLSTATE for a connection that ended, and keeps the server's for one that a fatal error ended.
+    const bool refused = state.starts_with("TG") || state.starts_with("40") || state.starts_with("57P");
+    throw_for_sqlstate(connected || refused ? state : "08006", text(failure), phase);
   } catch (const pqxx::pqxx_exception& failure) {
+    if (!connected) throw_for_sqlstate("08006", redact(readable_message(failure.base().what()), secrets_of), phase);
     throw DatabaseError(text(failure.base()));
   }
 }

@@ -8,6 +8,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <condition_variable>
 #include <deque>
 #include <map>
@@ -20,11 +21,13 @@
 
 #include <termgate/error.hpp>
 
+#include "conninfo.hpp"
 #include "errors.hpp"
 #include "redact.hpp"
 #include "schema.hpp"
 #include "sql/statements.hpp"
 #include "statement_text.hpp"
+#include "watchdog.hpp"
 
 namespace termgate::inline v0::detail {
 namespace {
@@ -32,6 +35,11 @@ namespace {
 // Type OIDs of the result columns that are more than text (pg_type.dat; they never change).
 constexpr pqxx::oid oid_bool = 16, oid_bytea = 17, oid_int8 = 20, oid_int2 = 21, oid_int4 = 23, oid_oid = 26, oid_float4 = 700,
                     oid_float8 = 701;
+
+using std::chrono::milliseconds;
+
+// Between the server's own end of a timeout and giving the connection up: its answer may be on its way.
+constexpr milliseconds timeout_margin{1000};
 
 constexpr std::size_t prepared_max = 256;  // a connection's cache of statements; then they are sent unprepared
 
@@ -178,8 +186,25 @@ class Connection {
     pointers.reserve(texts.size());
     for (const auto& text : texts) pointers.push_back(text ? text->c_str() : nullptr);
     const auto dynamic = pqxx::prepare::make_dynamic_params(pointers);
-    if (const std::string* name = prepared_name(sql)) return transaction_->exec_prepared(*name, dynamic);
+    const auto found = seen_.find(sql);
+    if (found != seen_.end() && !found->second.empty()) return transaction_->exec_prepared(found->second, dynamic);
     return transaction_->exec_params(std::string(sql), dynamic);
+  }
+
+  // The second time that a statement is seen it is prepared: a round trip of its own, in which nothing is written yet.
+  void prepare(std::string_view sql) {
+    const auto found = seen_.find(sql);
+    if (found == seen_.end()) {
+      if (seen_.size() < prepared_max) seen_.emplace(std::string(sql), std::string());
+      return;
+    }
+    if (!found->second.empty()) return;
+    const std::string name = fmt::format("termgate_{}", ++names_);
+    connection_.prepare(name, found->first);
+#if PQXX_VERSION_MAJOR < 7
+    connection_.prepare_now(name);  // 6.x puts it off to the first use
+#endif
+    found->second = name;
   }
 
   // Simple protocol: several statements in one text. Only for texts of our own.
@@ -192,46 +217,93 @@ class Connection {
     return connection_.is_open() && poll(&descriptor, 1, 0) == 0;
   }
 
-  bool is_open() const { return connection_.is_open(); }
-
- private:
-  // Statements repeat; the second time that one is seen it is prepared.
-  const std::string* prepared_name(std::string_view sql) {
-    const auto found = seen_.find(sql);
-    if (found == seen_.end()) {
-      if (seen_.size() < prepared_max) seen_.emplace(std::string(sql), std::string());
-      return nullptr;
+  // Before COMMIT: a session that has ended by now is found out without sending it, and its write is then surely
+  // not there. What else lies in the socket (a notice, a changed parameter) is taken up on the way.
+  void expect_alive() {
+    // The server's last words are one read, and the end of the connection is the next.
+    for (int reads = 0; reads < 100 && !looks_alive(); ++reads) {
+      connection_.get_notifs();
+      if (!connection_.is_open()) throw pqxx::broken_connection("the server ended the session");
     }
-    if (found->second.empty()) {
-      found->second = fmt::format("termgate_{}", ++names_);
-      connection_.prepare(found->second, found->first);
-    }
-    return &found->second;
   }
 
+  bool is_open() const { return connection_.is_open(); }
+  int socket() const { return connection_.sock(); }
+
+ private:
   pqxx::connection connection_;
   pqxx::quiet_errorhandler quiet_;  // libpqxx prints notices to stderr otherwise
   std::optional<pqxx::nontransaction> transaction_;
-  std::map<std::string, std::string, std::less<>> seen_;
+  std::map<std::string, std::string, std::less<>> seen_;  // statements, and the names of those that are prepared
   int names_ = 0;
+};
+
+// How long an answer may take: forever, unless OpenOptions::answer_wait says otherwise.
+struct Silence {
+  Watchdog& watchdog;
+  milliseconds answer_wait;
+
+  // Runs `step`, which waits for answers on `connection`; its failure comes out as ours.
+  template <class Step>
+  auto bounded(Connection& connection, Phase phase, const std::string& url, Step step) const {
+    std::optional<Watchdog::Watch> watch;
+    try {
+      if (answer_wait.count() > 0) watch.emplace(watchdog, connection.socket(), Watchdog::Clock::now() + answer_wait);
+      return step();
+    } catch (...) {
+      if (watch && watch->over()) {
+        throw_for_sqlstate("08006", fmt::format("no answer within {} ms: the connection was given up", answer_wait.count()), phase);
+      }
+      rethrow_as_ours(phase, url, connection.is_open());
+    }
+  }
 };
 
 class PostgresSession final : public Session {
  public:
-  PostgresSession(Connection& connection, const std::string& url) : connection_(connection), url_(url) {}
+  using Clock = Watchdog::Clock;
+
+  PostgresSession(Connection& connection, const std::string& url, Silence silence, std::optional<milliseconds> timeout, Clock::time_point start)
+      : connection_(connection), url_(url), silence_(silence), timeout_(timeout), start_(start) {}
 
   Rows execute(std::string_view sql, std::span<const Value> parameters) override {
     refuse_transaction_control(sql);
-    try {
-      return rows_of(connection_.run(sql, parameters));
-    } catch (...) {
-      rethrow_as_ours(Phase::before_commit, url_);
-    }
+    keep_time();
+    return send(sql, parameters);
+  }
+
+  // statement_timeout counts each statement anew, so it is lowered as the time goes by.
+  void keep_time() {
+    if (!timeout_) return;
+    const auto left = std::chrono::ceil<milliseconds>(start_ + *timeout_ - Clock::now());
+    if (left.count() <= 0) throw Unavailable(fmt::format("the write's timeout of {} ms is over; nothing was written", timeout_->count()));
+    if (left < limit_ - limit_ / 10) limit_statements(left);
+  }
+  void end_time() {
+    if (!timeout_) return;
+    keep_time();
+    limit_statements(milliseconds(0));  // COMMIT takes as long as it takes
   }
 
  private:
+  Rows send(std::string_view sql, std::span<const Value> parameters) {
+    return silence_.bounded(connection_, Phase::before_commit, url_, [&] {
+      connection_.prepare(sql);
+      return rows_of(connection_.run(sql, parameters));
+    });
+  }
+  void limit_statements(milliseconds limit) {
+    const Value text[] = {Value(std::to_string(limit.count()))};
+    send("SELECT pg_catalog.set_config('statement_timeout', $1, true)", text);
+    limit_ = limit;
+  }
+
   Connection& connection_;
   const std::string& url_;
+  const Silence silence_;
+  const std::optional<milliseconds> timeout_;
+  const Clock::time_point start_;
+  milliseconds limit_ = milliseconds::max();
 };
 
 class PostgresDriver final : public Driver {
@@ -240,26 +312,37 @@ class PostgresDriver final : public Driver {
     for (auto call : sql::all_calls) texts_.push_back(with_schema(sql::postgres_calls().*call, options_.schema));
     std::size_t at = 0;
     for (auto call : sql::all_calls) calls_.*call = texts_[at++];
-    // Scopes are UTF-8 everywhere; the name helps whoever looks into pg_stat_activity.
-    conninfo_ = url_ + (url_.find('?') == std::string::npos ? "?" : "&") + "client_encoding=UTF8&fallback_application_name=termgate";
+    conninfo_ = conninfo_of(url_, std::getenv("PGCONNECT_TIMEOUT") != nullptr);
   }
 
   const sql::Calls& calls() const noexcept override { return calls_; }
   std::string_view kind() const noexcept override { return "postgresql"; }
 
   void transact(const TransactOptions& options, const std::function<void(Session&)>& work) override {
+    const auto start = Watchdog::Clock::now();
     Lent lent(*this);
     Connection& connection = *lent;
-    step(Phase::before_commit, [&] { connection.run_script(begin_text(options)); });
-    try {
-      PostgresSession session(connection, url_);
-      if (options.timeout) session.execute("SELECT set_config('statement_timeout', $1, true)", one_text(options.timeout->count()));
-      work(session);
-      if (options.timeout) session.execute("SELECT set_config('statement_timeout', $1, true)", one_text(0));
-    } catch (...) {
-      roll_back(connection);
-      lent.give_back();
-      throw;
+    {
+      // The server ends the work in time; where it has fallen silent, the connection is given up soon after.
+      std::optional<Watchdog::Watch> watch;
+      if (options.timeout) watch.emplace(watchdog_, connection.socket(), start + *options.timeout + timeout_margin);
+      try {
+        silence().bounded(connection, Phase::before_commit, url_, [&] { connection.run_script(begin_text(options)); });
+        PostgresSession session(connection, url_, silence(), options.timeout, start);
+        work(session);
+        session.end_time();
+        step(connection, Phase::before_commit, [&] { connection.expect_alive(); });
+      } catch (const Unavailable&) {
+        roll_back(connection);
+        lent.give_back();
+        if (!watch || !watch->over()) throw;
+        throw Unavailable(fmt::format("the write's timeout of {} ms is over and the server is silent: the connection was given up; nothing was written",
+                                      options.timeout->count()));
+      } catch (...) {
+        roll_back(connection);
+        lent.give_back();
+        throw;
+      }
     }
     commit(connection);
     lent.give_back();
@@ -276,20 +359,23 @@ class PostgresDriver final : public Driver {
       if (user_text) {
         // The user's own query: the database itself holds it to reading.
         refuse_transaction_control(sql);
-        connection.run_script("BEGIN READ ONLY");
-        try {
-          rows = rows_of(connection.run(sql, parameters));
-        } catch (...) {
-          roll_back(connection);
-          throw;
-        }
-        connection.run_script("COMMIT");
+        silence().bounded(connection, phase, url_, [&] {
+          connection.run_script("BEGIN READ ONLY");
+          try {
+            rows = rows_of(connection.run(sql, parameters));
+          } catch (...) {
+            roll_back(connection);
+            throw;
+          }
+          connection.run_script("COMMIT");
+        });
       } else {
-        rows = rows_of(connection.run(sql, parameters));
+        silence().bounded(connection, Phase::before_commit, url_, [&] { connection.prepare(sql); });
+        rows = silence().bounded(connection, phase, url_, [&] { return rows_of(connection.run(sql, parameters)); });
       }
     } catch (...) {
       lent.give_back();
-      rethrow_as_ours(phase, url_);
+      throw;
     }
     lent.give_back();
     return rows;
@@ -299,7 +385,7 @@ class PostgresDriver final : public Driver {
     InstallReport report;
     Lent lent(*this);
     Connection& connection = *lent;
-    step(Phase::before_commit, [&] { connection.run_script("BEGIN"); });
+    step(connection, Phase::before_commit, [&] { connection.run_script("BEGIN"); });
     try {
       // Two installers at once take turns; the second finds the work done.
       connection.run_script("SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('termgate migrations', 0))");
@@ -319,7 +405,7 @@ class PostgresDriver final : public Driver {
     } catch (...) {
       roll_back(connection);
       lent.give_back();
-      rethrow_as_ours(Phase::before_commit, url_);
+      rethrow_as_ours(Phase::before_commit, url_, connection.is_open());
     }
     commit(connection);
     lent.give_back();
@@ -329,14 +415,14 @@ class PostgresDriver final : public Driver {
   int installed_version() override {
     Lent lent(*this);
     int version = 0;
-    step(Phase::before_commit, [&] { version = version_in(*lent); });
+    step(*lent, Phase::before_commit, [&] { version = version_in(*lent); });
     lent.give_back();
     return version;
   }
 
   void uninstall() override {
     Lent lent(*this);
-    step(Phase::commit, [&] { (*lent).run_script(with_schema(sql::postgres::uninstall, options_.schema)); });
+    step(*lent, Phase::commit, [&] { (*lent).run_script(with_schema(sql::postgres::uninstall, options_.schema)); });
     lent.give_back();
   }
 
@@ -349,16 +435,17 @@ class PostgresDriver final : public Driver {
   // A connection out of the pool, for the length of one call. Not given back: thrown away.
   class Lent {
    public:
-    explicit Lent(PostgresDriver& driver) : driver_(driver) {
-      if (std::find(in_use.begin(), in_use.end(), &driver) != in_use.end()) {
-        throw InvalidInput(
-            "TG005 a call of this Database from inside its own transaction: use the Transaction that the callback was given");
+    explicit Lent(PostgresDriver& driver) : driver_(driver), outer_(innermost) {
+      for (const Lent* open = innermost; open != nullptr; open = open->outer_) {
+        if (&open->driver_ == &driver) {
+          throw InvalidInput("TG005 a call of this Database from inside its own transaction: use the Transaction that the callback was given");
+        }
       }
       connection_ = driver.take();
-      in_use.push_back(&driver);
+      innermost = this;
     }
     ~Lent() {
-      in_use.erase(std::remove(in_use.begin(), in_use.end(), &driver_), in_use.end());
+      innermost = outer_;
       if (!clean_ || !connection_->is_open()) connection_.reset();
       driver_.put_back(std::move(connection_));
     }
@@ -373,17 +460,21 @@ class PostgresDriver final : public Driver {
     PostgresDriver& driver_;
     std::unique_ptr<Connection> connection_;
     bool clean_ = false;
-    static thread_local std::vector<const PostgresDriver*> in_use;
+    const Lent* outer_;
+    // This thread's calls in progress. A plain pointer: it outlives the thread's other objects, and a Database may be closed late.
+    static thread_local const Lent* innermost;
   };
 
   template <class Step>
-  void step(Phase phase, Step what) {
+  void step(Connection& connection, Phase phase, Step what) {
     try {
       what();
     } catch (...) {
-      rethrow_as_ours(phase, url_);
+      rethrow_as_ours(phase, url_, connection.is_open());
     }
   }
+
+  Silence silence() { return {watchdog_, options_.answer_wait}; }
 
   std::unique_ptr<Connection> take() {
     {
@@ -446,18 +537,17 @@ class PostgresDriver final : public Driver {
     return text + (options.read_only ? " READ ONLY" : " READ WRITE");
   }
 
-  static std::vector<Value> one_text(std::int64_t number) { return {Value(std::to_string(number))}; }
-
   // Keeps the error that led here: a connection that cannot even roll back is closed and thrown away.
-  static void roll_back(Connection& connection) noexcept {
+  void roll_back(Connection& connection) noexcept {
     try {
-      if (connection.is_open()) connection.run_script("ROLLBACK");
+      if (!connection.is_open()) return;
+      silence().bounded(connection, Phase::before_commit, url_, [&] { connection.run_script("ROLLBACK"); });
     } catch (...) {
     }
   }
 
   void commit(Connection& connection) {
-    step(Phase::commit, [&] { connection.run_script("COMMIT"); });
+    silence().bounded(connection, Phase::commit, url_, [&] { connection.run_script("COMMIT"); });
   }
 
   bool is_ours(std::string_view sql) const {
@@ -489,13 +579,14 @@ class PostgresDriver final : public Driver {
   std::deque<std::string> texts_;  // what calls_ points into
   sql::Calls calls_;
 
+  Watchdog watchdog_;
   std::mutex mutex_;  // guards idle_ and open_
   std::condition_variable changed_;
   std::vector<std::unique_ptr<Connection>> idle_;
   int open_ = 0;
 };
 
-thread_local std::vector<const PostgresDriver*> PostgresDriver::Lent::in_use;
+thread_local const PostgresDriver::Lent* PostgresDriver::Lent::innermost = nullptr;
 
 }  // namespace
 

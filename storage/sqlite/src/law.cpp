@@ -862,7 +862,7 @@ void Law::record_refusal(const std::string& scope, std::int64_t term, std::int64
       .bind(client_)
       .bind(session_user_)
       .bind(client)
-      .bind("refused")
+      .bind("refuse")
       .bind(scope)
       .bind(fmt::format(R"({{"term":{},"count":{},"first":{},"last":{}}})", term, count, first, last))
       .run();

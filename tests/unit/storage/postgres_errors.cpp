@@ -24,13 +24,14 @@ void check_code(const char* sqlstate, Phase phase, const char* message = "text")
 }
 
 template <class Wanted, class Thrown>
-void check_exception(Thrown thrown, Phase phase) {
+void check_exception(Thrown thrown, Phase phase, bool connected = true) {
   try {
     try {
       throw thrown;
     } catch (...) {
-      detail::rethrow_as_ours(phase, "postgresql://u:secret@h/d");
+      detail::rethrow_as_ours(phase, "postgresql://u:secret@h/d", connected);
     }
+    FAIL_CHECK("nothing was thrown");
   } catch (const Error& error) {
     INFO(error.what());
     CHECK(typeid(error) == typeid(Wanted));
@@ -83,6 +84,21 @@ TEST_CASE("postgres errors: statement_completion_unknown is unknown although it 
   check_exception<Unavailable>(pqxx::broken_connection("x"), Phase::before_commit);
   check_exception<OutcomeUnknown>(pqxx::broken_connection("x"), Phase::commit);
   check_exception<InvalidInput>(pqxx::sql_error("ERROR:  TG005 malformed", "q", "TG005"), Phase::commit);
+}
+
+TEST_CASE("postgres errors: whatever the last word was a COMMIT without a connection is unknown", "[F5][postgres]") {
+  // A server that panics in COMMIT (58030: it could not write) says so and is gone; so is one of which libpq has no SQLSTATE at all.
+  for (const char* state : {"58030", "XX000", "53100", ""}) {
+    INFO(state);
+    check_exception<OutcomeUnknown>(pqxx::sql_error("PANIC:  could not write", "q", state), Phase::commit, false);
+    check_exception<Unavailable>(pqxx::sql_error("PANIC:  could not write", "q", state), Phase::before_commit, false);
+  }
+  check_exception<OutcomeUnknown>(pqxx::failure("gone"), Phase::commit, false);
+  check_exception<Unavailable>(pqxx::failure("gone"), Phase::before_commit, false);
+  // What was refused stays refused.
+  check_exception<InvalidInput>(pqxx::sql_error("ERROR:  TG005 malformed", "q", "TG005"), Phase::commit, false);
+  check_exception<Conflict>(pqxx::serialization_failure("x"), Phase::commit, false);
+  check_exception<DatabaseError>(pqxx::sql_error("ERROR:  disk", "q", "58030"), Phase::commit, true);
 }
 
 TEST_CASE("postgres errors: the message keeps hint and detail and drops context", "[postgres]") {

@@ -1,0 +1,55 @@
+#include "conninfo.hpp"
+
+#include <utility>
+
+namespace termgate::inline v0::detail {
+namespace {
+
+// Where the URL's parameters begin, or npos. As libpq reads it: a '?' in front of the '@' belongs to the password.
+std::size_t parameters_at(std::string_view url) {
+  const auto scheme = url.find("://");
+  std::size_t start = scheme == std::string_view::npos ? 0 : scheme + 3;
+  const auto mark = url.find_first_of("@/", start);
+  if (mark != std::string_view::npos && url[mark] == '@') start = mark + 1;
+  return url.find('?', start);
+}
+
+bool names(std::string_view parameters, std::string_view key) {
+  while (!parameters.empty()) {
+    const auto parameter = parameters.substr(0, parameters.find('&'));
+    if (parameter.substr(0, parameter.find('=')) == key) return true;
+    parameters.remove_prefix(parameter.size() < parameters.size() ? parameter.size() + 1 : parameter.size());
+  }
+  return false;
+}
+
+}  // namespace
+
+std::string conninfo_of(std::string_view url, bool connect_timeout_in_environment) {
+  const auto mark = parameters_at(url);
+  const std::string_view given = mark == std::string_view::npos ? std::string_view{} : url.substr(mark + 1);
+  std::string conninfo(url);
+  char separator = mark == std::string_view::npos ? '?' : '&';
+  if (mark != std::string_view::npos && (given.empty() || given.back() == '&')) separator = '\0';
+  const auto add = [&](std::string_view key, std::string_view value) {
+    if (separator != '\0') conninfo += separator;
+    conninfo.append(key).append("=").append(value);
+    separator = '&';
+  };
+  // Scopes are UTF-8 everywhere; the name helps whoever looks into pg_stat_activity.
+  add("client_encoding", "UTF8");
+  add("fallback_application_name", "termgate");
+  // A service file's settings stand behind the URL's: with one, what it says is left alone.
+  if (names(given, "service")) return conninfo;
+  const std::pair<std::string_view, std::string_view> defaults[] = {
+      {"connect_timeout", "10"},      {"keepalives_idle", "30"},      {"keepalives_interval", "10"},
+      {"keepalives_count", "3"},      {"tcp_user_timeout", "60000"},
+  };
+  for (const auto& [key, value] : defaults) {
+    if (names(given, key) || (key == "connect_timeout" && connect_timeout_in_environment)) continue;
+    add(key, value);
+  }
+  return conninfo;
+}
+
+}  // namespace termgate::inline v0::detail

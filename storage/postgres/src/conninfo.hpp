@@ -1,0 +1,14 @@
+// The URL as it is handed to libpq: the user's, with what a program that must not hang for ever needs besides.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace termgate::inline v0::detail {
+
+// Adds the client encoding, a fallback application name, and, where neither the URL nor the environment sets
+// them: connect_timeout 10 s, and TCP keepalives and tcp_user_timeout by which a peer that has vanished is
+// noticed after 60 s or less. `connect_timeout_in_environment`: PGCONNECT_TIMEOUT is set.
+std::string conninfo_of(std::string_view url, bool connect_timeout_in_environment);
+
+}  // namespace termgate::inline v0::detail

@@ -1,0 +1,54 @@
+#include "watchdog.hpp"
+
+#include <sys/socket.h>
+
+namespace termgate::inline v0::detail {
+
+Watchdog::~Watchdog() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_one();
+  if (thread_.joinable()) thread_.join();
+}
+
+Watchdog::Key Watchdog::add(int socket, Clock::time_point deadline) {
+  const std::lock_guard lock(mutex_);
+  if (!thread_.joinable()) thread_ = std::thread([this] { watch(); });
+  const Key key{deadline, ++last_};
+  const auto added = sockets_.emplace(key, socket).first;
+  if (added == sockets_.begin()) changed_.notify_one();
+  return key;
+}
+
+void Watchdog::remove(const Key& key) {
+  const std::lock_guard lock(mutex_);
+  sockets_.erase(key);
+}
+
+bool Watchdog::is_over(const Key& key) {
+  const std::lock_guard lock(mutex_);
+  return sockets_.at(key) == -1;
+}
+
+void Watchdog::watch() {
+  std::unique_lock lock(mutex_);
+  while (!stop_) {
+    const auto now = Clock::now();
+    auto next = Clock::time_point::max();
+    for (auto& [key, socket] : sockets_) {
+      if (key.first > now) {
+        next = key.first;
+        break;
+      }
+      // Under the lock: the watch, and with it the socket, is still there.
+      if (socket != -1) shutdown(socket, SHUT_RDWR);
+      socket = -1;
+    }
+    if (next == Clock::time_point::max()) changed_.wait(lock);
+    else changed_.wait_until(lock, next);
+  }
+}
+
+}  // namespace termgate::inline v0::detail

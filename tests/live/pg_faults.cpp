@@ -1,0 +1,642 @@
+// [F3] [F5] What the library says when the connection, the server or the network fails at a named moment: OutcomeUnknown
+// exactly when COMMIT (or an autocommit write) was sent and not answered, Unavailable where surely nothing was written,
+// never a second attempt of its own, and a write id that settles every unknown. The faults are made by a proxy between the
+// library and a real PostgreSQL (tests/support/fault_proxy.hpp), by pg_terminate_backend, and by killing the server.
+#include <catch2/catch.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <functional>
+#include <future>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <termgate/database.hpp>
+
+#include "support/fault_proxy.hpp"
+#include "support/pg_plain.hpp"
+
+using namespace termgate;
+using namespace std::chrono_literals;
+using termgate::test::Fault;
+using termgate::test::FaultProxy;
+using termgate::test::FreshDatabase;
+using termgate::test::OwnServer;
+using termgate::test::Plain;
+using termgate::test::port_of;
+
+namespace {
+
+std::string server_url() { return std::getenv("TERMGATE_TEST_POSTGRESQL"); }
+
+const Scope billing{"billing"};
+const Term five{5};
+
+enum class Ended { committed, unavailable, unknown, stale, blocked, conflict, other };
+
+// How a write ended. Each type of error is told apart by its own clause: none of them derives from another.
+Ended ending(const std::function<void()>& write, std::string* message = nullptr) {
+  try {
+    write();
+    return Ended::committed;
+  } catch (const Error& error) {
+    if (message != nullptr) *message = error.what();
+    if (dynamic_cast<const Unavailable*>(&error)) return Ended::unavailable;
+    if (dynamic_cast<const OutcomeUnknown*>(&error)) return Ended::unknown;
+    if (dynamic_cast<const StaleTerm*>(&error)) return Ended::stale;
+    if (dynamic_cast<const Blocked*>(&error)) return Ended::blocked;
+    if (dynamic_cast<const Conflict*>(&error)) return Ended::conflict;
+    UNSCOPED_INFO(error.what());
+    return Ended::other;
+  }
+}
+
+// A database with layer 1, a table, a fence at 5, and a proxy before it. `db` goes through the proxy, `plain` does not.
+struct Rig {
+  explicit Rig(OpenOptions options = {}) : Rig(server_url(), std::move(options)) {}
+  Rig(const std::string& server, OpenOptions options)
+      : fresh(server), proxy(port_of(server)), plain(fresh.url()), direct(Database::open(fresh.url())), db(Database::open(proxy.url(fresh.url()), std::move(options))) {
+    direct.install();
+    plain.run("CREATE TABLE ledger (id bigserial PRIMARY KEY, note text)");
+    db.seal(billing, five);  // known to db, so that no raise comes before its writes
+  }
+
+  std::string rows(const std::string& note) { return plain.run("SELECT count(*) FROM ledger WHERE note = '" + note + "'"); }
+  // Sessions that the proxy has let go of are gone from the server as well: what they left open is rolled back.
+  bool settled() {
+    return plain.await("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND xact_start IS NOT NULL AND pid <> pg_backend_pid()", "0");
+  }
+
+  FreshDatabase fresh;
+  FaultProxy proxy;
+  Plain plain;
+  Database direct;
+  Database db;
+};
+
+struct Callback {
+  std::string note;
+  int* runs;
+  void operator()(Transaction& tx) const {
+    ++*runs;
+    tx.exec("INSERT INTO ledger (note) VALUES ($1)", note);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("faults: a COMMIT whose answer is lost is unknown and did happen", "[F5][live]") {
+  Rig rig;
+  for (const Fault fault : {Fault::cut_after, Fault::drop_answer}) {
+    const std::string note = fault == Fault::cut_after ? "cut" : "dropped";
+    const WriteId id = WriteId::random();
+    const int commits = rig.proxy.requests("COMMIT");
+    const int fired = rig.proxy.fired();
+    int runs = 0;
+    rig.proxy.arm(fault, "COMMIT", 100ms);
+    CHECK(ending([&] { rig.db.write(billing, five, Callback{note, &runs}, {.write_id = id}); }) == Ended::unknown);
+    CHECK(rig.proxy.fired() == fired + 1);
+    CHECK(runs == 1);
+    CHECK(rig.proxy.requests("COMMIT") == commits + 1);
+    CHECK(rig.rows(note) == "1");
+    const auto outcome = rig.db.outcome(id);
+    REQUIRE(outcome);
+    CHECK(outcome->scope == "billing");
+    CHECK(outcome->term == five);
+    CHECK(rig.db.write(billing, five, Callback{note, &runs}, {.write_id = id}) == Wrote::before);
+    CHECK(runs == 1);
+    CHECK(rig.rows(note) == "1");
+  }
+}
+
+TEST_CASE("faults: a COMMIT that never arrived is unknown too and did not happen", "[F5][live]") {
+  Rig rig;
+  const WriteId id = WriteId::random();
+  int runs = 0;
+  rig.proxy.arm(Fault::cut_before, "COMMIT");
+  CHECK(ending([&] { rig.db.write(billing, five, Callback{"lost", &runs}, {.write_id = id, .retries = 5}); }) == Ended::unknown);
+  CHECK(rig.proxy.fired() == 1);
+  CHECK(runs == 1);
+  REQUIRE(rig.settled());
+  CHECK(rig.rows("lost") == "0");
+  CHECK_FALSE(rig.db.outcome(id));
+  CHECK(rig.db.write(billing, five, Callback{"lost", &runs}, {.write_id = id}) == Wrote::now);
+  CHECK(runs == 2);
+  CHECK(rig.rows("lost") == "1");
+  CHECK(rig.db.outcome(id));
+}
+
+TEST_CASE("faults: COMMIT sent and the line cut at once is settled by the write id", "[F5][live]") {
+  Rig rig;
+  for (int i = 0; i < 20; ++i) {
+    const std::string note = "race-" + std::to_string(i);
+    const WriteId id = WriteId::random();
+    int runs = 0;
+    rig.proxy.arm(Fault::cut_at_once, "COMMIT");
+    CHECK(ending([&] { rig.db.write(billing, five, Callback{note, &runs}, {.write_id = id}); }) == Ended::unknown);
+    // Nobody waits here: the first attempt may still be on its way, and the second one meets it.
+    const Wrote again = rig.db.write(billing, five, Callback{note, &runs}, {.write_id = id});
+    CHECK(runs == (again == Wrote::before ? 1 : 2));
+    CHECK(rig.rows(note) == "1");
+    CHECK(rig.db.outcome(id));
+  }
+}
+
+TEST_CASE("faults: an unknown write that did not happen is refused once its term is stale", "[F5][live]") {
+  Rig rig;
+  const WriteId happened = WriteId::random(), lost = WriteId::random();
+  int runs = 0;
+  rig.proxy.arm(Fault::cut_after, "COMMIT");
+  CHECK(ending([&] { rig.db.write(billing, five, Callback{"a", &runs}, {.write_id = happened}); }) == Ended::unknown);
+  rig.proxy.arm(Fault::cut_before, "COMMIT");
+  CHECK(ending([&] { rig.db.write(billing, five, Callback{"b", &runs}, {.write_id = lost}); }) == Ended::unknown);
+  REQUIRE(rig.settled());
+  rig.direct.seal(billing, Term(6));
+  CHECK(rig.db.write(billing, five, Callback{"a", &runs}, {.write_id = happened}) == Wrote::before);
+  CHECK(ending([&] { rig.db.write(billing, five, Callback{"b", &runs}, {.write_id = lost}); }) == Ended::stale);
+  CHECK(runs == 2);
+  CHECK(rig.rows("a") == "1");
+  CHECK(rig.rows("b") == "0");
+}
+
+TEST_CASE("faults: a connection lost before COMMIT is unavailable and nothing was written", "[F5][live]") {
+  Rig rig;
+  const Stream stream{"events"};
+  int line = 0;
+  for (const char* request : {"BEGIN", "check_term", "INSERT INTO ledger", "append("}) {
+    for (const Fault fault : {Fault::cut_before, Fault::cut_after}) {
+      const std::string note = "before-" + std::to_string(++line);
+      CAPTURE(request, note);
+      const int commits = rig.proxy.requests("COMMIT");
+      const int fired = rig.proxy.fired();
+      int runs = 0;
+      rig.proxy.arm(fault, request);
+      std::string message;
+      CHECK(ending(
+                [&] {
+                  rig.db.write(
+                      billing, five,
+                      [&](Transaction& tx) {
+                        Callback{note, &runs}(tx);
+                        tx.append(stream, note);
+                      },
+                      {.retries = 3});
+                },
+                &message) == Ended::unavailable);
+      CHECK_THAT(message, Catch::Contains("nothing was written"));
+      CHECK(rig.proxy.fired() == fired + 1);
+      CHECK(rig.proxy.requests("COMMIT") == commits);
+      CHECK(runs <= 1);
+      CHECK(rig.rows(note) == "0");
+    }
+  }
+  REQUIRE(rig.settled());
+  CHECK(rig.plain.run("SELECT count(*) FROM termgate.stream_writes") == "0");
+}
+
+TEST_CASE("faults: the raise before a write is not the write", "[F5][live]") {
+  Rig rig;
+  int runs = 0;
+  // A term above the fence is raised in a transaction of its own first. Whether that happened is unknown; that the write did not is not.
+  for (const Fault fault : {Fault::cut_after, Fault::cut_before}) {
+    const Term higher(fault == Fault::cut_after ? 6 : 7);
+    rig.proxy.arm(fault, "check_term");
+    CHECK(ending([&] { rig.db.write(billing, higher, Callback{"raise", &runs}); }) == Ended::unavailable);
+    CHECK(runs == 0);
+    CHECK(rig.rows("raise") == "0");
+  }
+  REQUIRE(rig.settled());
+  CHECK(rig.direct.fence(billing)->term == 6);
+}
+
+TEST_CASE("faults: an autocommit append is unknown once it was sent and its write id gives the number", "[F5][live]") {
+  Rig rig;
+  const Stream stream{"events"};
+  CHECK(rig.db.append(stream, five, "first", {.scope = billing}).value() == 1);
+  // The first time a statement is sent whole, from the second time on by the name that it was prepared under.
+  int number = 1;
+  for (const int uses_before : {0, 2}) {
+    for (const Fault fault : {Fault::cut_after, Fault::cut_before, Fault::drop_answer}) {
+      const WriteId id = WriteId::random();
+      CAPTURE(uses_before, number);
+      rig.plain.run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'termgate'");
+      std::this_thread::sleep_for(50ms);
+      for (int i = 0; i < uses_before; ++i) CHECK(rig.db.append(stream, five, "use", {.scope = billing}).value() == ++number);
+      const AppendOptions options{.scope = billing, .write_id = id};
+      const int fired = rig.proxy.fired();
+      const int sent = rig.proxy.requests(id.text());
+      rig.proxy.arm(fault, id.text(), 50ms);
+      CHECK(ending([&] { rig.db.append(stream, five, "payload", options); }) == Ended::unknown);
+      CHECK(rig.proxy.fired() == fired + 1);
+      CHECK(rig.proxy.requests(id.text()) == sent + 1);
+      REQUIRE(rig.settled());
+      const auto outcome = rig.db.outcome(id);
+      CHECK(outcome.has_value() == (fault != Fault::cut_before));
+      if (outcome) {
+        CHECK(outcome->sequence_no == number + 1);
+        CHECK(outcome->stream == "events");
+      }
+      CHECK(rig.db.append(stream, five, "payload", options).value() == ++number);
+      CHECK(rig.db.append(stream, five, "payload", options).value() == number);
+    }
+  }
+  CHECK(rig.plain.run("SELECT count(*) FROM termgate.stream_writes WHERE stream_id = 'events'") == std::to_string(number));
+  CHECK(rig.db.verify().empty());
+}
+
+TEST_CASE("faults: a batch that is unknown is all there or not at all and is written once", "[F5][live]") {
+  Rig rig;
+  const Stream stream{"events"};
+  rig.db.append(stream, five, "first", {.scope = billing});
+  for (const Fault fault : {Fault::cut_after, Fault::cut_before, Fault::cut_at_once}) {
+    const auto before = rig.db.stream(stream)->last_no;
+    const std::vector<std::string> payloads{"a", "b", "c"};
+    const std::vector<WriteId> ids{WriteId::random(), WriteId::random(), WriteId::random()};
+    rig.proxy.arm(fault, "append_many(");
+    CHECK(ending([&] { rig.db.append_many(stream, five, payloads, {}, ids); }) != Ended::committed);
+    CHECK(rig.db.append_many(stream, five, payloads, {}, ids).value() == before + 3);
+    CHECK(rig.db.stream(stream)->last_no == before + 3);
+  }
+}
+
+TEST_CASE("faults: a statement that was only being prepared was not sent", "[F5][live]") {
+  Rig rig;
+  const Stream stream{"events"};
+  rig.db.append(stream, five, "first", {.scope = billing});
+  // The second time that a connection meets a statement it prepares it, in a round trip of its own.
+  rig.proxy.arm(Fault::cut_after, "append(");
+  CHECK(ending([&] { rig.db.append(stream, five, "second", {.scope = billing}); }) == Ended::unavailable);
+  CHECK(rig.proxy.fired() == 1);
+  CHECK(rig.db.append(stream, five, "second", {.scope = billing}).value() == 2);
+}
+
+TEST_CASE("faults: a lost seal or acquisition is unknown and can be asked for again", "[F2][F5][live]") {
+  Rig rig;
+  const Scope sealed{"sealed"};
+  rig.db.seal(billing, five);  // prepared by now: what is cut is the call itself
+  rig.proxy.arm(Fault::cut_after, "sealed");
+  CHECK(ending([&] { rig.db.seal(sealed, Term(8)); }) == Ended::unknown);
+  CHECK(rig.db.seal(sealed, Term(8)).fence == Term(8));
+  CHECK(ending([&] { rig.db.check(sealed, Term(7)); }) == Ended::stale);
+
+  const Scope led{"led"};
+  rig.proxy.arm(Fault::cut_after, "acquire_lease(");
+  CHECK(ending([&] { rig.db.acquire_lease(led, 10s); }) == Ended::unknown);
+  const auto shown = rig.db.lease(led);
+  REQUIRE(shown);
+  const Lease lease = rig.db.acquire_lease(led, 10s);
+  CHECK(lease.term().value() > shown->term);
+}
+
+TEST_CASE("faults: a lost read is unavailable", "[F5][live]") {
+  Rig rig;
+  for (const Fault fault : {Fault::cut_after, Fault::cut_before}) {
+    rig.proxy.arm(fault, "fence_status");
+    CHECK(ending([&] { rig.db.fence(billing); }) == Ended::unavailable);
+    rig.proxy.arm(fault, "SELECT 42");
+    CHECK(ending([&] { rig.db.query("SELECT 42"); }) == Ended::unavailable);
+  }
+  CHECK(rig.db.fence(billing)->term == 5);
+  CHECK(rig.proxy.fired() == 4);
+}
+
+TEST_CASE("faults: a slow answer is no fault", "[F5][live]") {
+  Rig rig;
+  int runs = 0;
+  for (const char* request : {"BEGIN", "check_term", "INSERT", "COMMIT"}) {
+    rig.proxy.arm(Fault::delay, request, 150ms);
+    CHECK(ending([&] { rig.db.write(billing, five, Callback{"slow", &runs}); }) == Ended::committed);
+  }
+  CHECK(runs == 4);
+  CHECK(rig.rows("slow") == "4");
+}
+
+TEST_CASE("faults: a connection that was ended while it lay idle costs nothing", "[F5][live]") {
+  Rig rig({.connections_max = 1});
+  int runs = 0;
+  for (int i = 0; i < 3; ++i) {
+    CHECK(rig.db.write(billing, five, Callback{"idle", &runs}) == Wrote::now);
+    rig.plain.run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'termgate'");
+    REQUIRE(rig.plain.await("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'", "0"));
+    std::this_thread::sleep_for(20ms);  // the proxy hands the end on
+  }
+  CHECK(runs == 3);
+}
+
+TEST_CASE("eviction: during the callback it is unavailable", "[F4][F5][live]") {
+  Rig rig;
+  int runs = 0;
+  const auto evict = [&] {
+    rig.plain.run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND state = 'idle in transaction'");
+    REQUIRE(rig.plain.await("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state = 'idle in transaction'", "0"));
+    std::this_thread::sleep_for(50ms);  // the proxy hands the end on
+  };
+  // Noticed by the next statement …
+  CHECK(ending([&] {
+          rig.db.write(billing, five, [&](Transaction& tx) {
+            Callback{"evicted", &runs}(tx);
+            evict();
+            Callback{"evicted", &runs}(tx);
+          });
+        }) == Ended::unavailable);
+  // … or, where there is none, by COMMIT, which is then not sent.
+  const int commits = rig.proxy.requests("COMMIT");
+  CHECK(ending([&] {
+          rig.db.write(billing, five, [&](Transaction& tx) {
+            Callback{"evicted", &runs}(tx);
+            evict();
+          });
+        }) == Ended::unavailable);
+  CHECK(rig.proxy.requests("COMMIT") == commits);
+  CHECK(runs == 3);
+  CHECK(rig.rows("evicted") == "0");
+}
+
+TEST_CASE("eviction: during COMMIT it is unknown", "[F4][F5][live]") {
+  Rig rig;
+  // A deferred trigger makes COMMIT wait for the lock that `blocker` holds.
+  rig.plain.run("CREATE FUNCTION wait_in_commit() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_advisory_xact_lock(4711); RETURN NULL; END $$");
+  rig.plain.run("CREATE CONSTRAINT TRIGGER late AFTER INSERT ON ledger DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION wait_in_commit()");
+  const WriteId id = WriteId::random();
+  int runs = 0;
+  {
+    Plain blocker(rig.fresh.url());
+    blocker.run("SELECT pg_advisory_lock(4711)");
+    auto ended = std::async(std::launch::async, [&] { return ending([&] { rig.db.write(billing, five, Callback{"late", &runs}, {.write_id = id}); }); });
+    const std::string waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query = 'COMMIT' AND wait_event_type = 'Lock'";
+    REQUIRE(rig.plain.await(waiting, "1"));
+    rig.plain.run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND query = 'COMMIT' AND wait_event_type = 'Lock'");
+    CHECK(ended.get() == Ended::unknown);
+  }
+  REQUIRE(rig.settled());
+  CHECK(rig.rows("late") == "0");
+  CHECK_FALSE(rig.db.outcome(id));
+  CHECK(rig.db.write(billing, five, Callback{"late", &runs}, {.write_id = id}) == Wrote::now);
+  CHECK(rig.rows("late") == "1");
+}
+
+TEST_CASE("eviction: a raise ends a writer that stands still and a stale one can never come back", "[F2][F4][live]") {
+  Rig rig;
+  int runs = 0;
+  rig.plain.run("SELECT termgate.set_setting('eviction_grace_ms', '100')");
+  std::promise<void> passed, raised;
+  auto ended = std::async(std::launch::async, [&] {
+    return ending([&] {
+      rig.db.write(billing, five, [&](Transaction& tx) {
+        Callback{"old", &runs}(tx);
+        passed.set_value();
+        raised.get_future().wait();
+        Callback{"old", &runs}(tx);
+      });
+    });
+  });
+  passed.get_future().wait();
+  CHECK(rig.direct.seal(billing, Term(6)).evicted == 1);
+  raised.set_value();
+  CHECK(ended.get() == Ended::unavailable);
+  CHECK(rig.rows("old") == "0");
+  CHECK(ending([&] { rig.db.write(billing, five, Callback{"old", &runs}); }) == Ended::stale);
+}
+
+TEST_CASE("terms: a write admitted under one term never rides on a later one of the same process", "[F1][F2][live]") {
+  Rig rig;
+  const Scope led{"led"};
+  rig.plain.run("SELECT termgate.set_setting('eviction_grace_ms', '100')");
+  int runs = 0;
+  const Lease old = rig.db.acquire_lease(led, 30s);
+  std::promise<void> admitted, won;
+  auto ended = std::async(std::launch::async, [&] {
+    return ending([&] {
+      rig.db.write(led, old.term(), [&](Transaction& tx) {
+        admitted.set_value();
+        won.get_future().wait();
+        Callback{"old", &runs}(tx);
+      });
+    });
+  });
+  admitted.get_future().wait();
+  // Lost, then won again by the same owner in the same process, through the same Database.
+  REQUIRE(rig.db.force_release(led, "operator", "test"));
+  const Lease again = rig.db.acquire_lease(led, 30s);
+  REQUIRE(again.owner() == old.owner());
+  REQUIRE(again.term() > old.term());
+  won.set_value();
+  CHECK(ended.get() == Ended::unavailable);
+  CHECK(ending([&] { rig.db.write(led, old.term(), Callback{"old", &runs}); }) == Ended::stale);
+  CHECK(ending([&] { rig.db.append(Stream{"led-events"}, old.term(), "old", {.scope = led}); }) == Ended::stale);
+  CHECK(ending([&] { rig.db.append_many(Stream{"led-events"}, old.term(), {"old"}, {.scope = led}); }) == Ended::stale);
+  CHECK_THROWS_AS(rig.db.renew_lease(led, old.term(), old.owner(), 30s), LeaseLost);
+  CHECK(rig.rows("old") == "0");
+  CHECK(rig.db.write(led, again.term(), Callback{"new", &runs}) == Wrote::now);
+  CHECK(rig.db.verify().empty());
+}
+
+TEST_CASE("callback: a swallowed error does not end as committed", "[F5][live]") {
+  Rig rig;
+  int runs = 0;
+  const int commits = rig.proxy.requests("COMMIT");
+  // PostgreSQL answers COMMIT with ROLLBACK, and no error, when a statement before it failed.
+  CHECK_THROWS_AS(rig.db.write(billing, five,
+                               [&](Transaction& tx) {
+                                 Callback{"swallowed", &runs}(tx);
+                                 try {
+                                   tx.exec("SELECT 1 / 0");
+                                 } catch (const DatabaseError&) {
+                                 }
+                               }),
+                  DatabaseError);
+  CHECK(rig.proxy.requests("COMMIT") == commits);
+  CHECK(rig.rows("swallowed") == "0");
+  // Behind a savepoint the transaction goes on.
+  CHECK(rig.db.write(billing, five, [&](Transaction& tx) {
+    tx.exec("SAVEPOINT one");
+    try {
+      tx.exec("SELECT 1 / 0");
+    } catch (const DatabaseError&) {
+      tx.exec("ROLLBACK TO one");
+    }
+    Callback{"kept", &runs}(tx);
+  }) == Wrote::now);
+  CHECK(rig.rows("kept") == "1");
+}
+
+TEST_CASE("timeout: it ends the work and leaves the connection usable", "[F5][live]") {
+  Rig rig({.connections_max = 1});
+  int runs = 0;
+  rig.db.write(billing, five, Callback{"warm", &runs});
+  const int connections = rig.proxy.accepted();
+  struct {
+    const char* name;
+    std::function<void(Transaction&)> work;
+  } const works[] = {
+      {"one long statement", [](Transaction& tx) { tx.exec("SELECT pg_sleep(30)"); }},
+      {"many short statements", [](Transaction& tx) { for (int i = 0; i < 1000; ++i) tx.exec("SELECT pg_sleep(0.05)"); }},
+      {"a callback that dawdles", [](Transaction&) { std::this_thread::sleep_for(400ms); }},
+  };
+  for (const auto& one : works) {
+    CAPTURE(one.name);
+    const auto start = std::chrono::steady_clock::now();
+    std::string message;
+    CHECK(ending([&] {
+            rig.db.write(
+                billing, five,
+                [&](Transaction& tx) {
+                  Callback{"late", &runs}(tx);
+                  one.work(tx);
+                },
+                {.timeout = 300ms});
+          }, &message) == Ended::unavailable);
+    CHECK_THAT(message, Catch::Contains("nothing was written"));
+    CHECK(std::chrono::steady_clock::now() - start < 5s);
+    CHECK(rig.rows("late") == "0");
+  }
+  CHECK(rig.db.write(billing, five, Callback{"next", &runs}, {.timeout = 10s}) == Wrote::now);
+  CHECK(rig.proxy.accepted() == connections);
+  // The limit was the transaction's: the next one on this connection has none.
+  rig.db.write(billing, five, [](Transaction& tx) { CHECK(tx.exec("SHOW statement_timeout").one()[0].as_text() == "0"); });
+}
+
+TEST_CASE("timeout: a server that falls silent is given up", "[F5][live]") {
+  Rig rig;
+  int runs = 0;
+  for (const char* request : {"BEGIN", "check_term", "INSERT INTO ledger"}) {
+    CAPTURE(request);
+    const int fired = rig.proxy.fired();
+    rig.proxy.arm(Fault::freeze, request, 60s);
+    const auto start = std::chrono::steady_clock::now();
+    CHECK(ending([&] { rig.db.write(billing, five, Callback{"silent", &runs}, {.timeout = 200ms}); }) == Ended::unavailable);
+    CHECK(std::chrono::steady_clock::now() - start < 5s);
+    CHECK(rig.proxy.fired() == fired + 1);
+  }
+  CHECK(rig.rows("silent") == "0");
+  CHECK(rig.db.write(billing, five, Callback{"after", &runs}, {.timeout = 5s}) == Wrote::now);
+}
+
+TEST_CASE("silence: answer_wait bounds every answer and a COMMIT without one is unknown", "[F5][live]") {
+  Rig rig({.answer_wait = 300ms});
+  int runs = 0;
+  const auto start = std::chrono::steady_clock::now();
+  rig.proxy.arm(Fault::freeze, "acquire_lease(", 60s);
+  CHECK(ending([&] { rig.db.acquire_lease(Scope{"led"}, 10s); }) == Ended::unknown);
+  rig.proxy.arm(Fault::freeze, "fence_status", 60s);
+  CHECK(ending([&] { rig.db.fence(billing); }) == Ended::unavailable);
+  rig.proxy.arm(Fault::freeze, "INSERT INTO ledger", 60s);
+  CHECK(ending([&] { rig.db.write(billing, five, Callback{"silent", &runs}); }) == Ended::unavailable);
+  rig.proxy.arm(Fault::freeze, "COMMIT", 60s);
+  CHECK(ending([&] { rig.db.write(billing, five, Callback{"silent", &runs}); }) == Ended::unknown);
+  CHECK(rig.proxy.fired() == 4);
+  CHECK(std::chrono::steady_clock::now() - start < 10s);
+  CHECK(rig.db.write(billing, five, Callback{"after", &runs}) == Wrote::now);
+}
+
+TEST_CASE("connecting: a server that accepts and never speaks is given up", "[F5][live]") {
+  Rig rig;
+  rig.proxy.mute(true);
+  auto patient = Database::open(rig.proxy.url(rig.fresh.url()) + "&connect_timeout=2");
+  const auto start = std::chrono::steady_clock::now();
+  std::string message;
+  CHECK(ending([&] { patient.check(billing, five); }, &message) == Ended::unavailable);
+  const auto took = std::chrono::steady_clock::now() - start;
+  CHECK(took >= 1s);
+  CHECK(took < 8s);
+  CHECK_THAT(message, Catch::Contains("nothing was written"));
+  rig.proxy.mute(false);
+  CHECK(patient.check(billing, five) == five);
+}
+
+TEST_CASE("connecting: nobody there is unavailable at once and so is an unknown database", "[F5][live]") {
+  Rig rig;
+  const std::string url = rig.fresh.url();
+  auto gone = Database::open("postgresql://postgres@127.0.0.1:1/postgres");
+  CHECK(ending([&] { gone.check(billing, five); }) == Ended::unavailable);
+  auto nowhere = Database::open(url.substr(0, url.rfind('/') + 1) + "there_is_no_such_database");
+  CHECK(ending([&] { nowhere.check(billing, five); }) == Ended::unavailable);
+}
+
+TEST_CASE("pool: all connections busy is blocked and a free one is taken up", "[F5][live]") {
+  Rig rig({.connections_max = 2, .check_wait = 200ms});
+  int runs = 0;
+  std::promise<void> leave;
+  const std::shared_future<void> left = leave.get_future().share();
+  std::atomic<int> inside{0};
+  std::vector<std::future<Wrote>> holders;
+  for (int i = 0; i < 2; ++i) {
+    holders.push_back(std::async(std::launch::async, [&] {
+      return rig.db.write(billing, five, [&](Transaction&) {
+        ++inside;
+        left.wait();
+      });
+    }));
+  }
+  while (inside < 2) std::this_thread::sleep_for(1ms);
+  std::string message;
+  CHECK(ending([&] { rig.db.write(billing, five, Callback{"third", &runs}); }, &message) == Ended::blocked);
+  CHECK_THAT(message, Catch::Contains("TG006") && Catch::Contains("connections_max"));
+  CHECK(runs == 0);
+  auto waiting = std::async(std::launch::async, [&] { return ending([&] { rig.db.write(billing, five, Callback{"fourth", &runs}); }); });
+  leave.set_value();
+  for (auto& holder : holders) CHECK(holder.get() == Wrote::now);
+  CHECK(waiting.get() == Ended::committed);
+  // Two of them served everybody.
+  CHECK(rig.proxy.accepted() <= 2);
+}
+
+TEST_CASE("memory: a database that shows a lower fence than was seen is in doubt", "[F3][live]") {
+  Rig rig;
+  const Scope scope{"remembered"};
+  rig.db.seal(scope, Term(9));
+  // A superuser's hand, or a storage snapshot: nothing in the database tells that 9 was ever there.
+  rig.plain.run("ALTER TABLE termgate.fences DISABLE TRIGGER ALL");
+  rig.plain.run("UPDATE termgate.fences SET term = 5 WHERE scope = 'remembered'");
+  int runs = 0;
+  const WriteId id = WriteId::random();
+  const Stream stream{"remembered-events"};
+  const Callback note{"doubtful", &runs};
+  CHECK_THROWS_AS(rig.db.check(scope, Term(5)), FenceInDoubt);
+  CHECK_THROWS_AS(rig.db.write(scope, Term(5), note), FenceInDoubt);
+  CHECK_THROWS_AS(rig.db.write(scope, Term(5), note, {.write_id = id}), FenceInDoubt);
+  CHECK_THROWS_AS(rig.db.append(stream, Term(5), "x", {.scope = scope}), FenceInDoubt);
+  CHECK_THROWS_AS(rig.db.append_many(stream, Term(5), {"x"}, {.scope = scope}), FenceInDoubt);
+  CHECK_THROWS_AS(rig.db.append(Stream{scope.name()}, Term(5), "x"), FenceInDoubt);
+  CHECK_THROWS_AS(rig.db.seal(scope, Term(6)), FenceInDoubt);
+  CHECK_THROWS_AS(rig.db.write(billing, five, [&](Transaction& tx) { tx.check(scope, Term(6)); }), FenceInDoubt);
+  CHECK(runs == 0);
+  CHECK(rig.rows("doubtful") == "0");
+  CHECK_FALSE(rig.direct.stream(stream));
+  // Another process that remembers nothing cannot know.
+  CHECK(rig.direct.write(scope, Term(6), note) == Wrote::now);
+  CHECK(runs == 1);
+}
+
+TEST_CASE("memory: a lease whose term the database has given before is in doubt", "[F3][live]") {
+  Rig rig;
+  const Scope scope{"led"};
+  for (int i = 0; i < 3; ++i) rig.db.acquire_lease(scope, 10s);
+  rig.plain.run("ALTER TABLE termgate.fences DISABLE TRIGGER ALL");
+  rig.plain.run("ALTER TABLE termgate.leases DISABLE TRIGGER ALL");
+  rig.plain.run("UPDATE termgate.fences SET term = 1 WHERE scope = 'led'");
+  rig.plain.run("UPDATE termgate.leases SET term = 1 WHERE scope = 'led'");
+  CHECK_THROWS_AS(rig.db.acquire_lease(scope, 10s), FenceInDoubt);
+}
+
+TEST_CASE("memory: an audited reset by another is believed", "[F3][live]") {
+  Rig rig;
+  for (const char* name : {"reset-check", "reset-write", "reset-append", "reset-seal", "reset-inside"}) {
+    CAPTURE(name);
+    const Scope scope{name};
+    int runs = 0;
+    rig.db.seal(scope, Term(1'000'000));
+    rig.direct.reset_fence(scope, five, "operator", "mistyped");
+    const std::string which = name;
+    if (which == "reset-check") CHECK(rig.db.check(scope, five) == five);
+    if (which == "reset-write") CHECK(rig.db.write(scope, five, Callback{name, &runs}) == Wrote::now);
+    if (which == "reset-append") CHECK(rig.db.append(Stream{"after-reset"}, five, "x", {.scope = scope}).value() == 1);
+    if (which == "reset-seal") CHECK(rig.db.seal(scope, Term(6)).fence == Term(6));
+    if (which == "reset-inside") CHECK(rig.db.write(billing, five, [&](Transaction& tx) { CHECK(tx.check(scope, five) == five); }) == Wrote::now);
+    CHECK(rig.db.check(scope, Term(7)) == Term(7));
+  }
+}

@@ -1,0 +1,87 @@
+// [F1] [F2] [F4] A transaction over 10^5 scopes: the lock table of the server stays as it was, other sessions work on, and a raise
+// still waits for it and evicts it when it freezes.
+#include <catch2/catch.hpp>
+
+#include <chrono>
+
+#include "support/pg_session.hpp"
+
+using namespace std::chrono_literals;
+using termgate::test::PgDatabase;
+using termgate::test::PgSession;
+using termgate::test::wait_for_lock;
+
+namespace {
+
+// `scopes` scopes at term 5, and a protected table with one row each.
+PgDatabase& database(int scopes) {
+  static PgDatabase one("many");
+  PgSession owner(one.url());
+  if (owner.value("SELECT to_regclass('public.t') IS NULL") == "t") {
+    owner.must("CREATE TABLE t (scope text PRIMARY KEY, v int); INSERT INTO t SELECT 'scope ' || i, 0 FROM generate_series(1, " + std::to_string(scopes) + ") i");
+    owner.must("INSERT INTO termgate.fences (scope, term, vouched) SELECT scope, 5, 'termgate.fences'::regclass FROM t");
+    owner.must("SELECT termgate.protect('t', 'scope'); ANALYZE t; ANALYZE termgate.fences");
+  }
+  return one;
+}
+
+int scopes_wanted() { return 100'000; }
+
+}  // namespace
+
+TEST_CASE("many scopes: an update of 10^5 rows of 10^5 scopes leaves the lock table alone", "[F1][F2][live]") {
+  auto& db = database(scopes_wanted());
+  PgSession bulk(db.url());
+  PgSession other(db.url());
+  bulk.must("BEGIN");
+  CHECK(bulk.value("SELECT count(termgate.check_term(scope, 5)) FROM t") == std::to_string(scopes_wanted()));
+  CHECK(std::stoi(other.value("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'")) < 140);
+  bulk.must("UPDATE t SET v = v + 1");
+  CHECK(std::stoi(other.value("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'")) < 140);
+  // Others notice nothing: the same scopes at the same term, writes included.
+  other.must("BEGIN; SELECT termgate.check_term('scope 70000', 5); SELECT termgate.append('others', 5, 'x', scope => 'scope 70000'); COMMIT");
+  // A raise of one of the scopes waits, of another scope does not.
+  PgSession raiser(db.url());
+  raiser.must("SELECT termgate.seal('not among them', 9, '0')");
+  raiser.send("SELECT termgate.seal('scope 70000', 6, '1 minute')");
+  wait_for_lock(other, raiser);
+  bulk.must("COMMIT");
+  CHECK(raiser.finish().ok());
+  CHECK(other.value("SELECT count(*) FROM t WHERE v = 1") == std::to_string(scopes_wanted()));
+  CHECK(bulk.run("BEGIN; SELECT count(termgate.check_term(scope, 5)) FROM t").code == "TG001");
+  bulk.must("ROLLBACK");
+  CHECK(other.value("SELECT count(*) FROM termgate.verify_findings()") == "0");
+}
+
+TEST_CASE("many scopes: rows whose scope was not passed are refused among thousands that were", "[F2][live]") {
+  auto& db = database(scopes_wanted());
+  PgSession bulk(db.url());
+  bulk.must("BEGIN; SELECT count(termgate.check_term(scope, 5)) FROM t WHERE scope BETWEEN 'scope 1' AND 'scope 2'");
+  bulk.must("SAVEPOINT s");
+  CHECK(bulk.run("UPDATE t SET v = v + 1 WHERE scope = 'scope 3'").code == "TG002");
+  bulk.must("ROLLBACK TO s; UPDATE t SET v = v + 1 WHERE scope = 'scope 199'");
+  // What was passed after the savepoint is gone with it.
+  bulk.must("SAVEPOINT s2; SELECT termgate.check_term('scope 3', 5); UPDATE t SET v = v + 1 WHERE scope = 'scope 3'; ROLLBACK TO s2");
+  CHECK(bulk.run("UPDATE t SET v = v + 1 WHERE scope = 'scope 3'").code == "TG002");
+  bulk.must("ROLLBACK");
+}
+
+TEST_CASE("many scopes: a frozen one is evicted for the scope that it holds and for no other", "[F4][live]") {
+  auto& db = database(scopes_wanted());
+  PgSession frozen(db.url());
+  PgSession bystander(db.url());
+  PgSession second(db.url());
+  PgSession leader(db.url());
+  frozen.must("BEGIN; SELECT count(termgate.check_term(scope, 5)) FROM t WHERE scope BETWEEN 'scope 2' AND 'scope 3'");
+  bystander.must("BEGIN; SELECT count(termgate.check_term(scope, 5)) FROM t WHERE scope BETWEEN 'scope 4' AND 'scope 5'");
+  SECTION("alone on the row") {
+    CHECK(leader.must("SELECT evicted FROM termgate.seal('scope 299', 6, '100 ms')").value() == "1");
+  }
+  SECTION("two on the row") {
+    second.must("BEGIN; SELECT count(termgate.check_term(scope, 5)) FROM t WHERE scope BETWEEN 'scope 2' AND 'scope 3'");
+    CHECK(leader.must("SELECT evicted FROM termgate.seal('scope 298', 6, '100 ms')").value() == "2");
+    CHECK(second.run("COMMIT").ended());
+  }
+  CHECK(frozen.run("COMMIT").ended());
+  CHECK(bystander.run("COMMIT").ok());
+}

@@ -1,0 +1,265 @@
+// [F2] [F6] protect and adopt on a real server: every way around the triggers that is known, and what marks a pass.
+#include <catch2/catch.hpp>
+
+#include "support/pg_session.hpp"
+
+using termgate::test::PgDatabase;
+using termgate::test::PgSession;
+
+namespace {
+
+// Scope a stands at 5, scope b at 7. The session is a plain role that owns its tables and may check and append.
+struct Protected {
+  static PgDatabase& database() {
+    static PgDatabase one("protect");
+    return one;
+  }
+  PgSession admin{database().url()};
+  PgSession app{prepared()};
+
+  std::string prepared() {
+    admin.must("DROP SCHEMA IF EXISTS app CASCADE; CREATE SCHEMA app; GRANT ALL ON SCHEMA app TO PUBLIC");
+    admin.must("SELECT termgate.seal('a', 5), termgate.seal('b', 7)");
+    return database().url_as("tg_app_" + std::to_string(getpid()), "write") + "?options=-csearch_path%3Dapp,termgate";
+  }
+  // One transaction that has passed a's check.
+  std::string as_a(const std::string& sql) { return try_in("SELECT check_term('a', 5)", sql); }
+  std::string as_both(const std::string& sql) { return try_in("SELECT check_term('a', 5), check_term('b', 7)", sql); }
+  // One that has passed nothing.
+  std::string as_nobody(const std::string& sql) { return try_in("SELECT 1", sql); }
+  std::string try_in(const std::string& before, const std::string& sql) {
+    app.must("BEGIN; " + before);
+    const auto code = app.run(sql).code;
+    app.must(code.empty() ? "COMMIT" : "ROLLBACK");
+    return code;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("protect: one scope for a table covers every kind of write", "[F2][F6][live]") {
+  Protected p;
+  p.app.must("CREATE TABLE t (id int PRIMARY KEY, v int); INSERT INTO t VALUES (1, 1), (2, 2)");
+  CHECK(p.app.value("SELECT protect('t', scope => 'a')") == "1");
+  for (const std::string write : {"INSERT INTO t VALUES (3, 3)", "UPDATE t SET v = 4", "DELETE FROM t", "TRUNCATE t",
+                                  "INSERT INTO t VALUES (1, 9) ON CONFLICT (id) DO UPDATE SET v = 9", "WITH w AS (DELETE FROM t RETURNING id) SELECT * FROM w",
+                                  "COPY t FROM PROGRAM 'true'"}) {
+    CAPTURE(write);
+    const auto refused = p.as_nobody(write);
+    CHECK((refused == "TG002" || refused == "42501"));  // COPY FROM PROGRAM is beyond a plain role anyway
+    CHECK(p.try_in("SET LOCAL termgate.scope = 'a'; SET LOCAL termgate.term = '4'", write).substr(0, 2) != "");
+  }
+  CHECK(p.try_in("SET LOCAL termgate.scope = 'a'; SET LOCAL termgate.term = '4'", "UPDATE t SET v = 4") == "TG001");
+  CHECK(p.try_in("SET LOCAL termgate.scope = 'a'; SET LOCAL termgate.term = '6'", "UPDATE t SET v = 4") == "TG005");
+  CHECK(p.try_in("SET LOCAL termgate.scope = 'b'; SET LOCAL termgate.term = '7'", "UPDATE t SET v = 4") == "TG002");
+  CHECK(p.try_in("SET LOCAL termgate.scope = 'a'; SET LOCAL termgate.term = '5'", "UPDATE t SET v = 4") == "");
+  CHECK(p.try_in("SET LOCAL termgate.scope = 'a'; SET LOCAL termgate.term = 'five'", "UPDATE t SET v = 4") == "TG005");
+  CHECK(p.try_in("SET LOCAL termgate.scope = 'a'; SET LOCAL termgate.term = '-5'", "UPDATE t SET v = 4") == "TG005");
+  CHECK(p.try_in("SET LOCAL termgate.scope = 'a'; SET LOCAL termgate.term = ''", "UPDATE t SET v = 4") == "TG002");
+  CHECK(p.as_a("TRUNCATE t") == "");
+  CHECK(p.app.value("SELECT unprotect('t')") == "1");
+  CHECK(p.as_nobody("INSERT INTO t VALUES (3, 3)") == "");
+}
+
+TEST_CASE("protect: a declaration of the connection is all an application needs", "[F2][live]") {
+  Protected p;
+  p.app.must("CREATE TABLE t (v int); SELECT protect('t', scope => 'a')");
+  PgSession declared(Protected::database().url_as("tg_app_" + std::to_string(getpid()), "write") + "?options=-csearch_path%3Dapp%20-ctermgate.scope%3Da%20-ctermgate.term%3D5");
+  CHECK(declared.run("INSERT INTO t VALUES (1)").ok());
+  p.admin.must("SELECT termgate.seal('a', 6)");
+  CHECK(declared.run("INSERT INTO t VALUES (1)").code == "TG001");
+  CHECK(p.app.value("SELECT count(*) FROM t") == "1");
+  p.admin.must("SELECT termgate.reset_fence('a', 5, 'test', 'for the next one')");
+}
+
+TEST_CASE("protect: a transaction is bound to the term of its first write", "[F1][live]") {
+  Protected p;
+  p.app.must("CREATE TABLE t (v int); SELECT protect('t', scope => 'a')");
+  p.app.must("BEGIN; SET LOCAL termgate.scope = 'a'; SET LOCAL termgate.term = '5'; INSERT INTO t VALUES (1); SAVEPOINT s");
+  PgSession leader(Protected::database().url());
+  leader.send("SELECT termgate.seal('a', 6, '1 minute')");
+  termgate::test::wait_for_lock(p.admin, leader);
+  // The pass stands for term 5 whatever is declared later; and a raise that waits does not lock out who it waits for.
+  CHECK(p.app.run("SET LOCAL termgate.term = '4'; INSERT INTO t VALUES (2)").ok());
+  p.app.must("COMMIT");
+  CHECK(leader.finish().ok());
+  p.admin.must("SELECT termgate.reset_fence('a', 5, 'test', 'for the next one')");
+}
+
+TEST_CASE("protect: what marks a pass cannot be written by the application", "[F2][live]") {
+  Protected p;
+  p.app.must("CREATE TABLE t (v int); SELECT protect('t', scope => 'a'); CREATE TABLE any_scope (v int); SELECT protect('any_scope', scope => '*')");
+  for (const std::string table : {"t", "any_scope"}) {
+    const auto write = "INSERT INTO " + table + " VALUES (1)";
+    CAPTURE(table);
+    CHECK(p.as_nobody(write) == "TG002");
+    for (const std::string mark : {"a=5", "|Sa|5|", "|Sa|5|00", "|Sa|9999999999999999999999|x", "|Sa|5|0000000000000000000000000000000000000000000000000000000000000000"}) {
+      CAPTURE(mark);
+      CHECK(p.try_in("SET LOCAL termgate.passed = '" + mark + "'; SET LOCAL termgate.seen = '5|a'", write) == "TG002");
+    }
+    // A true mark kept past a rollback or a transaction: the fence has moved on, or the signature is another transaction's.
+    p.app.must("BEGIN; SAVEPOINT s; SELECT check_term('a', 5)");
+    const auto mark = p.app.value("SELECT current_setting('termgate.passed')");
+    CHECK(mark.find("|Sa|5|") == 0);
+    p.app.must("ROLLBACK TO s");
+    p.admin.must("SELECT termgate.seal('a', 6, '0')");
+    CHECK(p.app.run("SET LOCAL termgate.passed = '" + mark + "'; " + write).code == "TG001");
+    p.app.must("ROLLBACK");
+    p.admin.must("SELECT termgate.reset_fence('a', 5, 'test', 'for the next one')");
+    CHECK(p.try_in("SET LOCAL termgate.passed = '" + mark + "'", write) == "TG002");
+  }
+}
+
+TEST_CASE("protect: the row that counts is the final one", "[F2][live]") {
+  Protected p;
+  p.app.must("CREATE TABLE t (scope text, v int)");
+  p.app.must("CREATE FUNCTION app.rewrite() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.scope := 'b'; RETURN NEW; END $$");
+  p.app.must("CREATE TRIGGER zzz_last BEFORE INSERT OR UPDATE ON t FOR EACH ROW EXECUTE FUNCTION app.rewrite()");
+  p.app.must("SELECT protect('t', 'scope')");
+  CHECK(p.as_a("INSERT INTO t VALUES ('a', 1)") == "TG002");
+  CHECK(p.as_both("INSERT INTO t VALUES ('a', 1)") == "");
+  CHECK(p.as_a("UPDATE t SET v = 2") == "TG002");
+}
+
+TEST_CASE("protect: a scope column of every type it may have", "[F2][live]") {
+  Protected p;
+  struct Row {
+    const char *type, *scope, *other;
+  };
+  const Row row = GENERATE(Row{"text", "a", "b"}, Row{"varchar(20)", "a", "b"}, Row{"smallint", "17", "18"}, Row{"integer", "170", "-1"}, Row{"bigint", "17000000000", "0"},
+                           Row{"uuid", "6f1e0000-0000-4000-8000-00000000000a", "6f1e0000-0000-4000-8000-00000000000b"});
+  CAPTURE(row.type);
+  const std::string scope = row.scope;
+  p.admin.must("SELECT termgate.seal('" + scope + "', 5)");
+  p.app.must(std::string("CREATE TABLE t (\"odd \"\"name\"\";--\" ") + row.type + ", v int); SELECT protect('t', 'odd \"name\";--')");
+  const auto pass = "SELECT check_term('" + scope + "', 5)";
+  CHECK(p.try_in(pass, "INSERT INTO t VALUES ('" + scope + "', 1)") == "");
+  CHECK(p.try_in(pass, std::string("INSERT INTO t VALUES ('") + row.other + "', 1)") == "TG002");
+  CHECK(p.try_in(pass, "INSERT INTO t VALUES (NULL, 1)") == "TG005");
+  CHECK(p.try_in(pass, "UPDATE t SET v = 2") == "");
+  CHECK(p.as_nobody("UPDATE t SET v = 3") == "TG002");
+  CHECK(p.as_nobody("DELETE FROM t") == "TG002");
+  CHECK(p.as_nobody("TRUNCATE t") == "TG002");
+  CHECK(p.try_in(pass, "TRUNCATE t") == "");
+  CHECK(p.app.run("CREATE TABLE bad (scope char(8), s json); SELECT protect('bad', 'scope')").code == "TG005");
+}
+
+TEST_CASE("protect: an update that moves a row needs both scopes", "[F2][live]") {
+  Protected p;
+  p.app.must("CREATE TABLE t (scope text, v int); SELECT protect('t', 'scope')");
+  CHECK(p.as_a("INSERT INTO t VALUES ('a', 1)") == "");
+  CHECK(p.as_a("UPDATE t SET scope = 'b'") == "TG002");
+  CHECK(p.as_both("UPDATE t SET scope = 'b'") == "");
+  CHECK(p.as_a("UPDATE t SET scope = 'a'") == "TG002");
+  CHECK(p.as_a("DELETE FROM t") == "TG002");
+  CHECK(p.as_a("INSERT INTO t VALUES ('a', 1), ('b', 1)") == "TG002");
+}
+
+TEST_CASE("protect: a generated scope column is seen as it is stored", "[F2][live]") {
+  Protected p;
+  p.app.must("CREATE TABLE t (kind text, scope text GENERATED ALWAYS AS (lower(kind)) STORED); SELECT protect('t', 'scope')");
+  CHECK(p.as_a("INSERT INTO t VALUES ('A')") == "");
+  CHECK(p.as_a("INSERT INTO t VALUES ('B')") == "TG002");
+}
+
+TEST_CASE("protect: partitions are covered by name and one attached since is refused", "[F2][F6][live]") {
+  Protected p;
+  const bool by_column = GENERATE(true, false);
+  CAPTURE(by_column);
+  p.app.must("CREATE TABLE t (scope text, k int) PARTITION BY RANGE (k); CREATE TABLE t1 PARTITION OF t FOR VALUES FROM (0) TO (10);"
+             "CREATE TABLE t2 PARTITION OF t FOR VALUES FROM (10) TO (20) PARTITION BY RANGE (k); CREATE TABLE t21 PARTITION OF t2 FOR VALUES FROM (10) TO (20)");
+  const std::string protect = by_column ? "SELECT protect('t', 'scope')" : "SELECT protect('t', scope => 'a')";
+  CHECK(p.app.value(protect) == "4");
+  for (const std::string relation : {"t", "t1"}) {
+    CHECK(p.as_nobody("INSERT INTO " + relation + " VALUES ('a', 1)") == "TG002");
+    CHECK(p.as_a("INSERT INTO " + relation + " VALUES ('a', 1)") == "");
+  }
+  CHECK(p.as_nobody("TRUNCATE t1") == "TG002");
+  CHECK(p.as_nobody("UPDATE t1 SET k = 2") == "TG002");
+  CHECK(p.as_a("INSERT INTO t21 VALUES ('a', 11)") == "");
+  CHECK(p.as_a("UPDATE t SET k = 12 WHERE k = 1") == "");  // moves rows between partitions
+  CHECK(p.as_nobody("DELETE FROM t2") == "TG002");
+  p.app.must("CREATE TABLE t3 (scope text, k int); ALTER TABLE t ATTACH PARTITION t3 FOR VALUES FROM (20) TO (30)");
+  CHECK(p.as_a("INSERT INTO t VALUES ('a', 21)") == "TG005");
+  CHECK(p.as_a("INSERT INTO t3 VALUES ('a', 21)") == "TG005");
+  CHECK(p.admin.value("SELECT severity FROM termgate.doctor() WHERE object = 'app.t3'") == "error");
+  CHECK(p.app.value(protect) == "5");
+  CHECK(p.as_a("INSERT INTO t3 VALUES ('a', 21)") == "");
+  CHECK(p.as_nobody("DELETE FROM t3") == "TG002");
+  CHECK(p.app.value("SELECT unprotect('t')") == "5");
+  CHECK(p.as_nobody("DELETE FROM t3") == "");
+}
+
+TEST_CASE("protect: inheritance children are covered and so is an update through the parent", "[F2][F6][live]") {
+  Protected p;
+  p.app.must("CREATE TABLE t (scope text, k int); CREATE TABLE child () INHERITS (t)");
+  CHECK(p.app.value("SELECT protect('t', 'scope')") == "2");
+  CHECK(p.as_a("INSERT INTO child VALUES ('a', 1)") == "");
+  CHECK(p.as_nobody("INSERT INTO child VALUES ('a', 1)") == "TG002");
+  CHECK(p.as_nobody("UPDATE t SET k = 2") == "TG002");
+  p.app.must("CREATE TABLE late () INHERITS (t)");
+  CHECK(p.as_a("UPDATE t SET k = 2") == "TG005");
+  CHECK(p.app.value("SELECT protect('t', 'scope')") == "3");
+  CHECK(p.as_a("UPDATE t SET k = 2") == "");
+}
+
+TEST_CASE("protect: triggers that are disabled or restored elsewhere are found by doctor", "[F6][live]") {
+  Protected p;
+  p.app.must("CREATE TABLE t (scope text, k int); SELECT protect('t', 'scope')");
+  const auto severity = [&] { return p.admin.value("SELECT max(severity) FROM termgate.doctor() WHERE object = 'app.t' AND severity = 'error'"); };
+  CHECK(severity() == "");
+  p.app.must("ALTER TABLE t DISABLE TRIGGER termgate_row");
+  CHECK(severity() == "error");
+  p.app.must("ALTER TABLE t ENABLE TRIGGER termgate_row");
+  CHECK(severity() == "");
+  p.app.must("DROP TRIGGER termgate_row ON t; CREATE TRIGGER termgate_row AFTER INSERT ON t FOR EACH ROW WHEN (false) EXECUTE FUNCTION termgate._protect_attached()");
+  CHECK(severity() == "error");
+}
+
+TEST_CASE("protect: only its owner protects a table and nobody can register another's weaker", "[F6][live]") {
+  Protected p;
+  p.admin.must("CREATE TABLE app.theirs (v int); SELECT termgate.protect('app.theirs', scope => 'a')");
+  CHECK(p.app.run("SELECT protect('theirs', scope => 'b')").code == "42501");
+  CHECK(p.app.run("SELECT unprotect('theirs')").code == "42501");
+  CHECK(p.app.run("SELECT _protect_register('theirs', NULL, 'b', 'observe')").code == "TG005");
+  CHECK(p.app.run("SELECT _protect_unregister('theirs')").value() == "0");
+  CHECK(p.app.run("SELECT _adopt_register('theirs', 'v', 'v')").code == "TG005");
+  CHECK(p.admin.run("INSERT INTO app.theirs VALUES (1)").code == "TG002");
+}
+
+TEST_CASE("protect: observe refuses nothing and takes no lock and counts once a transaction", "[F6][live]") {
+  Protected p;
+  p.admin.must("DELETE FROM termgate.observed");
+  p.app.must("CREATE TABLE t (scope text, v int); SELECT protect('t', 'scope', mode => 'observe')");
+  p.app.must("BEGIN; INSERT INTO t SELECT 'a', i FROM generate_series(1, 50) i; INSERT INTO t VALUES ('a', 51), (NULL, 52)");
+  CHECK(p.app.value("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()") == "0");
+  p.app.must("COMMIT");
+  CHECK(p.admin.value("SELECT string_agg(code, ',' ORDER BY code) FROM termgate.observed") == "TG002,TG005");
+  CHECK(p.try_in("SET LOCAL termgate.scope = 'a'; SET LOCAL termgate.term = '3'", "INSERT INTO t VALUES ('a', 1)") == "");
+  CHECK(p.admin.value("SELECT string_agg(code, ',' ORDER BY code) FROM termgate.observed") == "TG001,TG002,TG005");
+  CHECK(p.admin.value("SELECT count(*) FROM termgate.doctor() WHERE object = 'app.t' AND problem LIKE 'would have been refused%'") == "3");
+  CHECK(p.as_a("INSERT INTO t VALUES ('a', 1)") == "");
+  CHECK(p.admin.value("SELECT count(*) FROM termgate.observed") == "3");
+}
+
+TEST_CASE("adopt: needs an index and counts the rows and follows them upward only", "[F3][live]") {
+  Protected p;
+  p.app.must("CREATE TABLE t (leader text, epoch bigint, v int); INSERT INTO t VALUES ('adopted', 5, 1), ('adopted', 7, 2), ('a', 2, 3)");
+  const auto refused = p.app.run("SELECT adopt('t', 'leader', 'epoch')");
+  CHECK(refused.code == "TG005");
+  p.app.must("CREATE INDEX ON t (leader, epoch)");
+  PgSession owner_of_law(Protected::database().url());
+  owner_of_law.must("GRANT USAGE ON SCHEMA app TO PUBLIC");
+  CHECK(p.app.value("SELECT adopt('t', 'leader', 'epoch')") == "1");
+  const auto fence = [&] { return p.app.value("SELECT term FROM fence('adopted')"); };
+  CHECK(fence() == "7");
+  p.app.must("INSERT INTO t VALUES ('adopted', 9, 4), ('adopted', 8, 5)");
+  CHECK(fence() == "9");
+  p.app.must("DELETE FROM t WHERE leader = 'adopted'");
+  CHECK(fence() == "9");
+  CHECK(p.app.run("SELECT check_term('adopted', 8)").code == "TG001");
+  CHECK(p.admin.value("SELECT count(*) FROM termgate.verify_findings()") == "0");
+  CHECK(p.app.value("SELECT unadopt('t')") == "t");
+  p.app.must("INSERT INTO t VALUES ('adopted', 99, 1)");
+  CHECK(fence() == "9");
+}

@@ -1,0 +1,31 @@
+// What is added to a user's URL before libpq sees it: so that no wait is for ever, and never against the user's word.
+#include <catch2/catch.hpp>
+
+#include "conninfo.hpp"
+
+using Catch::Contains;
+using termgate::detail::conninfo_of;
+
+TEST_CASE("conninfo: a plain URL gets limits on every wait for the network", "[F5][postgres]") {
+  CHECK(conninfo_of("postgresql://u@h/d", false) ==
+        "postgresql://u@h/d?client_encoding=UTF8&fallback_application_name=termgate&connect_timeout=10&keepalives_idle=30"
+        "&keepalives_interval=10&keepalives_count=3&tcp_user_timeout=60000");
+}
+
+TEST_CASE("conninfo: what the URL or the environment sets is left alone", "[postgres]") {
+  const auto own = conninfo_of("postgresql://u@h/d?connect_timeout=3&tcp_user_timeout=0", false);
+  CHECK_THAT(own, Contains("connect_timeout=3") && !Contains("connect_timeout=10") && !Contains("tcp_user_timeout=60000"));
+  CHECK_THAT(own, Contains("&keepalives_idle=30"));
+  CHECK_THAT(conninfo_of("postgresql://u@h/d", true), !Contains("connect_timeout"));
+  CHECK_THAT(conninfo_of("postgresql:///?service=app", false), !Contains("connect_timeout") && Contains("&client_encoding=UTF8"));
+  // A name that only ends alike is another one.
+  CHECK_THAT(conninfo_of("postgresql://u@h/d?my_connect_timeout=3", false), Contains("&connect_timeout=10"));
+}
+
+TEST_CASE("conninfo: parameters begin where libpq finds them", "[postgres]") {
+  CHECK_THAT(conninfo_of("postgresql://u:a?b@h/d", false), Catch::StartsWith("postgresql://u:a?b@h/d?client_encoding"));
+  CHECK_THAT(conninfo_of("postgresql://h/d?", false), Catch::StartsWith("postgresql://h/d?client_encoding"));
+  CHECK_THAT(conninfo_of("postgresql://h/d?sslmode=disable&", false), Catch::StartsWith("postgresql://h/d?sslmode=disable&client_encoding"));
+  CHECK_THAT(conninfo_of("postgresql://", false), Catch::StartsWith("postgresql://?client_encoding"));
+  CHECK_THAT(conninfo_of("postgresql:///d?user=a@b", false), Catch::StartsWith("postgresql:///d?user=a@b&client_encoding"));
+}
