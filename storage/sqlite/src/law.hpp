@@ -63,8 +63,8 @@ class Law {
     std::optional<std::string> write_id;
   };
   // Returns the number of the last write.
-  std::int64_t append(const Stream& stream, Term term, const std::vector<Write>& writes,
-                      std::optional<std::int64_t> expected, const std::optional<Scope>& scope);
+  std::int64_t append(const Stream& stream, Term term, const std::vector<Write>& writes, std::optional<std::int64_t> expected,
+                      const std::optional<Scope>& scope);
 
   struct Claim {
     bool fresh;
@@ -93,8 +93,7 @@ class Law {
     std::string owner_id;
     std::int64_t remaining_ms;
   };
-  Acquisition acquire_lease(const Scope& scope, const std::string& owner, std::int64_t ttl_ms,
-                            const std::optional<std::string>& endpoint);
+  Acquisition acquire_lease(const Scope& scope, const std::string& owner, std::int64_t ttl_ms, const std::optional<std::string>& endpoint);
   struct Renewal {
     bool renewed;
     std::optional<Moment> expires_at;
@@ -128,8 +127,8 @@ class Law {
 
   // --- the owner's tables (law_tables.cpp)
 
-  std::int64_t protect(const std::string& target, const std::optional<std::string>& scope_column,
-                       const std::optional<std::string>& scope, const std::string& mode);
+  std::int64_t protect(const std::string& target, const std::optional<std::string>& scope_column, const std::optional<std::string>& scope,
+                       const std::string& mode);
   bool unprotect(const std::string& target);
   std::int64_t adopt(const std::string& target, const std::string& scope_column, const std::string& term_column);
   bool unadopt(const std::string& target);
@@ -256,8 +255,7 @@ class Law {
   void pass(const std::string& scope, std::int64_t term, bool raised);
   Scope scope_of(const Stream& stream, const std::optional<Scope>& named, const std::optional<std::string>& fixed);
   std::int64_t repeated(const Stream& stream, const std::vector<Write>& writes, bool& found);
-  void audit(std::string_view action, std::optional<std::string_view> scope, std::string_view detail,
-             std::string_view actor = {});
+  void audit(std::string_view action, std::optional<std::string_view> scope, std::string_view detail, std::string_view actor = {});
   // Makes the open transaction a writer; waits for the lock as long as the setting says.
   void lock();
   int waiting(const std::function<int()>& attempt, const char* what, bool may_wait);
@@ -279,14 +277,12 @@ class Law {
   };
   Table find_table(const std::string& target, const char* what);
   const Column& find_column(const Table& table, const std::string& name);
-  std::vector<std::pair<std::string, std::string>> protect_triggers(const Table& table,
-                                                                    const std::optional<std::string>& scope_column,
-                                                                    const std::optional<std::string>& scope,
-                                                                    const std::string& mode);
+  std::vector<std::pair<std::string, std::string>> protect_triggers(const Table& table, const std::optional<std::string>& scope_column,
+                                                                    const std::optional<std::string>& scope, const std::string& mode);
   std::vector<std::pair<std::string, std::string>> adopt_triggers(const Table& table, const std::string& scope_column,
                                                                   const std::string& term_column);
-  std::int64_t max_adopted(std::string_view table, std::string_view scope_column, std::string_view term_column,
-                           std::string_view scope, std::int64_t believed_max);
+  std::int64_t max_adopted(std::string_view table, std::string_view scope_column, std::string_view term_column, std::string_view scope,
+                           std::int64_t believed_max);
   void drop_triggers(const std::string& table, std::string_view prefix);
 
   sqlite3* db_;

@@ -55,18 +55,21 @@ void WriteQueue::begin(const How& how) {
   if (code == SQLITE_OK) return;
   if ((code & 0xff) == SQLITE_BUSY && sqlite3_extended_errcode(connection_.handle()) != SQLITE_BUSY_SNAPSHOT) {
     throw Blocked(fmt::format("TG006 blocked for {} ms: {} holds the database; nothing was written",
-                              std::chrono::duration_cast<milliseconds>(Clock::now() - start).count(),
-                              lock_holder(connection_.handle())));
+                              std::chrono::duration_cast<milliseconds>(Clock::now() - start).count(), lock_holder(connection_.handle())));
   }
   throw_sqlite(connection_.handle(), code);
 }
 
 void WriteQueue::throw_end(const Group& group) {
   switch (group.end) {
-    case Group::End::committed: return;
-    case Group::End::blocked: throw Blocked(group.message);
-    case Group::End::unavailable: throw Unavailable(group.message, group.code);
-    case Group::End::unknown: throw OutcomeUnknown(group.message, group.code);
+    case Group::End::committed:
+      return;
+    case Group::End::blocked:
+      throw Blocked(group.message);
+    case Group::End::unavailable:
+      throw Unavailable(group.message, group.code);
+    case Group::End::unknown:
+      throw OutcomeUnknown(group.message, group.code);
   }
 }
 
@@ -164,8 +167,8 @@ void WriteQueue::run(const How& how, const std::function<void(Connection&)>& wor
   } else if (begun) {
     {
       const std::lock_guard lock(mutex_);
-      const bool room = !alone && !queue_.empty() && group->members > 0 && group->members < limits_.members_max &&
-                        group->bytes < limits_.bytes_max;
+      const bool room =
+          !alone && !queue_.empty() && group->members > 0 && group->members < limits_.members_max && group->bytes < limits_.bytes_max;
       const auto now = room ? Clock::now() : Clock::time_point{};
       if (room && !group->handed_on) group->handed_on = now;
       if (room && now - *group->handed_on < limits_.age_max) {

@@ -40,8 +40,8 @@ class WriteQueue {
 
   struct How {
     std::optional<std::chrono::milliseconds> timeout = std::nullopt;  // for the work; such a write commits alone, see run()
-    bool read_only = false;                            // in-memory databases read through here
-    bool flushed = false;                              // with PRAGMA synchronous = EXTRA, whatever the connection has
+    bool read_only = false;                                           // in-memory databases read through here
+    bool flushed = false;                                             // with PRAGMA synchronous = EXTRA, whatever the connection has
   };
 
   // `synchronous` is what the connection has otherwise.
@@ -93,8 +93,8 @@ class WriteQueue {
   const std::chrono::milliseconds wait_;
   const GroupLimits limits_;
 
-  std::mutex mutex_;            // guards the next three
-  bool taken_ = false;          // somebody has the baton
+  std::mutex mutex_;    // guards the next three
+  bool taken_ = false;  // somebody has the baton
   std::deque<Waiter*> queue_;
   std::optional<Clock::time_point> since_;  // the baton's last change of hands, if somebody waits
 
