@@ -65,7 +65,8 @@ struct DatabaseState {
   // Nothing hangs on it: a role that may not write to the audit, or a database that has gone, must not hide the refusal itself.
   void report(const Refusals& due) noexcept {
     try {
-      const Rows rows = run(calls().record_refusal, due.scope, due.term, due.count, due.first_ms, due.last_ms, "library");
+      const Value values[] = {Value(due.scope), Value(due.term), Value(due.count), Value(due.first_ms), Value(due.last_ms), Value("library")};
+      const Rows rows = driver->call(calls().record_refusal, values, false, milliseconds(1000));
       if (!rows.one()[0].as_bool()) refusals.put_back(due);
     } catch (const std::exception&) {
     }
@@ -100,21 +101,7 @@ struct DatabaseState {
   // A check of its own before a write: whatever becomes of it, that write has not begun.
   void check_ahead(const Scope& scope, Term term, std::optional<milliseconds> timeout = {}) {
     try {
-      if (!timeout) {
-        check(scope, term);
-        return;
-      }
-      TransactOptions limited;
-      limited.timeout = timeout;
-      std::int64_t fence = 0;
-      const std::int64_t remembered = memory.highest(scope.name());
-      const auto in_transaction = [&](Session& session) {
-        const Value values[] = {Value(scope.name()), Value(term.value())};
-        fence = session.execute(calls().check_term, values).one()[0].as_int();
-      };
-      audited([&] { driver->transact(limited, in_transaction); });
-      compare_with_memory(scope.name(), fence, remembered);
-      memory.saw(scope.name(), fence);
+      check(scope, term, timeout);
     } catch (const OutcomeUnknown& unknown) {
       throw Unavailable(fmt::format("the check before the write was not answered ({}); of the write nothing was written", unknown.what()),
                         std::string(unknown.code()));
@@ -134,9 +121,10 @@ struct DatabaseState {
     check_ahead(Scope(rows.empty() ? stream.name() : rows.rows[0][0].as_text()), term);
   }
 
-  std::int64_t check(const Scope& scope, Term term) {
+  std::int64_t check(const Scope& scope, Term term, std::optional<milliseconds> timeout = {}) {
     const std::int64_t remembered = memory.highest(scope.name());
-    const std::int64_t fence = run(calls().check_term, scope.name(), term.value()).one()[0].as_int();
+    const Value values[] = {Value(scope.name()), Value(term.value())};
+    const std::int64_t fence = audited([&] { return driver->call(calls().check_term, values, false, timeout); }).one()[0].as_int();
     compare_with_memory(scope.name(), fence, remembered);
     memory.saw(scope.name(), fence);
     return fence;

@@ -114,6 +114,25 @@ TEST_CASE("write: what the callback throws rolls back and comes out unchanged", 
   CHECK(db.write(scope, Term(1), nothing) == Wrote::now);
 }
 
+TEST_CASE("write: an error that the callback swallowed is thrown after all unless a savepoint mended it", "[F5][conformance]") {
+  auto& db = shared();
+  const Scope scope(unique("swallowed"));
+  make_table(db, "write_swallowed");
+  const auto swallow = [](Transaction& tx, const char* mend) {
+    tx.exec("INSERT INTO write_swallowed VALUES (1, 'x')");
+    tx.exec("SAVEPOINT one");
+    try {
+      tx.exec("INSERT INTO no_such_table VALUES (1)");
+    } catch (const DatabaseError&) {
+      if (mend != nullptr) tx.exec(mend);
+    }
+  };
+  CHECK_THROWS_AS(db.write(scope, Term(1), [&](Transaction& tx) { swallow(tx, nullptr); }), DatabaseError);
+  CHECK(count_rows(db, "write_swallowed") == 0);
+  CHECK(db.write(scope, Term(1), [&](Transaction& tx) { swallow(tx, " Rollback to one"); }) == Wrote::now);
+  CHECK(count_rows(db, "write_swallowed") == 1);
+}
+
 TEST_CASE("write: transaction control and nested calls are refused", "[F5][conformance]") {
   auto& db = shared();
   const Scope scope(unique("control"));

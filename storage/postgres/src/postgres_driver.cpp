@@ -348,9 +348,12 @@ class PostgresDriver final : public Driver {
     lent.give_back();
   }
 
-  Rows call(std::string_view sql, std::span<const Value> parameters, bool read_only) override {
+  Rows call(std::string_view sql, std::span<const Value> parameters, bool read_only, std::optional<milliseconds> timeout) override {
     Lent lent(*this);
     Connection& connection = *lent;
+    // A timeout of the server's own would need a transaction, and with it three more round trips.
+    Silence limited = silence();
+    if (timeout && (limited.answer_wait.count() == 0 || limited.answer_wait > *timeout)) limited.answer_wait = *timeout + timeout_margin;
     // A single statement is its own commit: once sent, a lost connection leaves a write unknown.
     const Phase phase = read_only ? Phase::before_commit : Phase::commit;
     const bool user_text = read_only && !is_ours(sql);
@@ -359,7 +362,7 @@ class PostgresDriver final : public Driver {
       if (user_text) {
         // The user's own query: the database itself holds it to reading.
         refuse_transaction_control(sql);
-        silence().bounded(connection, phase, url_, [&] {
+        limited.bounded(connection, phase, url_, [&] {
           connection.run_script("BEGIN READ ONLY");
           try {
             rows = rows_of(connection.run(sql, parameters));
@@ -370,8 +373,8 @@ class PostgresDriver final : public Driver {
           connection.run_script("COMMIT");
         });
       } else {
-        silence().bounded(connection, Phase::before_commit, url_, [&] { connection.prepare(sql); });
-        rows = silence().bounded(connection, phase, url_, [&] { return rows_of(connection.run(sql, parameters)); });
+        limited.bounded(connection, Phase::before_commit, url_, [&] { connection.prepare(sql); });
+        rows = limited.bounded(connection, phase, url_, [&] { return rows_of(connection.run(sql, parameters)); });
       }
     } catch (...) {
       lent.give_back();
@@ -428,7 +431,7 @@ class PostgresDriver final : public Driver {
 
   void grant(std::string_view role, std::string_view level) override {
     const Value values[] = {Value(role), Value(level)};
-    call(with_schema("SELECT @schema@._grant($1::name, $2)", options_.schema), values, false);
+    call(with_schema("SELECT @schema@._grant($1::name, $2)", options_.schema), values, false, std::nullopt);
   }
 
  private:

@@ -68,7 +68,7 @@ class SqliteDriver final : public Driver {
     }
   }
 
-  Rows call(std::string_view sql, std::span<const Value> parameters, bool read_only) override {
+  Rows call(std::string_view sql, std::span<const Value> parameters, bool read_only, std::optional<std::chrono::milliseconds> timeout) override {
     refuse_nested();
     Rows rows;
     const auto one = [&](Connection& connection) {
@@ -76,16 +76,16 @@ class SqliteDriver final : public Driver {
       rows = connection.execute(sql, parameters);
     };
     if (read_only) {
-      read(std::nullopt, one);
+      read(timeout, one);
       return rows;
     }
     bool wants_flush = false;
     try {
-      writer().run({}, one, &wants_flush);
+      writer().run({.timeout = timeout}, one, &wants_flush);
     } catch (const InvalidInput&) {
       // A raise on a connection that was opened to be fast and forgetful: this one transaction is flushed.
       if (!wants_flush) throw;
-      writer().run({.flushed = true}, one);
+      writer().run({.timeout = timeout, .flushed = true}, one);
     }
     return rows;
   }

@@ -59,8 +59,10 @@ class Driver {
   // the caller's thread. Calling transact or call from inside `work` is refused with InvalidInput.
   virtual void transact(const TransactOptions& options, const std::function<void(Session&)>& work) = 0;
 
-  // One statement as a transaction of its own, in one round trip where the database allows it.
-  virtual Rows call(std::string_view sql, std::span<const Value> parameters, bool read_only) = 0;
+  // One statement as a transaction of its own, in one round trip where the database allows it. `timeout`: how long it
+  // may take; a write that is given up on the way may be of unknown outcome.
+  virtual Rows call(std::string_view sql, std::span<const Value> parameters, bool read_only,
+                    std::optional<std::chrono::milliseconds> timeout = std::nullopt) = 0;
 
   // Layer 1: installs or upgrades (idempotent, one transaction), tells the installed version (0: none),
   // takes it away, gives a role its grant ("read", "write", "lead", "operate").
