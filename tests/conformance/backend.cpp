@@ -75,11 +75,12 @@ std::string fresh_url() {
   const char* server = std::getenv(variable.c_str());
   if (server == nullptr) throw std::runtime_error(variable + " is not set");
   const std::string name = "conformance_" + std::to_string(getpid()) + "_" + std::to_string(count++);
-  leftovers().server = server;
-  leftovers().databases.push_back(name);
   pqxx::connection connection{std::string(server)};
   pqxx::nontransaction transaction(connection);
   transaction.exec("CREATE DATABASE " + name);
+  // Made after libpqxx's first answer, and so destroyed before the static table that its answers need.
+  leftovers().server = server;
+  leftovers().databases.push_back(name);
   // …/dbname or …/dbname?parameters
   std::string url = server;
   const auto question = url.find('?');

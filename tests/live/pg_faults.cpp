@@ -11,6 +11,7 @@
 #include <future>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -88,6 +89,18 @@ struct Callback {
 };
 
 }  // namespace
+
+// Older than anything that libpqxx makes, so that they end after it: `late` reports its last refusals then, or lets it be.
+std::optional<FreshDatabase> late_home;
+std::optional<Database> late;
+
+TEST_CASE("closing: a Database that outlives main harms nothing", "[live]") {
+  late_home.emplace(server_url());
+  late.emplace(Database::open(late_home->url()));
+  late->install();
+  late->seal(billing, five);
+  for (int i = 0; i < 3; ++i) CHECK_THROWS_AS(late->check(billing, Term(4)), StaleTerm);
+}
 
 TEST_CASE("faults: a COMMIT whose answer is lost is unknown and did happen", "[F5][live]") {
   Rig rig;

@@ -8,6 +8,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <condition_variable>
 #include <deque>
@@ -165,6 +166,16 @@ void refuse_transaction_control(std::string_view sql) {
       fmt::format("TG005 {} inside a fenced transaction: the library begins and ends it; savepoints are free to use", first_words(sql, 1).front()));
 }
 
+// libpqxx 6 keeps its table of encodings in a static object, made with a process's first answer. A Database that is older
+// than that and static too ends later than the table, and must not ask the server anything any more.
+std::atomic<bool> process_ends{false};
+
+void note_first_answer() {
+  static const struct Mark {
+    ~Mark() { process_ends = true; }
+  } mark;
+}
+
 class Connection {
  public:
   explicit Connection(const std::string& url) : connection_(url), quiet_(connection_) {
@@ -187,8 +198,10 @@ class Connection {
     for (const auto& text : texts) pointers.push_back(text ? text->c_str() : nullptr);
     const auto dynamic = pqxx::prepare::make_dynamic_params(pointers);
     const auto found = seen_.find(sql);
-    if (found != seen_.end() && !found->second.empty()) return transaction_->exec_prepared(found->second, dynamic);
-    return transaction_->exec_params(std::string(sql), dynamic);
+    auto result = found != seen_.end() && !found->second.empty() ? transaction_->exec_prepared(found->second, dynamic)
+                                                                 : transaction_->exec_params(std::string(sql), dynamic);
+    note_first_answer();
+    return result;
   }
 
   // The second time that a statement is seen it is prepared: a round trip of its own, in which nothing is written yet.
@@ -208,7 +221,11 @@ class Connection {
   }
 
   // Simple protocol: several statements in one text. Only for texts of our own.
-  pqxx::result run_script(const std::string& sql) { return transaction_->exec(sql); }
+  pqxx::result run_script(const std::string& sql) {
+    auto result = transaction_->exec(sql);
+    note_first_answer();
+    return result;
+  }
 
   // False when the server has closed the connection while it lay idle: asking costs no round trip, and a
   // write sent on a dead connection would end as "unknown" without need.
@@ -480,6 +497,7 @@ class PostgresDriver final : public Driver {
   Silence silence() { return {watchdog_, options_.answer_wait}; }
 
   std::unique_ptr<Connection> take() {
+    if (process_ends) throw Unavailable("the program is ending; nothing was written");
     {
       std::unique_lock lock(mutex_);
       if (!changed_.wait_for(lock, options_.check_wait, [&] { return !idle_.empty() || open_ < options_.connections_max; })) {
