@@ -236,6 +236,70 @@ TEST_CASE("nesting: a call from inside a callback is refused and not waited for"
   }
 }
 
+TEST_CASE("known fence: is forgotten as soon as anything may have changed it", "[F1][F2][sqlite]") {
+  Folder folder;
+  auto driver = open(folder.file());
+  driver->install();
+  const auto check = [&](int term) { return run(*driver, driver->calls().check_term, {Value("s"), Value(term)}).one()[0].as_int(); };
+  const auto write = [&](int term) {
+    driver->transact({}, [&](detail::Session& session) {
+      const Value values[] = {Value("s"), Value(term)};
+      session.execute(driver->calls().check_term, values);
+    });
+  };
+  for (int again = 0; again < 3; ++again) write(5);
+  SECTION("another connection seals") {
+    Db other(folder.file());
+    other.must("SELECT termgate_seal('s', 6)");
+    CHECK_THROWS_AS(write(5), StaleTerm);
+    other.must("SELECT termgate_declare_in_doubt('ops', 'copied back')");
+    CHECK_THROWS_AS(write(6), FenceInDoubt);
+  }
+  SECTION("another connection writes something else") {
+    Db(folder.file()).must("CREATE TABLE other (x)");
+    write(5);
+    CHECK(check(6) == 6);
+    CHECK_THROWS_AS(write(5), StaleTerm);
+  }
+  SECTION("a raise of our own") {
+    CHECK(check(7) == 7);
+    CHECK_THROWS_AS(write(5), StaleTerm);
+  }
+  SECTION("a raise of our own that is undone") {
+    struct Undone {};
+    CHECK_THROWS_AS(driver->transact({},
+                                     [&](detail::Session& session) {
+                                       const Value values[] = {Value("s"), Value(9)};
+                                       session.execute(driver->calls().check_term, values);
+                                       throw Undone{};
+                                     }),
+                    Undone);
+    write(5);
+  }
+  SECTION("a raise that a savepoint undoes") {
+    driver->transact({}, [&](detail::Session& session) {
+      const Value nine[] = {Value("s"), Value(9)};
+      const Value five[] = {Value("s"), Value(5)};
+      session.execute("SAVEPOINT one", {});
+      session.execute(driver->calls().check_term, nine);
+      session.execute("ROLLBACK TO one", {});
+      CHECK(session.execute(driver->calls().check_term, five).one()[0].as_int() == 5);
+    });
+    write(5);
+  }
+  SECTION("what may be raised and by whom") {
+    run(*driver, "UPDATE termgate_fences SET raise_by = 'seal'");
+    CHECK_THROWS_AS(write(6), InvalidInput);
+    run(*driver, "UPDATE termgate_fences SET in_doubt = 1");
+    CHECK_THROWS_AS(write(5), FenceInDoubt);
+  }
+  SECTION("layer 1 taken away and put back") {
+    driver->uninstall();
+    driver->install();
+    CHECK(check(1) == 1);
+  }
+}
+
 TEST_CASE("grant: SQLite has no roles and says so", "[sqlite]") {
   auto driver = open(":memory:");
   CHECK_THROWS_AS(driver->grant("app", "write"), InvalidInput);
