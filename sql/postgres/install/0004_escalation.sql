@@ -72,11 +72,12 @@ BEGIN
   RETURN f.term;
 END $$;
 
--- Clears what finished transactions left in `passes`; whoever escalates for the first time does it.
+-- Clears what finished transactions left in `passes`; whoever escalates for the first time does it, without waiting for another that is at it.
 CREATE OR REPLACE FUNCTION @schema@._clear_passes() RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  DELETE FROM @schema@.passes p WHERE p.xid < pg_snapshot_xmin(pg_current_snapshot());
+  DELETE FROM @schema@.passes p
+   WHERE (p.xid, p.scope) IN (SELECT q.xid, q.scope FROM @schema@.passes q WHERE q.xid < pg_snapshot_xmin(pg_current_snapshot()) FOR UPDATE SKIP LOCKED);
 END $$;
 
 -- Who of the bucket's holders holds the fence row: found by the transaction ids in the row's xmax (one id, or a multixact of several).

@@ -29,6 +29,7 @@ BEGIN
   SELECT CASE WHEN termgate_guard_load_termgate_extension_first('raise', NEW.scope, NEW.term) IS NULL
     THEN RAISE(ABORT, 'TG005 the raise was refused') END
     WHERE NEW.term > OLD.term;
+  SELECT termgate_guard_load_termgate_extension_first('changed', NEW.scope) WHERE NEW.term = OLD.term;
 END;
 
 DROP TRIGGER IF EXISTS termgate_fences_delete;

@@ -20,7 +20,7 @@ namespace {
 
 // PRAGMAs with an argument that tell something and change nothing of the connection's own.
 constexpr std::array<std::string_view, 13> harmless_pragmas = {
-    "table_info", "table_xinfo",     "table_list",    "index_list",  "index_info",     "index_xinfo", "foreign_key_list",
+    "table_info",        "table_xinfo",     "table_list",  "index_list",   "index_info",     "index_xinfo",   "foreign_key_list",
     "foreign_key_check", "integrity_check", "quick_check", "user_version", "application_id", "collation_list"};
 
 // True when nothing but space, comments and semicolons follows a statement.
@@ -47,8 +47,9 @@ Connection::Connection(const OpenAs& how, bool reader, bool create) {
   if (!how.memory() && stat(how.path.c_str(), &status) != 0) {
     const int why = errno;
     if (!create || why != ENOENT) {
-      throw Unavailable(why == ENOENT ? fmt::format("there is no database file {}: run termgate init --db sqlite:{} first", how.path, how.path)
-                                      : fmt::format("cannot open the database file {}: {}", how.path, std::strerror(why)),
+      throw Unavailable(why == ENOENT
+                            ? fmt::format("there is no database file {}: run termgate init --db sqlite:{} first", how.path, how.path)
+                            : fmt::format("cannot open the database file {}: {}", how.path, std::strerror(why)),
                         "SQLITE_CANTOPEN");
     }
   }
@@ -64,6 +65,8 @@ Connection::Connection(const OpenAs& how, bool reader, bool create) {
     sqlite3_busy_timeout(db_, static_cast<int>(how.wait.count()));
     sqlite3_set_authorizer(db_, authorize, this);
     control_checked("PRAGMA foreign_keys = ON");
+    // First, for a change of the journal mode is a commit of its own.
+    control_checked("PRAGMA main.synchronous = EXTRA");
     if (!reader && !how.memory() && sqlite3_db_readonly(db_, "main") == 0) {
       std::string mode = how.journal_mode.value_or("");
       if (mode.empty()) {
@@ -105,7 +108,9 @@ int Connection::authorize(void* held, int action, const char* first, const char*
   if (!self.application_) return SQLITE_OK;
   const std::string_view what = first != nullptr ? first : "";
   switch (action) {
-    case SQLITE_TRANSACTION: self.denied_ = fmt::format("{}: Termgate begins and ends the transaction", what); return SQLITE_DENY;
+    case SQLITE_TRANSACTION:
+      self.denied_ = fmt::format("{}: Termgate begins and ends the transaction", what);
+      return SQLITE_DENY;
     case SQLITE_SAVEPOINT:
       if (second == nullptr || !std::string_view(second).starts_with("termgate_member")) return SQLITE_OK;
       self.denied_ = "a savepoint named termgate_member: the name is Termgate's own";
@@ -120,7 +125,8 @@ int Connection::authorize(void* held, int action, const char* first, const char*
       }
       self.denied_ = fmt::format("PRAGMA {} with a value: the connection is shared by all of this process's writes", what);
       return SQLITE_DENY;
-    default: return SQLITE_OK;
+    default:
+      return SQLITE_OK;
   }
 }
 
@@ -255,11 +261,20 @@ Rows Connection::execute(std::string_view sql, std::span<const Value> parameters
         return data != nullptr ? std::string(static_cast<const char*>(data), size) : std::string();
       };
       switch (sqlite3_column_type(statement, column)) {
-        case SQLITE_INTEGER: row.emplace_back(static_cast<std::int64_t>(sqlite3_column_int64(statement, column))); break;
-        case SQLITE_FLOAT: row.emplace_back(sqlite3_column_double(statement, column)); break;
-        case SQLITE_TEXT: row.emplace_back(bytes(sqlite3_column_text(statement, column))); break;
-        case SQLITE_BLOB: row.emplace_back(Bytes{bytes(sqlite3_column_blob(statement, column))}); break;
-        default: row.emplace_back();
+        case SQLITE_INTEGER:
+          row.emplace_back(static_cast<std::int64_t>(sqlite3_column_int64(statement, column)));
+          break;
+        case SQLITE_FLOAT:
+          row.emplace_back(sqlite3_column_double(statement, column));
+          break;
+        case SQLITE_TEXT:
+          row.emplace_back(bytes(sqlite3_column_text(statement, column)));
+          break;
+        case SQLITE_BLOB:
+          row.emplace_back(Bytes{bytes(sqlite3_column_blob(statement, column))});
+          break;
+        default:
+          row.emplace_back();
       }
     }
     rows.rows.push_back(std::move(row));

@@ -21,9 +21,9 @@
 namespace termgate::inline v0::sqlite {
 
 struct OpenAs {
-  std::string path;                         // or ":memory:"
+  std::string path;                                        // or ":memory:"
   std::optional<std::string> journal_mode = std::nullopt;  // none: WAL for a new file, else as it is
-  std::string synchronous = "full";
+  std::string synchronous = "extra";                       // FULL, and in journal mode DELETE the folder too
   std::chrono::milliseconds wait{5000};
   bool memory() const noexcept { return path == ":memory:"; }
 };

@@ -85,9 +85,8 @@ int code_of(std::string_view wanted) noexcept {
 bool commit_outcome_unknown(int extended_code) noexcept {
   if ((extended_code & 0xff) != SQLITE_IOERR) return false;
   // What fails before the commit record is complete cannot be mistaken for it: its checksum is wrong.
-  return extended_code != SQLITE_IOERR_WRITE && extended_code != SQLITE_IOERR_READ &&
-         extended_code != SQLITE_IOERR_SHORT_READ && extended_code != SQLITE_IOERR_NOMEM &&
-         extended_code != SQLITE_IOERR_LOCK && extended_code != SQLITE_IOERR_RDLOCK;
+  return extended_code != SQLITE_IOERR_WRITE && extended_code != SQLITE_IOERR_READ && extended_code != SQLITE_IOERR_SHORT_READ &&
+         extended_code != SQLITE_IOERR_NOMEM && extended_code != SQLITE_IOERR_LOCK && extended_code != SQLITE_IOERR_RDLOCK;
 }
 
 void throw_sqlite(int extended_code, std::string_view message) {
@@ -99,7 +98,8 @@ void throw_sqlite(int extended_code, std::string_view message) {
     case SQLITE_ABORT_ROLLBACK:
     case SQLITE_LOCKED_SHAREDCACHE:
       throw Conflict(fmt::format("rolled back by a conflict: {}: run it again", message), code);
-    default: break;
+    default:
+      break;
   }
   switch (extended_code & 0xff) {
     case SQLITE_BUSY:
@@ -112,7 +112,8 @@ void throw_sqlite(int extended_code, std::string_view message) {
     case SQLITE_PROTOCOL:
     case SQLITE_NOLFS:
       throw Unavailable(fmt::format("{} ({}): nothing was written", message, code), code);
-    default: break;
+    default:
+      break;
   }
   if (message.starts_with("no such table: main.termgate_") || message.starts_with("no such table: termgate_") ||
       message.starts_with("no such function: termgate_")) {

@@ -168,7 +168,8 @@ class Arguments {
 
  private:
   std::string_view view(int at) const {
-    const void* data = type(at) == SQLITE_BLOB ? sqlite3_value_blob(values_[at]) : static_cast<const void*>(sqlite3_value_text(values_[at]));
+    const void* data =
+        type(at) == SQLITE_BLOB ? sqlite3_value_blob(values_[at]) : static_cast<const void*>(sqlite3_value_text(values_[at]));
     const auto size = static_cast<std::size_t>(sqlite3_value_bytes(values_[at]));
     return data != nullptr ? std::string_view(static_cast<const char*>(data), size) : std::string_view("", 0);
   }
@@ -228,10 +229,13 @@ std::vector<std::optional<std::string>> write_ids_of(Law& law, const Arguments& 
 
 Law::RowScope row_scope(const Arguments& arguments, int at) {
   switch (arguments.type(at)) {
-    case SQLITE_NULL: return {Law::RowScope::Kind::null, {}};
+    case SQLITE_NULL:
+      return {Law::RowScope::Kind::null, {}};
     case SQLITE_TEXT:
-    case SQLITE_INTEGER: return {Law::RowScope::Kind::text, arguments.bytes(at)};
-    default: return {Law::RowScope::Kind::unfit, {}};
+    case SQLITE_INTEGER:
+      return {Law::RowScope::Kind::text, arguments.bytes(at)};
+    default:
+      return {Law::RowScope::Kind::unfit, {}};
   }
 }
 
@@ -240,15 +244,24 @@ std::string lease_json(Law& law, const Scope& scope) {
   if (!read.bind(scope.name()).step()) return {};
   const std::int64_t remaining = read.is_null(5) ? read.integer(2) - law.now() : 0;
   return Json('{')
-      .key("scope").value(scope.name())
-      .key("owner_id").value(read.text(0))
-      .key("term").value(read.integer(1))
-      .key("expires_at").value(read.integer(2))
-      .key("acquired_at").value(read.integer(3))
-      .key("renewed_at").value(read.integer(4))
-      .key("released_at").value(read.optional_integer(5))
-      .key("endpoint").value(read.optional_text(6))
-      .key("remaining_ms").value(remaining)
+      .key("scope")
+      .value(scope.name())
+      .key("owner_id")
+      .value(read.text(0))
+      .key("term")
+      .value(read.integer(1))
+      .key("expires_at")
+      .value(read.integer(2))
+      .key("acquired_at")
+      .value(read.integer(3))
+      .key("renewed_at")
+      .value(read.integer(4))
+      .key("released_at")
+      .value(read.optional_integer(5))
+      .key("endpoint")
+      .value(read.optional_text(6))
+      .key("remaining_ms")
+      .value(remaining)
       .close();
 }
 
@@ -523,6 +536,8 @@ constexpr Function functions[] = {
          law.guard_adopted(name, row_scope(in, 2), in.optional_integer(3, "term"));
        } else if (kind == "replace") {
          law.guard_replace(name);
+       } else if (kind == "changed") {
+         law.guard_changed();
        } else if (kind == "raise") {
          law.guard_raise(name, in.integer(2, "term"));
        } else if (kind == "lower") {
@@ -633,7 +648,11 @@ int begin(sqlite3_vtab* table) {
 }
 int sync(sqlite3_vtab*) { return SQLITE_OK; }
 int commit(sqlite3_vtab* table) {
-  marks_of(table).ended();
+  static_cast<Table*>(table)->law->transaction_ended(true);
+  return SQLITE_OK;
+}
+int rollback(sqlite3_vtab* table) {
+  static_cast<Table*>(table)->law->transaction_ended(false);
   return SQLITE_OK;
 }
 int savepoint(sqlite3_vtab* table, int index) {
@@ -667,7 +686,7 @@ constexpr sqlite3_module transaction_module = {
     .xBegin = begin,
     .xSync = sync,
     .xCommit = commit,
-    .xRollback = commit,
+    .xRollback = rollback,
     .xFindFunction = nullptr,
     .xRename = nullptr,
     .xSavepoint = savepoint,
@@ -693,13 +712,13 @@ Law* Law::register_on(sqlite3* db) {
   }
   auto* home = new Home(db);
   // From here on the module owns it, also when registering fails.
-  int code = sqlite3_create_module_v2(db, "termgate_transaction", &transaction_module, home,
-                                      [](void* held) { delete static_cast<Home*>(held); });
+  int code =
+      sqlite3_create_module_v2(db, "termgate_transaction", &transaction_module, home, [](void* held) { delete static_cast<Home*>(held); });
   if (code == SQLITE_OK) code = sqlite3_create_module_v2(db, "termgate_connection", &connection_module, home, nullptr);
   for (std::size_t at = 0; code == SQLITE_OK && at < std::size(functions); ++at) {
     home->registered[at] = {&home->law, &functions[at]};
-    code = sqlite3_create_function_v2(db, functions[at].name, -1, functions[at].flags, &home->registered[at], call, nullptr,
-                                      nullptr, nullptr);
+    code =
+        sqlite3_create_function_v2(db, functions[at].name, -1, functions[at].flags, &home->registered[at], call, nullptr, nullptr, nullptr);
   }
   if (code != SQLITE_OK) throw_sqlite(db, code);
   return &home->law;

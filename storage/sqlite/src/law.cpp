@@ -2,6 +2,7 @@
 // file decides which statement runs and what its answer means.
 #include "law.hpp"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include <array>
 #include <charconv>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -70,8 +72,8 @@ void require_ttl(std::int64_t ttl_ms) {
 }
 
 [[noreturn]] void refuse_stale(std::string_view scope, std::int64_t term, std::int64_t fence) {
-  throw StaleTerm(fmt::format("TG001 stale term {} for scope \"{}\": the fence stands at {}", term, scope, fence),
-                  std::string(scope), term, fence);
+  throw StaleTerm(fmt::format("TG001 stale term {} for scope \"{}\": the fence stands at {}", term, scope, fence), std::string(scope), term,
+                  fence);
 }
 
 }  // namespace
@@ -136,8 +138,7 @@ Law::Law(sqlite3* db) : db_(db) {
 }
 
 Moment Law::now() const noexcept {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch())
-      .count();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
 std::optional<std::string> Law::setting(std::string_view name) {
@@ -181,8 +182,8 @@ int Law::waiting(const std::function<int()>& attempt, const char* what, bool may
     if (!wait) wait = may_wait ? check_wait() : std::chrono::milliseconds(0);
     const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start);
     if (waited >= *wait) {
-      std::string message = fmt::format("TG006 blocked for {} ms: {} {}s the database; nothing was written", waited.count(),
-                                        lock_holder(db_), what);
+      std::string message =
+          fmt::format("TG006 blocked for {} ms: {} {}s the database; nothing was written", waited.count(), lock_holder(db_), what);
       if (!may_wait) message += "; this transaction has read already, so it cannot wait: begin it with BEGIN IMMEDIATE";
       throw Blocked(message);
     }
@@ -222,8 +223,7 @@ void Law::execute(const std::string& sql) {
   Running(statement.get()).run();
 }
 
-void Law::audit(std::string_view action, std::optional<std::string_view> scope, std::string_view detail,
-                std::string_view actor) {
+void Law::audit(std::string_view action, std::optional<std::string_view> scope, std::string_view detail, std::string_view actor) {
   Running insert = use(stmt::audit_insert);
   insert.bind(now()).bind(actor.empty() ? std::string_view(client_) : actor).bind(session_user_).bind(client_).bind(action);
   if (scope) {
@@ -256,6 +256,26 @@ Law::Fence Law::read_fence(std::string_view scope) {
   return fence;
 }
 
+unsigned Law::data_version() const noexcept {
+  unsigned version = 0;
+  sqlite3_file_control(db_, "main", SQLITE_FCNTL_DATA_VERSION, &version);
+  return version;
+}
+
+Law::Fence Law::known_fence(const std::string& scope) {
+  if (!boundaries_known_ || sqlite3_txn_state(db_, "main") != SQLITE_TXN_WRITE) return read_fence(scope);
+  const unsigned version = data_version();
+  if (version != known_version_ || known_raises_ != marks_.raises() || known_.size() >= known_max) {
+    known_.clear();
+    known_version_ = version;
+    known_raises_ = marks_.raises();
+  }
+  if (const auto found = known_.find(scope); found != known_.end()) return found->second;
+  const Fence fence = read_fence(scope);
+  if (fence.exists) known_.emplace(scope, fence);
+  return fence;
+}
+
 std::optional<Law::LeaseRow> Law::read_lease(std::string_view scope) {
   Running read = use(stmt::lease_read);
   if (!read.bind(scope).step()) return std::nullopt;
@@ -278,8 +298,8 @@ std::int64_t Law::evidence(std::string_view scope, bool streams_only, bool was_r
     std::int64_t believed_max = Term::max_value;
     while (true) {
       const std::int64_t term = max_term(believed_max);
-      const auto reset = std::find_if(resets.begin(), resets.end(),
-                                      [term](const auto& range) { return term > range.first && term <= range.second; });
+      const auto reset =
+          std::find_if(resets.begin(), resets.end(), [term](const auto& range) { return term > range.first && term <= range.second; });
       if (reset == resets.end()) {
         highest = std::max(highest, term);
         return;
@@ -301,43 +321,39 @@ std::int64_t Law::evidence(std::string_view scope, bool streams_only, bool was_r
     while (read.step()) adopted.push_back({read.text(0), read.text(1), read.text(2)});
   }
   for (const Adopted& table : adopted) {
-    fold([&](std::int64_t believed_max) {
-      return max_adopted(table.table, table.scope_column, table.term_column, scope, believed_max);
-    });
+    fold([&](std::int64_t believed_max) { return max_adopted(table.table, table.scope_column, table.term_column, scope, believed_max); });
   }
   return highest;
 }
 
-std::int64_t Law::height(std::string_view scope, const Fence& fence) {
-  return fence.exists ? fence.term : evidence(scope, false, true);
-}
+std::int64_t Law::height(std::string_view scope, const Fence& fence) { return fence.exists ? fence.term : evidence(scope, false, true); }
 
 void Law::refuse_in_doubt(std::string_view scope, const Fence& fence) {
   if (!fence.in_doubt) return;
-  throw FenceInDoubt(fmt::format(
-      "TG004 the fence of scope \"{}\" is in doubt: this database was declared an older copy that was put back. Acquire the "
-      "lease, or say termgate_declare_restored('{}', ABOVE, ACTOR, REASON) with the last term issued elsewhere",
-      scope, scope));
+  throw FenceInDoubt(
+      fmt::format("TG004 the fence of scope \"{}\" is in doubt: this database was declared an older copy that was put back. Acquire the "
+                  "lease, or say termgate_declare_restored('{}', ABOVE, ACTOR, REASON) with the last term issued elsewhere",
+                  scope, scope));
 }
 
 void Law::refuse_unissued(std::string_view scope, std::int64_t term) {
   const auto lease = read_lease(scope);
   if (lease && term > lease->term) {
-    throw InvalidInput(fmt::format("TG005 term {} for scope \"{}\" was never issued: its lease's last term is {}", term,
-                                   scope, lease->term));
+    throw InvalidInput(
+        fmt::format("TG005 term {} for scope \"{}\" was never issued: its lease's last term is {}", term, scope, lease->term));
   }
 }
 
 void Law::refuse_passed(std::string_view scope, const char* what) {
   if (const Pass* pass = marks_.find(scope)) {
-    throw InvalidInput(fmt::format(
-        "TG005 {} for scope \"{}\" inside a transaction that has passed it with term {}: a transaction keeps its first term",
-        what, scope, pass->term));
+    throw InvalidInput(
+        fmt::format("TG005 {} for scope \"{}\" inside a transaction that has passed it with term {}: a transaction keeps its first term",
+                    what, scope, pass->term));
   }
 }
 
 Law::Verdict Law::judge(const std::string& scope, std::int64_t term, Raise raise, bool with_evidence) {
-  Verdict verdict{read_fence(scope), false};
+  Verdict verdict{known_fence(scope), false};
   const Fence& fence = verdict.fence;
   refuse_in_doubt(scope, fence);
   const std::int64_t stands_at = height(scope, fence);
@@ -351,16 +367,16 @@ Law::Verdict Law::judge(const std::string& scope, std::int64_t term, Raise raise
   verdict.raises = !fence.exists || term > fence.term;
   if (!verdict.raises) return verdict;
   if (raise == Raise::refused) {
-    throw InvalidInput(fmt::format(
-        "TG005 term {} for scope \"{}\" is above its fence, {}: triggers never raise, run SELECT termgate_seal('{}', {}) first",
-        term, scope, stands_at, scope, term));
+    throw InvalidInput(
+        fmt::format("TG005 term {} for scope \"{}\" is above its fence, {}: triggers never raise, run SELECT termgate_seal('{}', {}) first",
+                    term, scope, stands_at, scope, term));
   }
   if (term > stands_at) {
     const std::string raise_by = fence.raise_by ? *fence.raise_by : setting("default_raise_by").value_or("writer");
     if (raise_by == "seal") {
-      throw InvalidInput(fmt::format(
-          "TG005 term {} for scope \"{}\" is above its fence, {}, which only a seal raises: run SELECT termgate_seal('{}', {})",
-          term, scope, stands_at, scope, term));
+      throw InvalidInput(
+          fmt::format("TG005 term {} for scope \"{}\" is above its fence, {}, which only a seal raises: run SELECT termgate_seal('{}', {})",
+                      term, scope, stands_at, scope, term));
     }
     refuse_unissued(scope, term);
   }
@@ -385,14 +401,17 @@ void Law::raise(std::string_view scope, const Fence& fence, std::int64_t term, b
   audit(action, scope, fmt::format(R"({{"term":{},"previous":{},"how":"{}"}})", term, fence.term, detail), actor);
 }
 
+void Law::track() {
+  if (marks_.tracking()) return;
+  use(stmt::track).run();
+  if (!marks_.tracking()) {
+    throw DatabaseError("a table named termgate_transaction hides Termgate's own: rename it");
+  }
+}
+
 void Law::pass(const std::string& scope, std::int64_t term, bool raised) {
   if (own_unit_ || marks_.find(scope) != nullptr) return;
-  if (!marks_.tracking() && (raised || !boundaries_known_)) {
-    use(stmt::track).run();
-    if (!marks_.tracking()) {
-      throw DatabaseError("a table named termgate_transaction hides Termgate's own: rename it");
-    }
-  }
+  if (raised || !boundaries_known_) track();
   marks_.record(scope, term);
 }
 
@@ -440,8 +459,8 @@ void Law::declare(std::optional<Scope> scope, std::optional<Term> term) {
 Scope Law::scope_of(const Stream& stream, const std::optional<Scope>& named, const std::optional<std::string>& fixed) {
   if (fixed) {
     if (named && named->name() != *fixed) {
-      throw InvalidInput(fmt::format("TG005 stream \"{}\" belongs to scope \"{}\", not \"{}\": its first write fixed it",
-                                     stream.name(), *fixed, named->name()));
+      throw InvalidInput(fmt::format("TG005 stream \"{}\" belongs to scope \"{}\", not \"{}\": its first write fixed it", stream.name(),
+                                     *fixed, named->name()));
     }
     return Scope(*fixed);
   }
@@ -463,10 +482,10 @@ std::int64_t Law::repeated(const Stream& stream, const std::vector<Write>& write
     Running read = use(stmt::write_id_read);
     if (!read.bind(id).step()) continue;
     if (read.optional_text(0) != stream.name()) {
-      throw InvalidInput(fmt::format("TG005 write id {} belongs to {}, not to stream \"{}\"", id,
-                                     read.is_null(0) ? fmt::format("a claimed write of scope \"{}\"", read.text(2))
-                                                     : fmt::format("stream \"{}\"", read.text(0)),
-                                     stream.name()));
+      throw InvalidInput(fmt::format(
+          "TG005 write id {} belongs to {}, not to stream \"{}\"", id,
+          read.is_null(0) ? fmt::format("a claimed write of scope \"{}\"", read.text(2)) : fmt::format("stream \"{}\"", read.text(0)),
+          stream.name()));
     }
     const std::int64_t number = read.integer(1) - static_cast<std::int64_t>(at);
     if (seen++ > 0 && number != first_no) {
@@ -476,22 +495,23 @@ std::int64_t Law::repeated(const Stream& stream, const std::vector<Write>& write
   }
   found = seen > 0;
   if (found && seen != ids.size()) {
-    throw InvalidInput(fmt::format("TG005 {} of the batch's {} write ids have happened and the others have not: send the "
-                                   "same batch again, or a new one with new ids",
-                                   seen, ids.size()));
+    throw InvalidInput(
+        fmt::format("TG005 {} of the batch's {} write ids have happened and the others have not: send the "
+                    "same batch again, or a new one with new ids",
+                    seen, ids.size()));
   }
   return first_no + static_cast<std::int64_t>(writes.size()) - 1;
 }
 
-std::int64_t Law::append(const Stream& stream, Term term, const std::vector<Write>& writes,
-                         std::optional<std::int64_t> expected, const std::optional<Scope>& named) {
+std::int64_t Law::append(const Stream& stream, Term term, const std::vector<Write>& writes, std::optional<std::int64_t> expected,
+                         const std::optional<Scope>& named) {
   for (const Write& write : writes) {
     if (write.payload.size() <= payload_bytes_unasked) continue;
     const auto value = setting("payload_bytes_max");
     const std::int64_t bytes_max = value ? number_of(*value, "payload_bytes_max", 1, 268'435'456) : 256LL * 1024 * 1024;
     if (static_cast<std::int64_t>(write.payload.size()) > bytes_max) {
-      throw InvalidInput(fmt::format("TG005 a payload of {} bytes is above payload_bytes_max, {} (a setting)",
-                                     write.payload.size(), bytes_max));
+      throw InvalidInput(
+          fmt::format("TG005 a payload of {} bytes is above payload_bytes_max, {} (a setting)", write.payload.size(), bytes_max));
     }
   }
   Unit unit(*this);
@@ -513,8 +533,8 @@ std::int64_t Law::append(const Stream& stream, Term term, const std::vector<Writ
   const Scope scope = scope_of(stream, named, fixed);
   const Verdict verdict = judge(scope.name(), term.value(), Raise::allowed, true);
   if (expected && *expected != last_no) {
-    throw SequenceConflict(fmt::format("TG003 sequence conflict on stream \"{}\": expected {}, the last number is {}",
-                                       stream.name(), *expected, last_no));
+    throw SequenceConflict(
+        fmt::format("TG003 sequence conflict on stream \"{}\": expected {}, the last number is {}", stream.name(), *expected, last_no));
   }
   admit(scope.name(), term.value(), verdict);
   const Moment moment = now();
@@ -563,8 +583,7 @@ Law::Claim Law::claim_write(const Scope& scope, Term term, const WriteId& id) {
     if (read.bind(id.text()).step()) {
       if (!read.is_null(0) || read.text(2) != scope.name()) {
         throw InvalidInput(fmt::format("TG005 write id {} belongs to {} of scope \"{}\"", id.text(),
-                                       read.is_null(0) ? std::string("a claimed write")
-                                                       : fmt::format("stream \"{}\"", read.text(0)),
+                                       read.is_null(0) ? std::string("a claimed write") : fmt::format("stream \"{}\"", read.text(0)),
                                        read.text(2)));
       }
       const Fence fence = read_fence(scope.name());
@@ -573,8 +592,7 @@ Law::Claim Law::claim_write(const Scope& scope, Term term, const WriteId& id) {
       return claim;
     }
   }
-  const std::int64_t fence =
-      admit(scope.name(), term.value(), judge(scope.name(), term.value(), Raise::allowed, false));
+  const std::int64_t fence = admit(scope.name(), term.value(), judge(scope.name(), term.value(), Raise::allowed, false));
   use(stmt::write_id_insert).bind(id.text()).bind_null().bind_null().bind(scope.name()).bind(term.value()).bind(now()).run();
   unit.commit();
   return {true, fence};
@@ -691,8 +709,8 @@ std::int64_t Law::reset_fence(const Scope& scope, Term term, const std::string& 
   const Fence fence = read_fence(name);
   const std::int64_t stands_at = height(name, fence);
   if (term.value() > stands_at) {
-    throw InvalidInput(fmt::format("TG005 a reset lowers: the fence of scope \"{}\" stands at {}; termgate_seal raises it", name,
-                                   stands_at));
+    throw InvalidInput(
+        fmt::format("TG005 a reset lowers: the fence of scope \"{}\" stands at {}; termgate_seal raises it", name, stands_at));
   }
   if (!fence.exists) raise(name, fence, stands_at, fence.in_doubt, actor, "raise", "from the evidence, before a reset");
   if (term.value() < stands_at) {
@@ -903,10 +921,10 @@ void Law::guard_row(std::string_view table, const RowScope& row) {
     throw InvalidInput(fmt::format("TG005 a row of table \"{}\" has a malformed scope: {}", table, problem));
   }
   if (!declared_scope_ || declared_scope_->name() != row.text || !declared_term_) {
-    throw TermRequired(fmt::format(
-        "TG002 no term declared for scope \"{}\": table \"{}\" is protected; run SELECT termgate_check_term('{}', TERM) in "
-        "this transaction, or SELECT termgate_declare('{}', TERM) on this connection",
-        row.text, table, row.text, row.text));
+    throw TermRequired(
+        fmt::format("TG002 no term declared for scope \"{}\": table \"{}\" is protected; run SELECT termgate_check_term('{}', TERM) in "
+                    "this transaction, or SELECT termgate_declare('{}', TERM) on this connection",
+                    row.text, table, row.text, row.text));
   }
   lock();
   admit(row.text, declared_term_->value(), judge(row.text, declared_term_->value(), Raise::refused, false));
@@ -919,10 +937,10 @@ void Law::guard_any(std::string_view table) {
     if (!fence.in_doubt && fence.term <= pass.term) return;
   }
   if (!declared_scope_ || !declared_term_) {
-    throw TermRequired(fmt::format(
-        "TG002 no term declared: table \"{}\" is protected for any scope; run SELECT termgate_check_term(SCOPE, TERM) in this "
-        "transaction, or SELECT termgate_declare(SCOPE, TERM) on this connection",
-        table));
+    throw TermRequired(
+        fmt::format("TG002 no term declared: table \"{}\" is protected for any scope; run SELECT termgate_check_term(SCOPE, TERM) in this "
+                    "transaction, or SELECT termgate_declare(SCOPE, TERM) on this connection",
+                    table));
   }
   const std::string scope = declared_scope_->name();
   lock();
@@ -963,37 +981,59 @@ void Law::guard_adopted(std::string_view table, const RowScope& row, std::option
   if (row_term.value() > stands_at) {
     const std::string raise_by = fence.raise_by ? *fence.raise_by : setting("default_raise_by").value_or("writer");
     if (raise_by == "seal") {
-      throw InvalidInput(fmt::format("TG005 a row of term {} in the adopted table \"{}\" is above the fence of scope \"{}\", {}, "
-                                     "which only a seal raises",
-                                     row_term.value(), table, scope.name(), stands_at));
+      throw InvalidInput(
+          fmt::format("TG005 a row of term {} in the adopted table \"{}\" is above the fence of scope \"{}\", {}, "
+                      "which only a seal raises",
+                      row_term.value(), table, scope.name(), stands_at));
     }
     refuse_unissued(scope.name(), row_term.value());
   }
   raise(scope.name(), fence, std::max(stands_at, row_term.value()), fence.in_doubt, client_, "raise", "by a row of an adopted table");
 }
 
-std::string Law::flush_problem() {
+std::string Law::flush_problem(bool* folder) {
   const char* path = sqlite3_db_filename(db_, "main");
   if (path == nullptr || *path == '\0') return {};  // in memory: nothing outlives the process
   // A PRAGMA's answer is fixed when it is prepared, so these two are prepared anew each time.
   Statement synchronous(db_, "PRAGMA main.synchronous");
   Running level(synchronous.get());
-  if (level.step() && level.integer(0) < 2) {
+  if (!level.step() || level.integer(0) < 2) {
     return fmt::format("PRAGMA synchronous is {}: set it to FULL, outside a transaction", level.integer(0) == 0 ? "OFF" : "NORMAL");
   }
   Statement journal(db_, "PRAGMA main.journal_mode");
   Running mode(journal.get());
-  if (mode.step() && mode.text(0) == "off") return "PRAGMA journal_mode is OFF, so nothing can be rolled back";
+  if (!mode.step() || mode.text(0) == "off") return "PRAGMA journal_mode is OFF, so nothing can be rolled back";
+  if (folder != nullptr) *folder = mode.text(0) == "delete" && level.integer(0) == 2;
   return {};
 }
 
 void Law::guard_raise(std::string_view scope, std::int64_t term) {
   marks_.fence_changed();
   if (term == 0) return;
-  if (const std::string problem = flush_problem(); !problem.empty()) {
+  bool folder = false;
+  if (const std::string problem = flush_problem(&folder); !problem.empty()) {
     wants_flush_ = true;
-    throw InvalidInput(fmt::format("TG005 the fence of scope \"{}\" cannot be raised to {}, for a crash could take it back: {}",
-                                   scope, term, problem));
+    throw InvalidInput(
+        fmt::format("TG005 the fence of scope \"{}\" cannot be raised to {}, for a crash could take it back: {}", scope, term, problem));
+  }
+  if (!folder) return;
+  // A commit in mode DELETE is the removal of the journal, and FULL, unlike EXTRA, does not flush the folder
+  // that it is removed from: after a power cut the journal may be back, and undo the raise (F3). So we do.
+  track();
+  flush_folder_ = true;
+}
+
+void Law::transaction_ended(bool committed) noexcept {
+  marks_.ended();
+  if (!std::exchange(flush_folder_, false) || !committed) return;
+  try {
+    const std::string folder = std::filesystem::path(sqlite3_db_filename(db_, "main")).parent_path();
+    const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (descriptor < 0) return;
+    if (fsync(descriptor) == 0) ++folder_flushes_;
+    close(descriptor);
+  } catch (const std::exception&) {
+    // Out of memory for a path: the commit stands, as durable as FULL makes it.
   }
 }
 
@@ -1006,10 +1046,10 @@ void Law::guard_replace(std::string_view table) {
   Statement pragma(db_, "PRAGMA recursive_triggers");
   Running value(pragma.get());
   if (value.step() && value.integer(0) != 0) return;
-  throw InvalidInput(fmt::format(
-      "TG005 table \"{}\" has a unique index over an expression, so the rows that REPLACE would remove can only be seen with "
-      "PRAGMA recursive_triggers = ON on this connection",
-      table));
+  throw InvalidInput(
+      fmt::format("TG005 table \"{}\" has a unique index over an expression, so the rows that REPLACE would remove can only be seen with "
+                  "PRAGMA recursive_triggers = ON on this connection",
+                  table));
 }
 
 // --------------------------------------------------------------------------------------------------- lock holder

@@ -21,6 +21,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -62,8 +63,8 @@ class Law {
     std::optional<std::string> write_id;
   };
   // Returns the number of the last write.
-  std::int64_t append(const Stream& stream, Term term, const std::vector<Write>& writes,
-                      std::optional<std::int64_t> expected, const std::optional<Scope>& scope);
+  std::int64_t append(const Stream& stream, Term term, const std::vector<Write>& writes, std::optional<std::int64_t> expected,
+                      const std::optional<Scope>& scope);
 
   struct Claim {
     bool fresh;
@@ -92,8 +93,7 @@ class Law {
     std::string owner_id;
     std::int64_t remaining_ms;
   };
-  Acquisition acquire_lease(const Scope& scope, const std::string& owner, std::int64_t ttl_ms,
-                            const std::optional<std::string>& endpoint);
+  Acquisition acquire_lease(const Scope& scope, const std::string& owner, std::int64_t ttl_ms, const std::optional<std::string>& endpoint);
   struct Renewal {
     bool renewed;
     std::optional<Moment> expires_at;
@@ -127,8 +127,8 @@ class Law {
 
   // --- the owner's tables (law_tables.cpp)
 
-  std::int64_t protect(const std::string& target, const std::optional<std::string>& scope_column,
-                       const std::optional<std::string>& scope, const std::string& mode);
+  std::int64_t protect(const std::string& target, const std::optional<std::string>& scope_column, const std::optional<std::string>& scope,
+                       const std::string& mode);
   bool unprotect(const std::string& target);
   std::int64_t adopt(const std::string& target, const std::string& scope_column, const std::string& term_column);
   bool unadopt(const std::string& target);
@@ -153,6 +153,7 @@ class Law {
   void guard_any(std::string_view table);  // '*': any scope that the transaction has passed
   void observe_row(std::string_view table, const std::optional<RowScope>& row) noexcept;
   void guard_adopted(std::string_view table, const RowScope& row, std::optional<std::int64_t> term);
+  void guard_changed() noexcept { marks_.fence_changed(); }
   void guard_raise(std::string_view scope, std::int64_t term);
   bool guard_lower(std::string_view scope, std::int64_t term);
   void guard_replace(std::string_view table);
@@ -177,6 +178,10 @@ class Law {
     declared_scope_.reset();
     declared_term_.reset();
   }
+  // Between two transactions of the driver's a fence that was read stays known, as long as the pager's data
+  // version says that nobody else has written: that is what SQLite's own page cache goes by.
+  void transaction_committed() noexcept { known_version_ = data_version(); }
+  void transaction_undone() noexcept { known_.clear(); }
   // Instead of the setting check_wait_ms.
   void set_check_wait(std::chrono::milliseconds wait) noexcept { check_wait_override_ = wait; }
   // How long a call waits for another connection's write lock.
@@ -187,6 +192,10 @@ class Law {
   sqlite3* connection() const noexcept { return db_; }
   Marks& marks() noexcept { return marks_; }
   void transaction_began() noexcept { marks_.began(boundaries_known_); }
+  // Called by SQLite after the fact, when nothing can be refused any more.
+  void transaction_ended(bool committed) noexcept;
+  // For tests: how often a commit's folder was flushed for the sake of a raise.
+  std::int64_t folder_flushes() const noexcept { return folder_flushes_; }
   // Called when the connection closes, which SQLite refuses while statements are left.
   void finalize_statements() noexcept {
     statements_.clear();
@@ -221,6 +230,8 @@ class Law {
   enum class Raise { allowed, refused };
 
   Fence read_fence(std::string_view scope);
+  Fence known_fence(const std::string& scope);
+  unsigned data_version() const noexcept;
   std::optional<LeaseRow> read_lease(std::string_view scope);
   // MAX(term) over what the database itself shows of the scope: stream writes, adopted tables. 0: nothing.
   std::int64_t evidence(std::string_view scope, bool streams_only, bool was_reset);
@@ -244,12 +255,12 @@ class Law {
   void pass(const std::string& scope, std::int64_t term, bool raised);
   Scope scope_of(const Stream& stream, const std::optional<Scope>& named, const std::optional<std::string>& fixed);
   std::int64_t repeated(const Stream& stream, const std::vector<Write>& writes, bool& found);
-  void audit(std::string_view action, std::optional<std::string_view> scope, std::string_view detail,
-             std::string_view actor = {});
+  void audit(std::string_view action, std::optional<std::string_view> scope, std::string_view detail, std::string_view actor = {});
   // Makes the open transaction a writer; waits for the lock as long as the setting says.
   void lock();
   int waiting(const std::function<int()>& attempt, const char* what, bool may_wait);
-  std::string flush_problem();
+  std::string flush_problem(bool* folder = nullptr);
+  void track();
   void execute(const std::string& sql);
   // Makes SQLite tell us when the connection closes, see finalize_statements(). Reads the schema, so it is left
   // to the first statement: loading the extension touches no file.
@@ -266,14 +277,12 @@ class Law {
   };
   Table find_table(const std::string& target, const char* what);
   const Column& find_column(const Table& table, const std::string& name);
-  std::vector<std::pair<std::string, std::string>> protect_triggers(const Table& table,
-                                                                    const std::optional<std::string>& scope_column,
-                                                                    const std::optional<std::string>& scope,
-                                                                    const std::string& mode);
+  std::vector<std::pair<std::string, std::string>> protect_triggers(const Table& table, const std::optional<std::string>& scope_column,
+                                                                    const std::optional<std::string>& scope, const std::string& mode);
   std::vector<std::pair<std::string, std::string>> adopt_triggers(const Table& table, const std::string& scope_column,
                                                                   const std::string& term_column);
-  std::int64_t max_adopted(std::string_view table, std::string_view scope_column, std::string_view term_column,
-                           std::string_view scope, std::int64_t believed_max);
+  std::int64_t max_adopted(std::string_view table, std::string_view scope_column, std::string_view term_column, std::string_view scope,
+                           std::int64_t believed_max);
   void drop_triggers(const std::string& table, std::string_view prefix);
 
   sqlite3* db_;
@@ -287,7 +296,13 @@ class Law {
   std::string session_user_;  // the operating system's user
   // What termgate_reset_fence is lowering right now; the fences' trigger lets nothing else down.
   std::optional<std::pair<std::string, std::int64_t>> lowering_;
+  bool flush_folder_ = false;  // the open transaction raises, and its commit is the removal of a file
+  std::int64_t folder_flushes_ = 0;
   bool wants_flush_ = false;
+  static constexpr std::size_t known_max = 1024;
+  std::unordered_map<std::string, Fence> known_;  // fences read under the data version and the count of changes below
+  unsigned known_version_ = 0;
+  std::uint64_t known_raises_ = 0;
   bool connected_ = false;
   bool boundaries_known_ = false;
   bool own_unit_ = false;  // the call at work commits by itself, so a pass would guard nothing

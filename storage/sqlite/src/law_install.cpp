@@ -29,7 +29,8 @@ Law::Installed Law::install() {
   int to = from;
   // Binary N works on the schema of N-1 and N+1 (docs/contract.md, section 9).
   if (const int ours = sql::sqlite_migrations().back().version; from > ours + 1) {
-    throw DatabaseError(fmt::format("the database has version {} of Termgate's tables and this one knows {}: install a newer termgate", from, ours));
+    throw DatabaseError(
+        fmt::format("the database has version {} of Termgate's tables and this one knows {}: install a newer termgate", from, ours));
   }
   for (const sql::Migration& migration : sql::sqlite_migrations()) {
     if (migration.version <= from) continue;
@@ -59,6 +60,7 @@ void Law::uninstall() {
     }
     for (const std::string& table : tables) execute("DROP TABLE main." + quoted_identifier(table));
   }
+  marks_.fence_changed();
   unit.commit();
 }
 

@@ -125,10 +125,10 @@ Law::Table Law::find_table(const std::string& target, const char* what) {
   }
   const std::string shout = upper(table.name);
   if (kind != "table" || shout.starts_with("SQLITE_") || shout.starts_with("TERMGATE_")) {
-    throw InvalidInput(fmt::format(
-        "TG005 cannot {} \"{}\": it must be an ordinary table of the main database, neither a view, a virtual table nor one of "
-        "Termgate's own",
-        what, target));
+    throw InvalidInput(
+        fmt::format("TG005 cannot {} \"{}\": it must be an ordinary table of the main database, neither a view, a virtual table nor one of "
+                    "Termgate's own",
+                    what, target));
   }
   Running read = use(stmt::columns);
   read.bind(table.name);
@@ -143,10 +143,8 @@ const Law::Column& Law::find_column(const Table& table, const std::string& name)
   throw InvalidInput(fmt::format("TG005 table \"{}\" has no column \"{}\"", table.name, name));
 }
 
-std::vector<std::pair<std::string, std::string>> Law::protect_triggers(const Table& table,
-                                                                       const std::optional<std::string>& scope_column,
-                                                                       const std::optional<std::string>& scope,
-                                                                       const std::string& mode) {
+std::vector<std::pair<std::string, std::string>> Law::protect_triggers(const Table& table, const std::optional<std::string>& scope_column,
+                                                                       const std::optional<std::string>& scope, const std::string& mode) {
   const std::string target = quoted_identifier(table.name);
   const std::string label = quoted_literal(table.name);
   const std::string kind = mode == "observe" ? "'observe'" : scope == "*" ? "'any'" : "'row'";
@@ -161,8 +159,7 @@ std::vector<std::pair<std::string, std::string>> Law::protect_triggers(const Tab
   auto add = [&](std::string_view name, std::string_view when, const std::string& body) {
     if (body.empty()) return;
     const std::string trigger = fmt::format("{}{}_{}", protect_prefix, name, table.name);
-    triggers.emplace_back(trigger, fmt::format("CREATE TRIGGER {} {} ON {}\nBEGIN\n{}END", quoted_identifier(trigger), when,
-                                               target, body));
+    triggers.emplace_back(trigger, fmt::format("CREATE TRIGGER {} {} ON {}\nBEGIN\n{}END", quoted_identifier(trigger), when, target, body));
   };
   if (scope) {
     const std::string body = guard(*scope == "*" ? std::string() : ", " + quoted_literal(*scope), "");
@@ -197,8 +194,8 @@ std::vector<std::pair<std::string, std::string>> Law::protect_triggers(const Tab
       if (key.key && !key_has_index && same_name(key.type, "INTEGER")) rowid = quoted_identifier(key.name);
     }
     for (const char* candidate : {"rowid", "_rowid_", "oid"}) {
-      const bool hidden = std::any_of(table.columns.begin(), table.columns.end(),
-                                      [&](const Column& other) { return same_name(other.name, candidate); });
+      const bool hidden =
+          std::any_of(table.columns.begin(), table.columns.end(), [&](const Column& other) { return same_name(other.name, candidate); });
       if (rowid.empty() && !hidden) rowid = candidate;
     }
   }
@@ -228,8 +225,8 @@ std::vector<std::pair<std::string, std::string>> Law::protect_triggers(const Tab
         break;
       }
       const std::string quoted = quoted_identifier(key);
-      same += fmt::format("{}{}.{} = NEW.{} COLLATE {}", same.empty() ? "" : " AND ", target, quoted, quoted,
-                          quoted_identifier(read.text(1)));
+      same +=
+          fmt::format("{}{}.{} = NEW.{} COLLATE {}", same.empty() ? "" : " AND ", target, quoted, quoted, quoted_identifier(read.text(1)));
       changed += fmt::format("{}NEW.{} IS NOT OLD.{}", changed.empty() ? "" : " OR ", quoted, quoted);
     }
     if (expression) {
@@ -325,12 +322,12 @@ bool Law::unprotect(const std::string& target) {
   return was;
 }
 
-std::int64_t Law::max_adopted(std::string_view table, std::string_view scope_column, std::string_view term_column,
-                              std::string_view scope, std::int64_t believed_max) {
+std::int64_t Law::max_adopted(std::string_view table, std::string_view scope_column, std::string_view term_column, std::string_view scope,
+                              std::int64_t believed_max) {
   // The second comparison keeps scope "007" apart from an integer 7.
-  const std::string sql = fmt::format(
-      "SELECT max({1}) FROM main.{0} WHERE {2} = ?1 COLLATE BINARY AND CAST({2} AS TEXT) = ?1 COLLATE BINARY AND {1} <= ?2",
-      quoted_identifier(table), quoted_identifier(term_column), quoted_identifier(scope_column));
+  const std::string sql =
+      fmt::format("SELECT max({1}) FROM main.{0} WHERE {2} = ?1 COLLATE BINARY AND CAST({2} AS TEXT) = ?1 COLLATE BINARY AND {1} <= ?2",
+                  quoted_identifier(table), quoted_identifier(term_column), quoted_identifier(scope_column));
   Statement statement(db_, sql);
   Running read(statement.get());
   return read.bind(scope).bind(believed_max).step() ? read.integer(0) : 0;
@@ -342,8 +339,8 @@ std::int64_t Law::adopt(const std::string& target, const std::string& scope_colu
   const Column& scope = find_column(table, scope_column);
   const Column& term = find_column(table, term_column);
   if (affinity_of(scope.type) == Affinity::other || affinity_of(term.type) != Affinity::integer) {
-    throw InvalidInput(fmt::format("TG005 cannot adopt \"{}\": its scope column must be text or integer, its term column integer",
-                                   table.name));
+    throw InvalidInput(
+        fmt::format("TG005 cannot adopt \"{}\": its scope column must be text or integer, its term column integer", table.name));
   }
   bool indexed = false;
   {
@@ -358,15 +355,15 @@ std::int64_t Law::adopt(const std::string& target, const std::string& scope_colu
     for (const std::string& name : names) {
       Running read = use(stmt::index_columns);
       read.bind(name);
-      indexed = indexed || (read.step() && same_name(read.text(0), scope.name) && same_name(read.text(1), "BINARY") &&
-                            read.step() && same_name(read.text(0), term.name));
+      indexed = indexed || (read.step() && same_name(read.text(0), scope.name) && same_name(read.text(1), "BINARY") && read.step() &&
+                            same_name(read.text(0), term.name));
     }
   }
   if (!indexed) {
-    throw InvalidInput(fmt::format(
-        "TG005 cannot adopt \"{}\" without an index on its scope and term: CREATE INDEX {} ON {} ({} COLLATE BINARY, {})", table.name,
-        quoted_identifier(table.name + "_scope_term"), quoted_identifier(table.name), quoted_identifier(scope.name),
-        quoted_identifier(term.name)));
+    throw InvalidInput(
+        fmt::format("TG005 cannot adopt \"{}\" without an index on its scope and term: CREATE INDEX {} ON {} ({} COLLATE BINARY, {})",
+                    table.name, quoted_identifier(table.name + "_scope_term"), quoted_identifier(table.name), quoted_identifier(scope.name),
+                    quoted_identifier(term.name)));
   }
   const auto triggers = adopt_triggers(table, scope.name, term.name);
   drop_triggers(table.name, adopt_prefix);
@@ -378,8 +375,7 @@ std::int64_t Law::adopt(const std::string& target, const std::string& scope_colu
   {
     Statement statement(db_, fmt::format("SELECT CAST({1} AS TEXT) COLLATE BINARY, min({2}), max({2}) FROM main.{0} WHERE {1} IS NOT "
                                          "NULL AND {2} IS NOT NULL GROUP BY 1",
-                                         quoted_identifier(table.name), quoted_identifier(scope.name),
-                                         quoted_identifier(term.name)));
+                                         quoted_identifier(table.name), quoted_identifier(scope.name), quoted_identifier(term.name)));
     Running read(statement.get());
     while (read.step()) {
       const std::string name = read.text(0);
@@ -446,8 +442,8 @@ std::vector<Law::Finding> Law::doctor() {
     Running read = use(stmt::protected_all);
     while (read.step()) all_protected.push_back({read.text(0), read.optional_text(1), read.optional_text(2), read.text(3)});
   }
-  auto compare = [&](const std::string& table, std::string_view prefix,
-                     const std::vector<std::pair<std::string, std::string>>& wanted, const std::string& again) {
+  auto compare = [&](const std::string& table, std::string_view prefix, const std::vector<std::pair<std::string, std::string>>& wanted,
+                     const std::string& again) {
     std::vector<std::pair<std::string, std::string>> present;
     Running read = use(stmt::triggers_of);
     read.bind(table).bind(prefix);
@@ -472,9 +468,12 @@ std::vector<Law::Finding> Law::doctor() {
       const Table table = find_table(row.table, "protect");
       compare(row.table, protect_prefix, protect_triggers(table, row.column, row.scope, row.mode), again);
     } catch (const InvalidInput&) {
-      find("error", "table " + row.table, "it was protected, and its table or scope column is gone", call("termgate_unprotect", {row.table}));
+      find("error", "table " + row.table, "it was protected, and its table or scope column is gone",
+           call("termgate_unprotect", {row.table}));
     }
-    if (row.mode == "observe") find("info", "table " + row.table, "mode observe: nothing is refused", call("termgate_protect", {row.table, row.column, row.scope, "enforce"}));
+    if (row.mode == "observe")
+      find("info", "table " + row.table, "mode observe: nothing is refused",
+           call("termgate_protect", {row.table, row.column, row.scope, "enforce"}));
   }
   struct Adopted {
     std::string table, scope_column, term_column;
@@ -502,7 +501,8 @@ std::vector<Law::Finding> Law::doctor() {
   {
     Running read = use(stmt::unfenced_tables);
     while (read.step()) {
-      find("info", "table " + read.text(0), "it is not protected", fmt::format("SELECT termgate_protect({}, SCOPE_COLUMN)", quoted_literal(read.text(0))));
+      find("info", "table " + read.text(0), "it is not protected",
+           fmt::format("SELECT termgate_protect({}, SCOPE_COLUMN)", quoted_literal(read.text(0))));
     }
   }
   {
@@ -592,7 +592,8 @@ std::vector<Law::Breach> Law::verify(Moment since) {
   {
     Running read = use(stmt::verify_write_ids);
     while (read.step()) {
-      find("write_id", read.text(0), "stream " + read.text(1), fmt::format("write {} carries id {}, which names another", read.integer(2), read.text(3)));
+      find("write_id", read.text(0), "stream " + read.text(1),
+           fmt::format("write {} carries id {}, which names another", read.integer(2), read.text(3)));
     }
   }
   struct Adopted {
@@ -606,9 +607,9 @@ std::vector<Law::Breach> Law::verify(Moment since) {
   for (const Adopted& row : adopted) {
     std::vector<std::string> scopes;
     try {
-      Statement statement(db_, fmt::format("SELECT CAST({1} AS TEXT) COLLATE BINARY FROM main.{0} WHERE {1} IS NOT NULL AND {2} IS NOT NULL GROUP BY 1",
-                                           quoted_identifier(row.table), quoted_identifier(row.scope_column),
-                                           quoted_identifier(row.term_column)));
+      Statement statement(
+          db_, fmt::format("SELECT CAST({1} AS TEXT) COLLATE BINARY FROM main.{0} WHERE {1} IS NOT NULL AND {2} IS NOT NULL GROUP BY 1",
+                           quoted_identifier(row.table), quoted_identifier(row.scope_column), quoted_identifier(row.term_column)));
       Running read(statement.get());
       while (read.step()) scopes.push_back(read.text(0));
     } catch (const DatabaseError& gone) {

@@ -10,9 +10,7 @@ Pass* Marks::find(std::string_view scope) {
   return found != passes_.end() ? &found->second : nullptr;
 }
 
-void Marks::record(std::string scope, std::int64_t term) {
-  passes_.insert_or_assign(std::move(scope), Pass{term, depth_, raises_});
-}
+void Marks::record(std::string scope, std::int64_t term) { passes_.insert_or_assign(std::move(scope), Pass{term, depth_, raises_}); }
 
 void Marks::began(bool known) noexcept {
   if (!known) passes_.clear();

@@ -160,8 +160,8 @@ class SqliteDriver final : public Driver {
       const bool free = driver.reader_free_.wait_for(
           lock, driver.how_.wait, [&] { return !driver.readers_.empty() || driver.readers_open_ < driver.readers_max_; });
       if (!free) {
-        throw Blocked(fmt::format("TG006 blocked for {} ms: all {} reading connections of this process are at work", driver.how_.wait.count(),
-                                  driver.readers_max_));
+        throw Blocked(fmt::format("TG006 blocked for {} ms: all {} reading connections of this process are at work",
+                                  driver.how_.wait.count(), driver.readers_max_));
       }
       if (!driver.readers_.empty()) {
         connection = std::move(driver.readers_.back());
@@ -203,7 +203,8 @@ class SqliteDriver final : public Driver {
 
 std::string lower(std::string_view text) {
   std::string result(text);
-  std::transform(result.begin(), result.end(), result.begin(), [](unsigned char c) { return static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c); });
+  std::transform(result.begin(), result.end(), result.begin(),
+                 [](unsigned char c) { return static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c); });
   return result;
 }
 
@@ -214,7 +215,8 @@ std::unique_ptr<Driver> open_sqlite(std::string_view path_and_options, const Sql
   const auto question = path_and_options.find('?');
   how.path = path_and_options.substr(0, question);
   how.wait = options.check_wait;
-  if (how.path.empty()) throw InvalidInput("TG005 sqlite: names no file: sqlite:app.db, or sqlite::memory: for one that ends with the process");
+  if (how.path.empty())
+    throw InvalidInput("TG005 sqlite: names no file: sqlite:app.db, or sqlite::memory: for one that ends with the process");
   if (how.path.find('\0') != std::string::npos) throw InvalidInput("TG005 the path of a database holds a NUL");
   std::string_view rest = question == std::string_view::npos ? std::string_view{} : path_and_options.substr(question + 1);
   while (!rest.empty()) {

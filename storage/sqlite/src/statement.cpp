@@ -26,15 +26,13 @@ Running& Running::bind(std::int64_t value) {
 }
 
 Running& Running::bind(std::string_view text) {
-  checked(sqlite3_bind_text64(handle_, ++bound_, text.data() != nullptr ? text.data() : "", text.size(), SQLITE_STATIC,
-                              SQLITE_UTF8));
+  checked(sqlite3_bind_text64(handle_, ++bound_, text.data() != nullptr ? text.data() : "", text.size(), SQLITE_STATIC, SQLITE_UTF8));
   return *this;
 }
 
 Running& Running::bind_blob(std::string_view bytes) {
   // A null pointer would bind NULL; an empty payload is empty, not absent.
-  checked(sqlite3_bind_blob64(handle_, ++bound_, bytes.data() != nullptr ? bytes.data() : "", bytes.size(),
-                              SQLITE_STATIC));
+  checked(sqlite3_bind_blob64(handle_, ++bound_, bytes.data() != nullptr ? bytes.data() : "", bytes.size(), SQLITE_STATIC));
   return *this;
 }
 
@@ -52,9 +50,8 @@ bool Running::step() {
 
 std::string Running::text(int column) const {
   // The bytes first: sqlite3_column_blob converts nothing, and text may hold a NUL.
-  const void* bytes = sqlite3_column_type(handle_, column) == SQLITE_BLOB
-                          ? sqlite3_column_blob(handle_, column)
-                          : static_cast<const void*>(sqlite3_column_text(handle_, column));
+  const void* bytes = sqlite3_column_type(handle_, column) == SQLITE_BLOB ? sqlite3_column_blob(handle_, column)
+                                                                          : static_cast<const void*>(sqlite3_column_text(handle_, column));
   const int size = sqlite3_column_bytes(handle_, column);
   return bytes != nullptr ? std::string(static_cast<const char*>(bytes), static_cast<std::size_t>(size)) : std::string();
 }

@@ -20,16 +20,18 @@ void WriteQueue::take_baton(milliseconds wait) {
   std::unique_lock lock(mutex_);
   if (!taken_) {
     taken_ = true;
-    since_ = Clock::now();
+    since_.reset();
     return;
   }
+  // An uncontended write reads no clock: who waits first notes the time.
+  if (!since_) since_ = Clock::now();
   Waiter waiter;
   queue_.push_back(&waiter);
   if (waiter.turn.wait_for(lock, wait, [&] { return waiter.has_baton; })) return;
   queue_.erase(std::find(queue_.begin(), queue_.end(), &waiter));
   throw Blocked(fmt::format(
-      "TG006 blocked for {} ms: another thread of this process has been writing to the database for {} ms; nothing was written",
-      wait.count(), std::chrono::duration_cast<milliseconds>(Clock::now() - since_).count()));
+      "TG006 blocked for {} ms: another thread of this process has been writing to the database for at least {} ms; nothing was written",
+      wait.count(), std::chrono::duration_cast<milliseconds>(Clock::now() - since_.value_or(Clock::now())).count()));
 }
 
 void WriteQueue::hand_on() {
@@ -45,7 +47,7 @@ void WriteQueue::hand_on() {
 }
 
 void WriteQueue::begin(const How& how) {
-  if (how.flushed) connection_.control_checked("PRAGMA main.synchronous = FULL");
+  if (how.flushed) connection_.control_checked("PRAGMA main.synchronous = EXTRA");
   if (how.read_only) connection_.only_read(true);
   // The connection's busy handler waits for other processes.
   const auto start = Clock::now();
@@ -53,18 +55,21 @@ void WriteQueue::begin(const How& how) {
   if (code == SQLITE_OK) return;
   if ((code & 0xff) == SQLITE_BUSY && sqlite3_extended_errcode(connection_.handle()) != SQLITE_BUSY_SNAPSHOT) {
     throw Blocked(fmt::format("TG006 blocked for {} ms: {} holds the database; nothing was written",
-                              std::chrono::duration_cast<milliseconds>(Clock::now() - start).count(),
-                              lock_holder(connection_.handle())));
+                              std::chrono::duration_cast<milliseconds>(Clock::now() - start).count(), lock_holder(connection_.handle())));
   }
   throw_sqlite(connection_.handle(), code);
 }
 
 void WriteQueue::throw_end(const Group& group) {
   switch (group.end) {
-    case Group::End::committed: return;
-    case Group::End::blocked: throw Blocked(group.message);
-    case Group::End::unavailable: throw Unavailable(group.message, group.code);
-    case Group::End::unknown: throw OutcomeUnknown(group.message, group.code);
+    case Group::End::committed:
+      return;
+    case Group::End::blocked:
+      throw Blocked(group.message);
+    case Group::End::unavailable:
+      throw Unavailable(group.message, group.code);
+    case Group::End::unknown:
+      throw OutcomeUnknown(group.message, group.code);
   }
 }
 
@@ -81,11 +86,13 @@ void WriteQueue::commit(std::shared_ptr<Group> held) {
   Group& group = *held;  // held by value: the end of a group lets open_ go
   if (group.members == 0) {
     connection_.control("ROLLBACK");
+    connection_.law().transaction_undone();
     finish(group, Group::End::committed, {}, {});
     return;
   }
   const int code = connection_.control("COMMIT");
   if (code == SQLITE_OK) {
+    connection_.law().transaction_committed();
     ++commits_;
     writes_ += group.members;
     finish(group, Group::End::committed, {}, {});
@@ -96,6 +103,7 @@ void WriteQueue::commit(std::shared_ptr<Group> held) {
   const std::string problem = sqlite3_errmsg(db);
   const std::string name(code_name(extended));
   if (connection_.in_transaction()) connection_.control("ROLLBACK");
+  connection_.law().transaction_undone();
   if ((extended & 0xff) == SQLITE_BUSY) {
     finish(group, Group::End::blocked,
            fmt::format("TG006 blocked: {} reads the database, so that nothing can be committed; nothing was written", lock_holder(db)), {});
@@ -144,6 +152,7 @@ void WriteQueue::run(const How& how, const std::function<void(Connection&)>& wor
     failure = std::current_exception();
     if (wants_flush != nullptr) *wants_flush = connection_.law().take_wants_flush();
     connection_.take_bound_bytes();
+    connection_.law().transaction_undone();
     if (behind_savepoint && connection_.in_transaction() &&
         (connection_.control("ROLLBACK TO termgate_member") != SQLITE_OK || connection_.control("RELEASE termgate_member") != SQLITE_OK)) {
       connection_.control("ROLLBACK");
@@ -158,9 +167,11 @@ void WriteQueue::run(const How& how, const std::function<void(Connection&)>& wor
   } else if (begun) {
     {
       const std::lock_guard lock(mutex_);
-      const bool room = !alone && group->members > 0 && group->members < limits_.members_max && group->bytes < limits_.bytes_max &&
-                        Clock::now() - group->began < limits_.age_max;
-      if (room && !queue_.empty()) {
+      const bool room =
+          !alone && !queue_.empty() && group->members > 0 && group->members < limits_.members_max && group->bytes < limits_.bytes_max;
+      const auto now = room ? Clock::now() : Clock::time_point{};
+      if (room && !group->handed_on) group->handed_on = now;
+      if (room && now - *group->handed_on < limits_.age_max) {
         open_ = group;
         hand_on();
         handed_on = true;

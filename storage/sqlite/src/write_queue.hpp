@@ -31,7 +31,7 @@ namespace termgate::inline v0::sqlite {
 struct GroupLimits {
   int members_max = 512;
   std::size_t bytes_max = 16u * 1024 * 1024;  // of parameters: beyond it a commit is no longer dominated by its flush
-  std::chrono::milliseconds age_max{20};      // from BEGIN: what the first member waits for the others
+  std::chrono::milliseconds age_max{20};      // what the first member waits for the others
 };
 
 class WriteQueue {
@@ -40,8 +40,8 @@ class WriteQueue {
 
   struct How {
     std::optional<std::chrono::milliseconds> timeout = std::nullopt;  // for the work; such a write commits alone, see run()
-    bool read_only = false;                            // in-memory databases read through here
-    bool flushed = false;                              // with PRAGMA synchronous = FULL, whatever the connection has
+    bool read_only = false;                                           // in-memory databases read through here
+    bool flushed = false;                                             // with PRAGMA synchronous = EXTRA, whatever the connection has
   };
 
   // `synchronous` is what the connection has otherwise.
@@ -69,7 +69,7 @@ class WriteQueue {
     enum class End { committed, blocked, unavailable, unknown };
     int members = 0;
     std::size_t bytes = 0;
-    Clock::time_point began = Clock::now();
+    std::optional<Clock::time_point> handed_on;  // for the first time
     End end = End::committed;
     std::string message, code;
     std::atomic<bool> done{false};
@@ -93,10 +93,10 @@ class WriteQueue {
   const std::chrono::milliseconds wait_;
   const GroupLimits limits_;
 
-  std::mutex mutex_;            // guards the next three
-  bool taken_ = false;          // somebody has the baton
+  std::mutex mutex_;    // guards the next three
+  bool taken_ = false;  // somebody has the baton
   std::deque<Waiter*> queue_;
-  Clock::time_point since_{};   // the baton's last change of hands
+  std::optional<Clock::time_point> since_;  // the baton's last change of hands, if somebody waits
 
   std::shared_ptr<Group> open_;  // the baton's holder's
   std::atomic<std::int64_t> commits_{0};

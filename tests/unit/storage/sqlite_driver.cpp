@@ -107,7 +107,8 @@ TEST_CASE("statement: parameters go by number and values come back as they were"
   auto driver = open(":memory:");
   driver->install();
   const Rows rows = read(*driver, "SELECT $2, $1, $1 /* $9 */, '$3', $3, $4, $5, $6",
-                         {Value("first"), Value(std::int64_t{1} << 62), Value(), Value(2.5), Value(Bytes{std::string("\0\xff", 2)}), Value(std::string("a\0b", 3))});
+                         {Value("first"), Value(std::int64_t{1} << 62), Value(), Value(2.5), Value(Bytes{std::string("\0\xff", 2)}),
+                          Value(std::string("a\0b", 3))});
   const Row& row = rows.one();
   CHECK(row[0].as_int() == std::int64_t{1} << 62);
   CHECK(row[1].as_text() == "first");
@@ -130,17 +131,21 @@ TEST_CASE("statement: an empty payload is empty and not NULL", "[sqlite]") {
   auto driver = open(":memory:");
   driver->install();
   CHECK(run(*driver, driver->calls().append, {Value("s"), Value(1), Value(Bytes{}), Value(), Value(), Value()}).one()[0].as_int() == 1);
-  CHECK(run(*driver, driver->calls().append_many, {Value("s"), Value(1), Value(BytesArray{"", "x"}), Value(), Value(), Value()}).one()[0].as_int() == 3);
-  CHECK(read(*driver, "SELECT group_concat(typeof(payload) || length(payload)) FROM termgate_stream_writes").one()[0].as_text() == "blob0,blob0,blob1");
+  CHECK(run(*driver, driver->calls().append_many, {Value("s"), Value(1), Value(BytesArray{"", "x"}), Value(), Value(), Value()})
+            .one()[0]
+            .as_int() == 3);
+  CHECK(read(*driver, "SELECT group_concat(typeof(payload) || length(payload)) FROM termgate_stream_writes").one()[0].as_text() ==
+        "blob0,blob0,blob1");
 }
 
 TEST_CASE("statement: cannot end the transaction or change the connection", "[F5][sqlite]") {
   auto driver = open(":memory:");
   driver->install();
   run(*driver, "CREATE TABLE t (x)");
-  for (const char* statement : {"COMMIT", "END", "ROLLBACK", "BEGIN", "begin immediate", "SAVEPOINT termgate_member", "RELEASE termgate_member",
-                                "ATTACH ':memory:' AS other", "PRAGMA synchronous = OFF", "PRAGMA query_only = 1", "PRAGMA journal_mode = DELETE",
-                                "PRAGMA writable_schema = ON", "PRAGMA foreign_keys = OFF", "PRAGMA defer_foreign_keys = ON", "PRAGMA recursive_triggers(0)"}) {
+  for (const char* statement :
+       {"COMMIT", "END", "ROLLBACK", "BEGIN", "begin immediate", "SAVEPOINT termgate_member", "RELEASE termgate_member",
+        "ATTACH ':memory:' AS other", "PRAGMA synchronous = OFF", "PRAGMA query_only = 1", "PRAGMA journal_mode = DELETE",
+        "PRAGMA writable_schema = ON", "PRAGMA foreign_keys = OFF", "PRAGMA defer_foreign_keys = ON", "PRAGMA recursive_triggers(0)"}) {
     INFO(statement);
     CHECK_THROWS_AS(driver->transact({},
                                      [&](detail::Session& session) {
@@ -173,8 +178,9 @@ TEST_CASE("reading: cannot write by any way round", "[F6][sqlite]") {
     auto driver = open(where);
     driver->install();
     run(*driver, "CREATE TABLE t (x)");
-    for (const char* statement : {"INSERT INTO t VALUES (1)", "CREATE TABLE u (x)", "SELECT termgate_seal('a', 9)", "PRAGMA user_version = 7", "COMMIT",
-                                  "PRAGMA query_only = OFF", "SELECT termgate_declare_in_doubt('me', 'why')"}) {
+    for (const char* statement :
+         {"INSERT INTO t VALUES (1)", "CREATE TABLE u (x)", "SELECT termgate_seal('a', 9)", "PRAGMA user_version = 7", "COMMIT",
+          "PRAGMA query_only = OFF", "SELECT termgate_declare_in_doubt('me', 'why')"}) {
       INFO(statement);
       CHECK_THROWS_AS(read(*driver, statement), Error);
     }
@@ -219,12 +225,78 @@ TEST_CASE("nesting: a call from inside a callback is refused and not waited for"
     const auto start = std::chrono::steady_clock::now();
     CHECK_THROWS_WITH(driver->transact({}, [&](detail::Session&) { run(*driver, "SELECT 1"); }), Catch::StartsWith("TG005"));
     CHECK_THROWS_AS(driver->transact({}, [&](detail::Session&) { read(*driver, "SELECT 1"); }), InvalidInput);
-    CHECK_THROWS_AS(driver->transact(detail::TransactOptions{.read_only = true, .timeout = std::nullopt}, [&](detail::Session&) { driver->transact({}, [](detail::Session&) {}); }), InvalidInput);
+    CHECK_THROWS_AS(driver->transact(detail::TransactOptions{.read_only = true, .timeout = std::nullopt},
+                                     [&](detail::Session&) { driver->transact({}, [](detail::Session&) {}); }),
+                    InvalidInput);
     CHECK(std::chrono::steady_clock::now() - start < 1s);
     // Another database from inside a callback is another matter.
     auto other = open(":memory:");
     other->install();
     driver->transact({}, [&](detail::Session&) { CHECK(run(*other, "SELECT 1").one()[0].as_int() == 1); });
+  }
+}
+
+TEST_CASE("known fence: is forgotten as soon as anything may have changed it", "[F1][F2][sqlite]") {
+  Folder folder;
+  auto driver = open(folder.file());
+  driver->install();
+  const auto check = [&](int term) { return run(*driver, driver->calls().check_term, {Value("s"), Value(term)}).one()[0].as_int(); };
+  const auto write = [&](int term) {
+    driver->transact({}, [&](detail::Session& session) {
+      const Value values[] = {Value("s"), Value(term)};
+      session.execute(driver->calls().check_term, values);
+    });
+  };
+  for (int again = 0; again < 3; ++again) write(5);
+  SECTION("another connection seals") {
+    Db other(folder.file());
+    other.must("SELECT termgate_seal('s', 6)");
+    CHECK_THROWS_AS(write(5), StaleTerm);
+    other.must("SELECT termgate_declare_in_doubt('ops', 'copied back')");
+    CHECK_THROWS_AS(write(6), FenceInDoubt);
+  }
+  SECTION("another connection writes something else") {
+    Db(folder.file()).must("CREATE TABLE other (x)");
+    write(5);
+    CHECK(check(6) == 6);
+    CHECK_THROWS_AS(write(5), StaleTerm);
+  }
+  SECTION("a raise of our own") {
+    CHECK(check(7) == 7);
+    CHECK_THROWS_AS(write(5), StaleTerm);
+  }
+  SECTION("a raise of our own that is undone") {
+    struct Undone {};
+    CHECK_THROWS_AS(driver->transact({},
+                                     [&](detail::Session& session) {
+                                       const Value values[] = {Value("s"), Value(9)};
+                                       session.execute(driver->calls().check_term, values);
+                                       throw Undone{};
+                                     }),
+                    Undone);
+    write(5);
+  }
+  SECTION("a raise that a savepoint undoes") {
+    driver->transact({}, [&](detail::Session& session) {
+      const Value nine[] = {Value("s"), Value(9)};
+      const Value five[] = {Value("s"), Value(5)};
+      session.execute("SAVEPOINT one", {});
+      session.execute(driver->calls().check_term, nine);
+      session.execute("ROLLBACK TO one", {});
+      CHECK(session.execute(driver->calls().check_term, five).one()[0].as_int() == 5);
+    });
+    write(5);
+  }
+  SECTION("what may be raised and by whom") {
+    run(*driver, "UPDATE termgate_fences SET raise_by = 'seal'");
+    CHECK_THROWS_AS(write(6), InvalidInput);
+    run(*driver, "UPDATE termgate_fences SET in_doubt = 1");
+    CHECK_THROWS_AS(write(5), FenceInDoubt);
+  }
+  SECTION("layer 1 taken away and put back") {
+    driver->uninstall();
+    driver->install();
+    CHECK(check(1) == 1);
   }
 }
 
@@ -273,27 +345,52 @@ TEST_CASE("calls: every one prepares with the parameters that sql/README.md give
     int parameters;
     std::vector<std::string> columns;
   };
-  const std::vector<std::string> lease{"scope", "owner_id", "term", "expires_at_ms", "acquired_at_ms", "renewed_at_ms", "released_at_ms", "endpoint", "remaining_ms"};
+  const std::vector<std::string> lease{"scope",         "owner_id",       "term",     "expires_at_ms", "acquired_at_ms",
+                                       "renewed_at_ms", "released_at_ms", "endpoint", "remaining_ms"};
   const std::vector<std::string> fence{"scope", "term", "raised_at_ms", "raised_by", "raise_by", "in_doubt", "reset_from"};
   for (const Case& row : {
-           Case{calls.check_term, 2, {"fence"}}, Case{calls.seal, 3, {"fence", "previous", "evicted", "sealed_at_ms"}},
-           Case{calls.append, 6, {"sequence_no"}}, Case{calls.append_many, 6, {"sequence_no"}}, Case{calls.claim_write, 3, {"fresh", "fence"}},
+           Case{calls.check_term, 2, {"fence"}},
+           Case{calls.seal, 3, {"fence", "previous", "evicted", "sealed_at_ms"}},
+           Case{calls.append, 6, {"sequence_no"}},
+           Case{calls.append_many, 6, {"sequence_no"}},
+           Case{calls.claim_write, 3, {"fresh", "fence"}},
            Case{calls.outcome, 1, {"scope", "term", "stream", "sequence_no", "created_at_ms"}},
            Case{calls.acquire_lease, 5, {"acquired", "term", "expires_at_ms", "owner_id", "remaining_ms"}},
-           Case{calls.renew_lease, 4, {"renewed", "expires_at_ms", "remaining_ms"}}, Case{calls.release_lease, 3, {"released"}},
-           Case{calls.force_release, 3, {"released"}}, Case{calls.lease, 1, lease}, Case{calls.leases, 2, lease}, Case{calls.fence, 1, fence},
-           Case{calls.fences, 2, fence}, Case{calls.reset_fence, 4, {"previous"}}, Case{calls.declare_restored, 4, {"fence"}},
-           Case{calls.declare_nothing_lost, 2, {"scopes"}}, Case{calls.declare_in_doubt, 2, {"scopes"}}, Case{calls.set_raise_by, 2, {"raise_by"}},
+           Case{calls.renew_lease, 4, {"renewed", "expires_at_ms", "remaining_ms"}},
+           Case{calls.release_lease, 3, {"released"}},
+           Case{calls.force_release, 3, {"released"}},
+           Case{calls.lease, 1, lease},
+           Case{calls.leases, 2, lease},
+           Case{calls.fence, 1, fence},
+           Case{calls.fences, 2, fence},
+           Case{calls.reset_fence, 4, {"previous"}},
+           Case{calls.declare_restored, 4, {"fence"}},
+           Case{calls.declare_nothing_lost, 2, {"scopes"}},
+           Case{calls.declare_in_doubt, 2, {"scopes"}},
+           Case{calls.set_raise_by, 2, {"raise_by"}},
            Case{calls.read_stream, 3, {"sequence_no", "scope", "term", "payload", "created_at_ms", "write_id"}},
-           Case{calls.stream, 1, {"scope", "last_no", "first_no", "created_at_ms"}}, Case{calls.streams, 2, {"stream", "scope", "last_no", "created_at_ms"}},
-           Case{calls.stream_move, 4, {"moved"}}, Case{calls.prune, 2, {"pruned"}}, Case{calls.prune_history, 1, {"pruned"}},
-           Case{calls.protect, 4, {"protected"}}, Case{calls.unprotect, 1, {"unprotected"}}, Case{calls.adopt, 3, {"scopes"}},
-           Case{calls.unadopt, 1, {"unadopted"}}, Case{calls.doctor, 0, {"severity", "object", "problem", "remedy"}},
-           Case{calls.verify, 1, {"kind", "scope", "object", "detail"}}, Case{calls.settings, 0, {"name", "value", "what"}},
-           Case{calls.set_setting, 2, {"name", "value"}}, Case{calls.explain, 2, {"at_ms", "actor", "client", "action", "detail"}},
-           Case{calls.record_refusal, 6, {"recorded"}}, Case{calls.job_start, 5, {"run_id"}}, Case{calls.job_heartbeat, 2, {"beaten"}},
+           Case{calls.stream, 1, {"scope", "last_no", "first_no", "created_at_ms"}},
+           Case{calls.streams, 2, {"stream", "scope", "last_no", "created_at_ms"}},
+           Case{calls.stream_move, 4, {"moved"}},
+           Case{calls.prune, 2, {"pruned"}},
+           Case{calls.prune_history, 1, {"pruned"}},
+           Case{calls.protect, 4, {"protected"}},
+           Case{calls.unprotect, 1, {"unprotected"}},
+           Case{calls.adopt, 3, {"scopes"}},
+           Case{calls.unadopt, 1, {"unadopted"}},
+           Case{calls.doctor, 0, {"severity", "object", "problem", "remedy"}},
+           Case{calls.verify, 1, {"kind", "scope", "object", "detail"}},
+           Case{calls.settings, 0, {"name", "value", "what"}},
+           Case{calls.set_setting, 2, {"name", "value"}},
+           Case{calls.explain, 2, {"at_ms", "actor", "client", "action", "detail"}},
+           Case{calls.record_refusal, 6, {"recorded"}},
+           Case{calls.job_start, 5, {"run_id"}},
+           Case{calls.job_heartbeat, 2, {"beaten"}},
            Case{calls.job_finish, 4, {"finished"}},
-           Case{calls.jobs, 2, {"run_id", "job_name", "scope", "owner_id", "term", "started_at_ms", "completed_at_ms", "status", "last_heartbeat_ms", "exit_code", "checkpoint", "detail"}},
+           Case{calls.jobs,
+                2,
+                {"run_id", "job_name", "scope", "owner_id", "term", "started_at_ms", "completed_at_ms", "status", "last_heartbeat_ms",
+                 "exit_code", "checkpoint", "detail"}},
        }) {
     INFO(row.sql);
     Db db;

@@ -62,7 +62,8 @@ TEST_CASE("errors: only a failed flush leaves the outcome of COMMIT unknown", "[
   for (int code : {SQLITE_IOERR_FSYNC, SQLITE_IOERR_DIR_FSYNC, SQLITE_IOERR_TRUNCATE, SQLITE_IOERR_DELETE, SQLITE_IOERR_CLOSE}) {
     CHECK(sqlite::commit_outcome_unknown(code));
   }
-  for (int code : {SQLITE_FULL, SQLITE_BUSY, SQLITE_IOERR_WRITE, SQLITE_IOERR_READ, SQLITE_IOERR_NOMEM, SQLITE_CONSTRAINT_FOREIGNKEY, SQLITE_NOMEM}) {
+  for (int code :
+       {SQLITE_FULL, SQLITE_BUSY, SQLITE_IOERR_WRITE, SQLITE_IOERR_READ, SQLITE_IOERR_NOMEM, SQLITE_CONSTRAINT_FOREIGNKEY, SQLITE_NOMEM}) {
     CHECK_FALSE(sqlite::commit_outcome_unknown(code));
   }
 }

@@ -25,9 +25,7 @@ void guarded(Db& db) {
   db.must("CREATE TABLE probe (x); SELECT termgate_protect('probe', NULL, 'a')");
 }
 
-std::string fence(Db& db, const std::string& scope) {
-  return db("SELECT term FROM termgate_fences WHERE scope = '" + scope + "'").value();
-}
+std::string fence(Db& db, const std::string& scope) { return db("SELECT term FROM termgate_fences WHERE scope = '" + scope + "'").value(); }
 
 }  // namespace
 
@@ -44,9 +42,10 @@ TEST_CASE("function: malformed arguments are refused and nothing is written", "[
   const std::string before = db.must("SELECT count(*) FROM termgate_fences");
   const std::string longest(200, 'x');
   for (const std::string& arguments :
-       {std::string("'s', 0"), std::string("'s', -1"), std::string("'s', 4611686018427387905"), std::string("'s', 'text'"), std::string("'s', 1.5"),
-        std::string("'s', NULL"), std::string("NULL, 1"), std::string("'', 1"), "'" + longest + "x', 1", std::string("x'ff', 1"),
-        std::string("CAST(x'ff' AS TEXT), 1"), std::string("'a' || char(0), 1"), std::string("'s'"), std::string("'s', 1, 2")}) {
+       {std::string("'s', 0"), std::string("'s', -1"), std::string("'s', 4611686018427387905"), std::string("'s', 'text'"),
+        std::string("'s', 1.5"), std::string("'s', NULL"), std::string("NULL, 1"), std::string("'', 1"), "'" + longest + "x', 1",
+        std::string("x'ff', 1"), std::string("CAST(x'ff' AS TEXT), 1"), std::string("'a' || char(0), 1"), std::string("'s'"),
+        std::string("'s', 1, 2")}) {
     INFO(arguments);
     CHECK_THAT(db("SELECT termgate_check_term(" + arguments + ")").error, StartsWith("TG005 "));
   }
@@ -173,7 +172,8 @@ TEST_CASE("pass: a raise that ROLLBACK TO undoes takes its pass along", "[F1][F2
            Case{"released into an outer one that is undone",
                 "BEGIN; SAVEPOINT one; SAVEPOINT two; SELECT termgate_check_term('a', 5); RELEASE two; ROLLBACK TO one", false, "(none)"},
            Case{"inner one undone", "BEGIN; SAVEPOINT one; SELECT termgate_check_term('a', 5); SAVEPOINT two; ROLLBACK TO two", true, "5"},
-           Case{"a savepoint that began the transaction", "SAVEPOINT one; SELECT termgate_check_term('a', 5); ROLLBACK TO one", false, "(none)"},
+           Case{"a savepoint that began the transaction", "SAVEPOINT one; SELECT termgate_check_term('a', 5); ROLLBACK TO one", false,
+                "(none)"},
            Case{"inside one that began the transaction",
                 "SAVEPOINT one; SELECT termgate_check_term('a', 5); SAVEPOINT two; ROLLBACK TO two", true, "5"},
            Case{"undone and checked again",
@@ -196,8 +196,9 @@ TEST_CASE("pass: a statement that fails and is undone takes its pass along", "[F
   guarded(db);
   db.must("CREATE TABLE once (x UNIQUE); INSERT INTO once VALUES (1); BEGIN");
   // The second row breaks the constraint, so that the raise of the first is undone with the statement.
-  CHECK_THAT(db("INSERT INTO once SELECT CASE v WHEN 1 THEN termgate_check_term('a', 5) ELSE 1 END FROM (SELECT 1 AS v UNION ALL SELECT 2)").error,
-             Contains("UNIQUE"));
+  CHECK_THAT(
+      db("INSERT INTO once SELECT CASE v WHEN 1 THEN termgate_check_term('a', 5) ELSE 1 END FROM (SELECT 1 AS v UNION ALL SELECT 2)").error,
+      Contains("UNIQUE"));
   const bool undone = fence(db, "a") == "(none)";
   CHECK(db("INSERT INTO probe VALUES (1)").error.empty() == !undone);
   db.must("ROLLBACK");
@@ -207,9 +208,9 @@ TEST_CASE("pass: cannot be written by an application", "[F1][sqlite]") {
   Db db;
   guarded(db);
   db.must("BEGIN IMMEDIATE");
-  for (const char* attempt : {"INSERT INTO termgate_transaction VALUES (1)", "UPDATE termgate_transaction SET unused = 1",
-                              "DELETE FROM termgate_transaction", "DELETE FROM termgate_transaction WHERE 0",
-                              "SELECT termgate_guard_load_termgate_extension_first('raise', 'a', 1)"}) {
+  for (const char* attempt :
+       {"INSERT INTO termgate_transaction VALUES (1)", "UPDATE termgate_transaction SET unused = 1", "DELETE FROM termgate_transaction",
+        "DELETE FROM termgate_transaction WHERE 0", "SELECT termgate_guard_load_termgate_extension_first('raise', 'a', 1)"}) {
     INFO(attempt);
     db(attempt);
     CHECK_THAT(db("INSERT INTO probe VALUES (1)").error, StartsWith(needs_term));
@@ -260,12 +261,15 @@ TEST_CASE("declare: a declared term is used where a statement names none", "[F1]
 TEST_CASE("stream: takes the scope named else the declared one else the single one passed else its own name", "[sqlite]") {
   Db db;
   install(db);
-  const auto scope_of = [&](const std::string& stream) { return db("SELECT scope FROM termgate_streams WHERE stream_id = '" + stream + "'").value(); };
+  const auto scope_of = [&](const std::string& stream) {
+    return db("SELECT scope FROM termgate_streams WHERE stream_id = '" + stream + "'").value();
+  };
   db.must("SELECT termgate_append('own', 1, 'x')");
   CHECK(scope_of("own") == "own");
   db.must("BEGIN; SELECT termgate_check_term('passed', 1), termgate_append('by-pass', 1, 'x'); COMMIT");
   CHECK(scope_of("by-pass") == "passed");
-  db.must("BEGIN; SELECT termgate_check_term('passed', 1), termgate_check_term('second', 1), termgate_append('two-passed', 1, 'x'); COMMIT");
+  db.must(
+      "BEGIN; SELECT termgate_check_term('passed', 1), termgate_check_term('second', 1), termgate_append('two-passed', 1, 'x'); COMMIT");
   CHECK(scope_of("two-passed") == "two-passed");
   db.must("SELECT termgate_declare('declared', 1), termgate_append('by-declaration', 1, 'x')");
   CHECK(scope_of("by-declaration") == "declared");
@@ -309,7 +313,8 @@ TEST_CASE("fences: no statement lowers deletes or replaces one", "[F3][sqlite]")
            "REPLACE INTO termgate_fences (scope, term, raised_at, raised_by) VALUES ('a', 1, 0, '')",
            "INSERT OR REPLACE INTO termgate_fences (scope, term, raised_at, raised_by) VALUES ('a', 1, 0, '')",
            "INSERT INTO termgate_fences (scope, term, raised_at, raised_by) VALUES ('a', 1, 0, '') ON CONFLICT DO UPDATE SET term = 1",
-           "INSERT INTO termgate_resets (scope, old_term, new_term, at, actor, reason) VALUES ('a', 5, 1, 0, '', ''); UPDATE termgate_fences SET term = 1",
+           "INSERT INTO termgate_resets (scope, old_term, new_term, at, actor, reason) VALUES ('a', 5, 1, 0, '', ''); UPDATE "
+           "termgate_fences SET term = 1",
            "DELETE FROM termgate_streams WHERE 1; UPDATE termgate_fences SET term = 1",
        }) {
     INFO(attempt);
@@ -347,8 +352,9 @@ TEST_CASE("raise: is refused where its commit would not be flushed", "[F3][sqlit
   db.must("SELECT termgate_seal('a', 5)");
   for (const char* level : {"OFF", "NORMAL"}) {
     db.must(std::string("PRAGMA synchronous = ") + level);
-    for (const char* raise : {"SELECT termgate_seal('a', 6)", "SELECT termgate_check_term('a', 6)", "SELECT termgate_append('s', 6, 'x', NULL, 'a')",
-                              "SELECT termgate_acquire_lease('new', 'me', 1000)", "UPDATE termgate_fences SET term = 6"}) {
+    for (const char* raise :
+         {"SELECT termgate_seal('a', 6)", "SELECT termgate_check_term('a', 6)", "SELECT termgate_append('s', 6, 'x', NULL, 'a')",
+          "SELECT termgate_acquire_lease('new', 'me', 1000)", "UPDATE termgate_fences SET term = 6"}) {
       INFO(level << ": " << raise);
       CHECK_THAT(db(raise).error, StartsWith("TG005") && Contains("synchronous"));
     }

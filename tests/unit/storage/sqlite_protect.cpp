@@ -32,26 +32,33 @@ TEST_CASE("protect: REPLACE cannot remove another scope's row whatever key it me
     const char* attack;  // meets the row ('theirs', 2)
   };
   const Shape shapes[] = {
-      {"integer primary key", "CREATE TABLE t (k INTEGER PRIMARY KEY, scope TEXT)", "INSERT OR REPLACE INTO t (scope, k) VALUES ('mine', 2)"},
+      {"integer primary key", "CREATE TABLE t (k INTEGER PRIMARY KEY, scope TEXT)",
+       "INSERT OR REPLACE INTO t (scope, k) VALUES ('mine', 2)"},
       {"hidden rowid", "CREATE TABLE t (scope TEXT, k)", "INSERT OR REPLACE INTO t (rowid, scope, k) VALUES (2, 'mine', 9)"},
-      {"rowid hidden by a column", "CREATE TABLE t (rowid TEXT, scope TEXT, k)", "INSERT OR REPLACE INTO t (_rowid_, scope, k) VALUES (2, 'mine', 9)"},
+      {"rowid hidden by a column", "CREATE TABLE t (rowid TEXT, scope TEXT, k)",
+       "INSERT OR REPLACE INTO t (_rowid_, scope, k) VALUES (2, 'mine', 9)"},
       {"text primary key", "CREATE TABLE t (k TEXT PRIMARY KEY, scope TEXT)", "REPLACE INTO t (scope, k) VALUES ('mine', 2)"},
       {"without rowid", "CREATE TABLE t (k TEXT PRIMARY KEY, scope TEXT) WITHOUT ROWID", "REPLACE INTO t (scope, k) VALUES ('mine', 2)"},
       {"two columns", "CREATE TABLE t (k, part DEFAULT 0, scope TEXT, UNIQUE (k, part))", "REPLACE INTO t (scope, k) VALUES ('mine', 2)"},
       {"collated", "CREATE TABLE t (k TEXT, scope TEXT, other TEXT COLLATE NOCASE DEFAULT 'Abc', UNIQUE (other, k))",
        "REPLACE INTO t (scope, k, other) VALUES ('mine', 2, 'aBC')"},
-      {"index made later", "CREATE TABLE t (k, scope TEXT); CREATE UNIQUE INDEX t_k ON t (k)", "REPLACE INTO t (scope, k) VALUES ('mine', 2)"},
-      {"index with another collation", "CREATE TABLE t (k, scope TEXT, n TEXT DEFAULT 'x'); CREATE UNIQUE INDEX t_n ON t (n COLLATE NOCASE, k)",
-       "REPLACE INTO t (scope, k, n) VALUES ('mine', 2, 'X')"},
-      {"partial index", "CREATE TABLE t (k, scope TEXT, live DEFAULT 1); CREATE UNIQUE INDEX \"t (k\" ON t (k) /* ) WHERE x */ WHERE live = 1 -- end",
+      {"index made later", "CREATE TABLE t (k, scope TEXT); CREATE UNIQUE INDEX t_k ON t (k)",
        "REPLACE INTO t (scope, k) VALUES ('mine', 2)"},
-      {"conflict clause of the table", "CREATE TABLE t (k UNIQUE ON CONFLICT REPLACE, scope TEXT)", "INSERT INTO t (scope, k) VALUES ('mine', 2)"},
+      {"index with another collation",
+       "CREATE TABLE t (k, scope TEXT, n TEXT DEFAULT 'x'); CREATE UNIQUE INDEX t_n ON t (n COLLATE NOCASE, k)",
+       "REPLACE INTO t (scope, k, n) VALUES ('mine', 2, 'X')"},
+      {"partial index",
+       "CREATE TABLE t (k, scope TEXT, live DEFAULT 1); CREATE UNIQUE INDEX \"t (k\" ON t (k) /* ) WHERE x */ WHERE live = 1 -- end",
+       "REPLACE INTO t (scope, k) VALUES ('mine', 2)"},
+      {"conflict clause of the table", "CREATE TABLE t (k UNIQUE ON CONFLICT REPLACE, scope TEXT)",
+       "INSERT INTO t (scope, k) VALUES ('mine', 2)"},
       {"update", "CREATE TABLE t (k INTEGER PRIMARY KEY, scope TEXT)", "UPDATE OR REPLACE t SET k = 2 WHERE scope = 'mine'"},
       {"update of a unique column", "CREATE TABLE t (k UNIQUE, scope TEXT)", "UPDATE OR REPLACE t SET k = 2 WHERE scope = 'mine'"},
       {"update of the rowid", "CREATE TABLE t (k, scope TEXT)", "UPDATE OR REPLACE t SET rowid = 2 WHERE scope = 'mine'"},
-      {"update into a partial index",
-       "CREATE TABLE t (k, scope TEXT, live DEFAULT 1); CREATE UNIQUE INDEX t_k ON t (live) WHERE k > 1", "UPDATE OR REPLACE t SET k = 7 WHERE scope = 'mine'"},
-      {"upsert", "CREATE TABLE t (k INTEGER PRIMARY KEY, scope TEXT)", "INSERT INTO t (scope, k) VALUES ('mine', 2) ON CONFLICT DO UPDATE SET scope = 'mine'"},
+      {"update into a partial index", "CREATE TABLE t (k, scope TEXT, live DEFAULT 1); CREATE UNIQUE INDEX t_k ON t (live) WHERE k > 1",
+       "UPDATE OR REPLACE t SET k = 7 WHERE scope = 'mine'"},
+      {"upsert", "CREATE TABLE t (k INTEGER PRIMARY KEY, scope TEXT)",
+       "INSERT INTO t (scope, k) VALUES ('mine', 2) ON CONFLICT DO UPDATE SET scope = 'mine'"},
   };
   for (const Shape& shape : shapes) {
     INFO(shape.name);
@@ -74,7 +81,8 @@ TEST_CASE("protect: REPLACE of one's own row works", "[sqlite]") {
 }
 
 TEST_CASE("protect: a unique index over an expression asks for recursive triggers", "[F1][sqlite]") {
-  Fixture f("CREATE TABLE t (k, scope TEXT); CREATE UNIQUE INDEX t_k ON t (lower(k))", "INSERT INTO t VALUES ('a', 'mine'), ('b', 'theirs')");
+  Fixture f("CREATE TABLE t (k, scope TEXT); CREATE UNIQUE INDEX t_k ON t (lower(k))",
+            "INSERT INTO t VALUES ('a', 'mine'), ('b', 'theirs')");
   CHECK_THAT(f.db("INSERT INTO t VALUES ('c', 'mine')").error, StartsWith("TG005") && Contains("recursive_triggers"));
   f.db.must("PRAGMA recursive_triggers = ON; INSERT INTO t VALUES ('c', 'mine')");
   CHECK_THAT(f.db("REPLACE INTO t VALUES ('B', 'mine')").error, StartsWith(refused));
@@ -135,7 +143,9 @@ TEST_CASE("protect: scope columns that are settled late are checked late", "[F1]
   Db db;
   install(db);
   SECTION("an integer primary key that SQLite fills in") {
-    db.must("CREATE TABLE t (scope INTEGER PRIMARY KEY, v); SELECT termgate_protect('t', 'scope'); SELECT termgate_seal('1', 3), termgate_declare('1', 3)");
+    db.must(
+        "CREATE TABLE t (scope INTEGER PRIMARY KEY, v); SELECT termgate_protect('t', 'scope'); SELECT termgate_seal('1', 3), "
+        "termgate_declare('1', 3)");
     db.must("INSERT INTO t (v) VALUES ('one')");
     CHECK_THAT(db("INSERT INTO t (v) VALUES ('two')").error, StartsWith(refused) && Contains("scope \"2\""));
     CHECK(db("SELECT count(*) FROM t").value() == "1");
@@ -158,7 +168,8 @@ TEST_CASE("protect: integer scopes and NULLs", "[sqlite]") {
   Db db;
   install(db);
   db.must("CREATE TABLE t (k INTEGER PRIMARY KEY, scope BIGINT, v); SELECT termgate_protect('t', 'scope')");
-  db.must("SELECT termgate_seal('42', 3), termgate_declare('42', 3); INSERT INTO t VALUES (1, 42, 'x'); INSERT INTO t VALUES (2, '42', 'x')");
+  db.must(
+      "SELECT termgate_seal('42', 3), termgate_declare('42', 3); INSERT INTO t VALUES (1, 42, 'x'); INSERT INTO t VALUES (2, '42', 'x')");
   CHECK_THAT(db("INSERT INTO t VALUES (3, 43, 'x')").error, StartsWith(refused) && Contains("scope \"43\""));
   CHECK_THAT(db("INSERT INTO t VALUES (3, NULL, 'x')").error, StartsWith("TG005") && Contains("NULL"));
   CHECK_THAT(db("INSERT INTO t VALUES (3, x'00', 'x')").error, StartsWith("TG005"));
@@ -192,7 +203,9 @@ TEST_CASE("protect: observe lets everything pass and counts what it would have r
   Db db;
   install(db);
   db.must("CREATE TABLE t (k INTEGER PRIMARY KEY, scope TEXT); SELECT termgate_protect('t', 'scope', NULL, 'observe')");
-  db.must("INSERT INTO t VALUES (1, 'a'), (2, 'a'), (3, NULL); SELECT termgate_seal('b', 5), termgate_declare('b', 4); INSERT INTO t VALUES (4, 'b')");
+  db.must(
+      "INSERT INTO t VALUES (1, 'a'), (2, 'a'), (3, NULL); SELECT termgate_seal('b', 5), termgate_declare('b', 4); INSERT INTO t VALUES "
+      "(4, 'b')");
   CHECK(db("SELECT count(*) FROM t").value() == "4");
   CHECK(db("SELECT group_concat(scope || ':' || reason || ':' || count) FROM (SELECT * FROM termgate_observed ORDER BY scope)").value() ==
         ":TG005:1,a:TG002:2,b:TG001:1");
@@ -225,10 +238,13 @@ TEST_CASE("protect: hostile names are names", "[sqlite]") {
 TEST_CASE("protect: refuses what it cannot guard", "[sqlite]") {
   Db db;
   install(db);
-  db.must("CREATE TABLE t (k, scope, real_scope REAL, text_scope TEXT); CREATE VIEW v AS SELECT * FROM t; CREATE VIRTUAL TABLE f USING fts5(x)");
+  db.must(
+      "CREATE TABLE t (k, scope, real_scope REAL, text_scope TEXT); CREATE VIEW v AS SELECT * FROM t; CREATE VIRTUAL TABLE f USING "
+      "fts5(x)");
   for (const char* arguments :
-       {"'t', NULL", "'t', 'text_scope', 'a'", "'t', 'missing'", "'t', 'scope'", "'t', 'real_scope'", "'missing', NULL, 'a'", "'v', NULL, 'a'", "'f', NULL, 'a'",
-        "'f_data', NULL, 'a'", "'termgate_fences', NULL, 'a'", "'sqlite_schema', NULL, 'a'", "'t', NULL, ''", "'t', NULL, 'a', 'sometimes'"}) {
+       {"'t', NULL", "'t', 'text_scope', 'a'", "'t', 'missing'", "'t', 'scope'", "'t', 'real_scope'", "'missing', NULL, 'a'",
+        "'v', NULL, 'a'", "'f', NULL, 'a'", "'f_data', NULL, 'a'", "'termgate_fences', NULL, 'a'", "'sqlite_schema', NULL, 'a'",
+        "'t', NULL, ''", "'t', NULL, 'a', 'sometimes'"}) {
     INFO(arguments);
     CHECK_THAT(db("SELECT termgate_protect(" + std::string(arguments) + ")").error, StartsWith("TG005"));
   }
@@ -241,11 +257,16 @@ TEST_CASE("doctor: tells when a table has changed under its triggers", "[sqlite]
   Db db;
   install(db);
   db.must("CREATE TABLE t (k, scope TEXT); CREATE TABLE bare (x); SELECT termgate_protect('t', 'scope')");
-  const auto problems = [&] { return db("SELECT group_concat(json_extract(value, '$.object') || ': ' || json_extract(value, '$.severity'), '; ') FROM json_each(termgate_doctor())").value(); };
+  const auto problems = [&] {
+    return db("SELECT group_concat(json_extract(value, '$.object') || ': ' || json_extract(value, '$.severity'), '; ') FROM "
+              "json_each(termgate_doctor())")
+        .value();
+  };
   CHECK(problems() == "table bare: info");
   db.must("CREATE UNIQUE INDEX t_k ON t (k)");
   CHECK_THAT(problems(), Contains("table t: error"));
-  db.must(db.must("SELECT json_extract(value, '$.remedy') FROM json_each(termgate_doctor()) WHERE json_extract(value, '$.severity') = 'error'"));
+  db.must(db.must(
+      "SELECT json_extract(value, '$.remedy') FROM json_each(termgate_doctor()) WHERE json_extract(value, '$.severity') = 'error'"));
   CHECK(problems() == "table bare: info");
   db.must("DROP TRIGGER termgate_protect_update_t");
   CHECK_THAT(problems(), Contains("table t: error"));
@@ -258,7 +279,8 @@ TEST_CASE("doctor: tells when a table has changed under its triggers", "[sqlite]
 TEST_CASE("adopt: raises in the row's own transaction and never lowers", "[F3][sqlite]") {
   Db db;
   install(db);
-  db.must("CREATE TABLE t (scope TEXT, term INTEGER, v); INSERT INTO t VALUES ('a', 5, 'x'), ('b', 3, 'x'), (NULL, 9, 'x'), ('c', NULL, 'x')");
+  db.must(
+      "CREATE TABLE t (scope TEXT, term INTEGER, v); INSERT INTO t VALUES ('a', 5, 'x'), ('b', 3, 'x'), (NULL, 9, 'x'), ('c', NULL, 'x')");
   const std::string error = db("SELECT termgate_adopt('t', 'scope', 'term')").error;
   CHECK_THAT(error, StartsWith("TG005") && Contains("CREATE INDEX"));
   db.must(error.substr(error.find("CREATE INDEX")));
@@ -280,7 +302,9 @@ TEST_CASE("adopt: raises in the row's own transaction and never lowers", "[F3][s
 TEST_CASE("adopt: its rows are evidence where a fence row is lost", "[F3][sqlite]") {
   Db db;
   install(db);
-  db.must("CREATE TABLE t (scope INTEGER, term INTEGER, PRIMARY KEY (scope, term)); INSERT INTO t VALUES (7, 5); SELECT termgate_adopt('t', 'scope', 'term')");
+  db.must(
+      "CREATE TABLE t (scope INTEGER, term INTEGER, PRIMARY KEY (scope, term)); INSERT INTO t VALUES (7, 5); SELECT termgate_adopt('t', "
+      "'scope', 'term')");
   db.must("DROP TRIGGER termgate_fences_delete; DELETE FROM termgate_fences");
   CHECK(db("SELECT json_extract(termgate_verify(), '$[0].kind')").value() == "adopted");
   CHECK_THAT(db("SELECT termgate_check_term('7', 4)").error, StartsWith("TG001 stale term 4"));

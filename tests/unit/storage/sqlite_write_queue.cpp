@@ -164,7 +164,8 @@ TEST_CASE("group commit: what one member passed or declared is no other's", "[F1
 
 TEST_CASE("group commit: a deferred foreign key is the fault of who left it", "[F5][sqlite]") {
   Fixture f;
-  const auto errors = f.together({Fixture::inserting(1), [](Connection& c) { c.execute("INSERT INTO child VALUES (77)", {}); }, Fixture::inserting(3)});
+  const auto errors =
+      f.together({Fixture::inserting(1), [](Connection& c) { c.execute("INSERT INTO child VALUES (77)", {}); }, Fixture::inserting(3)});
   CHECK(errors == std::vector<std::string>{"", "FOREIGN KEY constraint failed", ""});
   CHECK(f.rows() == "1,3");
 }
@@ -172,9 +173,8 @@ TEST_CASE("group commit: a deferred foreign key is the fault of who left it", "[
 TEST_CASE("group commit: a rollback of everything fails every member and says that nothing was written", "[F5][sqlite]") {
   Fixture f;
   f.insert(2);
-  const auto errors = f.together({Fixture::inserting(1),
-                                  [](Connection& c) { c.execute("INSERT OR ROLLBACK INTO t VALUES (2)", {}); },
-                                  Fixture::inserting(3)});
+  const auto errors = f.together(
+      {Fixture::inserting(1), [](Connection& c) { c.execute("INSERT OR ROLLBACK INTO t VALUES (2)", {}); }, Fixture::inserting(3)});
   CHECK_THAT(errors[0], Catch::Contains("nothing was written"));
   CHECK_THAT(errors[1], Catch::Contains("UNIQUE"));
   CHECK(errors[2] == "");  // came after: a group of its own
@@ -184,7 +184,8 @@ TEST_CASE("group commit: a rollback of everything fails every member and says th
 TEST_CASE("group commit: a COMMIT that fails fails all of its members and the next goes on", "[F5][sqlite]") {
   Fixture f;
   bool refuse = true;
-  sqlite3_commit_hook(f.connection.handle(), [](void* held) { return *static_cast<bool*>(held) ? 1 : 0; }, &refuse);
+  sqlite3_commit_hook(
+      f.connection.handle(), [](void* held) { return *static_cast<bool*>(held) ? 1 : 0; }, &refuse);
   const auto errors = f.together({Fixture::inserting(1), Fixture::inserting(2), Fixture::inserting(3)});
   for (const auto& error : errors) CHECK_THAT(error, Catch::Contains("nothing was written"));
   CHECK(f.rows() == "NULL");
@@ -196,7 +197,8 @@ TEST_CASE("group commit: a COMMIT that fails fails all of its members and the ne
 TEST_CASE("group commit: a full group commits and the next begins", "[sqlite]") {
   Fixture f(5s, {.members_max = 2, .age_max = 10s});
   const auto commits = f.queue.commits();
-  const auto errors = f.together({Fixture::inserting(1), Fixture::inserting(2), Fixture::inserting(3), Fixture::inserting(4), Fixture::inserting(5)});
+  const auto errors =
+      f.together({Fixture::inserting(1), Fixture::inserting(2), Fixture::inserting(3), Fixture::inserting(4), Fixture::inserting(5)});
   for (const auto& error : errors) CHECK(error == "");
   CHECK(f.queue.commits() == commits + 3);
   CHECK(f.rows() == "1,2,3,4,5");
@@ -254,6 +256,8 @@ TEST_CASE("flushed: a fast and forgetful connection flushes the transaction that
   queue.run({.flushed = true}, seal);
   CHECK(connection.execute("PRAGMA synchronous", {}).one()[0].as_int() == 0);
   wants_flush = false;
-  CHECK_THROWS_AS(queue.run({}, [](Connection& c) { c.law().seal(Scope("s"), Term(4)); }, &wants_flush), StaleTerm);
+  CHECK_THROWS_AS(queue.run(
+                      {}, [](Connection& c) { c.law().seal(Scope("s"), Term(4)); }, &wants_flush),
+                  StaleTerm);
   CHECK_FALSE(wants_flush);
 }
