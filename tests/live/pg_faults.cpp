@@ -51,7 +51,6 @@ Ended ending(const std::function<void()>& write, std::string* message = nullptr)
     if (dynamic_cast<const StaleTerm*>(&error)) return Ended::stale;
     if (dynamic_cast<const Blocked*>(&error)) return Ended::blocked;
     if (dynamic_cast<const Conflict*>(&error)) return Ended::conflict;
-    UNSCOPED_INFO(error.what());
     return Ended::other;
   }
 }
