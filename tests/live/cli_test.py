@@ -216,11 +216,10 @@ class Cases:
         out = process.stdout.read()
         process.wait(timeout=60)
         stop.set()
-        process.stdin.close() if feeder.is_alive() else None
-        feeder.join()
+        feeder.join()  # its write meets a closed pipe
         try:
             process.stdin.close()
-        except (BrokenPipeError, ValueError):
+        except BrokenPipeError:
             pass
         process.stdout.close()
         process.stderr.close()

@@ -179,6 +179,8 @@ class Schedule {
       if (passed != session.passed.terms.end()) due = term == passed->second ? Outcome::ok : term < passed->second ? Outcome::stale : Outcome::invalid;
       else due = term < seen ? Outcome::stale : Outcome::ok;
     }
+    // In autocommit nothing but a raise wants the lock.
+    if (!session.open && term <= fence) due = term < fence ? Outcome::stale : Outcome::ok;
     note(index, "check " + name(scope) + " " + std::to_string(term));
     const Answer answer = session.client->run("SELECT termgate_check_term('" + name(scope) + "', " + std::to_string(term) + ")");
     ++answered[answer.outcome];

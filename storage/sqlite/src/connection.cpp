@@ -74,13 +74,7 @@ Connection::Connection(const OpenAs& how, bool reader, bool create) {
         Running count(pages.get());
         if (count.step() && count.integer(0) == 0) mode = "wal";
       }
-      if (!mode.empty()) {
-        Statement journal(db_, "PRAGMA main.journal_mode = " + mode);
-        Running set(journal.get());
-        if (!set.step() || set.text(0) != mode) {
-          throw Unavailable(fmt::format("journal_mode {} cannot be set on {}: it stays {}", mode, how.path, set.text(0)));
-        }
-      }
+      if (!mode.empty()) set_journal_mode(how, mode);
     }
     control_checked(("PRAGMA main.synchronous = " + how.synchronous).c_str());
     law_ = Law::register_on(db_);
@@ -93,6 +87,25 @@ Connection::Connection(const OpenAs& how, bool reader, bool create) {
   } catch (...) {
     sqlite3_close_v2(db_);
     throw;
+  }
+}
+
+// SQLite does not call the busy handler where a reader's lock is made a writer's, as here: two processes that open a
+// new file at the same moment meet each other, and one of them comes again.
+void Connection::set_journal_mode(const OpenAs& how, const std::string& mode) {
+  const auto until = std::chrono::steady_clock::now() + how.wait;
+  while (true) {
+    try {
+      Statement journal(db_, "PRAGMA main.journal_mode = " + mode);
+      Running set(journal.get());
+      if (!set.step() || set.text(0) != mode) {
+        throw Unavailable(fmt::format("journal_mode {} cannot be set on {}: it stays {}", mode, how.path, set.text(0)));
+      }
+      return;
+    } catch (const BusyNow&) {
+      if (std::chrono::steady_clock::now() >= until) throw;
+    }
+    sqlite3_sleep(2);
   }
 }
 

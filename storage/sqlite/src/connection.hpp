@@ -68,6 +68,7 @@ class Connection {
   static int authorize(void* self, int action, const char* first, const char* second, const char* schema, const char* trigger);
   Cached& prepared(std::string_view sql);
   Cached prepare(std::string_view sql);
+  void set_journal_mode(const OpenAs& how, const std::string& mode);
   void bind(sqlite3_stmt* statement, int at, const Value& value);
 
   static constexpr std::size_t cached_max = 128;
