@@ -359,39 +359,40 @@ BEGIN
                   AND pg_catalog.strpos(v_passed, pg_catalog.concat('|S', @schema@._escape(p_scope), '|')) OPERATOR(pg_catalog.=) 0, false);
 END $$;
 
--- What check_term() remembers of this session's last check, so that it need not read the fence before the lock as well, nor ask again whether this
--- database was restored: neither can change within a session unseen (`vouched` tells). Behind it stands the server's start, so that a
--- setting that outlives the server is worth nothing.
-CREATE OR REPLACE FUNCTION @schema@._seen(p_scope text, p_term bigint) RETURNS text LANGUAGE sql STABLE AS
-$$ SELECT pg_catalog.concat(p_term, '|', pg_catalog.pg_postmaster_start_time(), '|', p_scope) $$;
+-- What check_term() remembers of this session's last check of a scope, so that it need not read the fence before the lock as well, nor ask again whether this
+-- database was restored: neither can change within a session unseen (`vouched` tells). In one of 256 settings by the scope's hash: so many locks more
+-- a transaction may hold than _many_scopes() knows of. The fence is read under the lock all the same.
+CREATE OR REPLACE FUNCTION @schema@._place(p_scope text) RETURNS text LANGUAGE sql IMMUTABLE AS
+$$ SELECT 'termgate.seen_' OPERATOR(pg_catalog.||) (pg_catalog.hashtext(p_scope COLLATE "C") OPERATOR(pg_catalog.&) 255)::pg_catalog.text $$;
+CREATE OR REPLACE FUNCTION @schema@._seen(p_scope text, p_term bigint) RETURNS text LANGUAGE sql IMMUTABLE AS
+$$ SELECT p_term::pg_catalog.text OPERATOR(pg_catalog.||) '|' OPERATOR(pg_catalog.||) p_scope $$;
 
 -- check_term(scope, term) → the fence after it. Shared lock to the end of the transaction; above the fence it raises, in a transaction that
 -- holds no lock on the scope yet. TG001, TG004, TG005, TG006; 40001 where the snapshot hides a raise.
--- Qualified names instead of SET search_path, and few expressions: each costs more here than what it computes.
+-- Qualified names instead of SET search_path, and few expressions, for each is made ready anew in every transaction.
 CREATE OR REPLACE FUNCTION @schema@.check_term(scope text, term bigint) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   v_fence pg_catalog.int8;
-  v_sure pg_catalog.bool;
   v_key pg_catalog.uuid;
 BEGIN
   -- NULL is made false first: `NULL AND …` would still call what follows, and lock. The turnstile is taken and given back in one
   -- expression: nothing can be cancelled in between.
-  IF coalesce(pg_catalog.current_setting('termgate.seen', true) OPERATOR(pg_catalog.=) @schema@._seen(scope, term), false)
+  IF coalesce(pg_catalog.current_setting(@schema@._place(scope), true) OPERATOR(pg_catalog.=) @schema@._seen(scope, term), false)
      AND pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed'
      AND pg_catalog.pg_try_advisory_lock_shared(@schema@._turnstile_key(scope)) AND pg_catalog.pg_advisory_unlock_shared(@schema@._turnstile_key(scope))
      AND pg_catalog.pg_try_advisory_xact_lock_shared(@schema@._queue_key(scope)) THEN
     -- A new statement, hence a new snapshot.
-    SELECT f.term, f.vouched OPERATOR(pg_catalog.=) f.tableoid, CASE WHEN f.marked THEN f.pass_key END INTO v_fence, v_sure, v_key
-      FROM @schema@.fences f WHERE f.scope OPERATOR(pg_catalog.=) check_term.scope;
-    IF v_sure AND v_fence OPERATOR(pg_catalog.=) term THEN
+    SELECT CASE WHEN f.marked THEN f.pass_key END INTO v_key FROM @schema@.fences f
+     WHERE f.scope OPERATOR(pg_catalog.=) check_term.scope AND f.term OPERATOR(pg_catalog.=) check_term.term AND f.vouched OPERATOR(pg_catalog.=) f.tableoid;
+    IF FOUND THEN
       IF v_key IS NOT NULL THEN
         PERFORM @schema@._mark(scope, term, v_key);
       END IF;
-      RETURN v_fence;
+      RETURN term;
     END IF;
   END IF;
   v_fence := @schema@._check(scope, term);
-  PERFORM pg_catalog.set_config('termgate.seen', @schema@._seen(scope, term), false);
+  PERFORM pg_catalog.set_config(@schema@._place(scope), @schema@._seen(scope, term), false);
   RETURN v_fence;
 END $$;

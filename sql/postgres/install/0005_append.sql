@@ -159,28 +159,29 @@ BEGIN
   RETURN v_no;
 END $$;
 
--- append(stream, term, payload, expected, scope, write_id) → sequence number.
+-- append(stream, term, payload, expected, scope, write_id) → sequence number. Qualified names instead of SET search_path, as in check_term. The planner's
+-- settings: see _check(); a bitmap is dearer than the one row that it finds.
 CREATE OR REPLACE FUNCTION @schema@.append(stream text, term bigint, payload bytea, expected bigint DEFAULT NULL,
                                            scope text DEFAULT NULL, write_id uuid DEFAULT NULL) RETURNS bigint
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
-  v_scope text;
-  v_no bigint;
+  v_scope pg_catalog.text := scope;
+  v_no pg_catalog.int8;
 BEGIN
   -- A stream that is there, in the scope that is named, and a payload of ordinary size; whatever does not come out of it as it should is looked at by _append(),
   -- under the lock that is held by then.
-  IF write_id IS NULL AND octet_length(payload) <= 1048576 THEN
-    v_scope := scope;
+  IF write_id IS NULL AND pg_catalog.octet_length(payload) OPERATOR(pg_catalog.<=) 1048576 THEN
     IF v_scope IS NULL THEN
-      SELECT s.scope INTO v_scope FROM @schema@.streams s WHERE s.stream_id = append.stream;
+      SELECT s.scope INTO v_scope FROM @schema@.streams s WHERE s.stream_id OPERATOR(pg_catalog.=) append.stream;
     END IF;
     IF v_scope IS NOT NULL THEN
       v_no := @schema@.check_term(v_scope, term);
-      UPDATE @schema@.streams s SET last_no = s.last_no + 1
-       WHERE s.stream_id = append.stream AND s.scope = v_scope
-         AND (append.expected IS NULL OR s.last_no = append.expected)
-         AND coalesce((SELECT w.term FROM @schema@.stream_writes w WHERE w.scope = v_scope
-                        ORDER BY w.term DESC LIMIT 1) <= append.term, true)
+      -- Rows with a higher term, where the fence may have been lowered or lost. MAX() would have to step over what others are just writing.
+      UPDATE @schema@.streams s SET last_no = s.last_no OPERATOR(pg_catalog.+) 1
+       WHERE s.stream_id OPERATOR(pg_catalog.=) append.stream AND s.scope OPERATOR(pg_catalog.=) v_scope
+         AND (append.expected IS NULL OR s.last_no OPERATOR(pg_catalog.=) append.expected)
+         AND (SELECT w.term FROM @schema@.stream_writes w WHERE w.scope OPERATOR(pg_catalog.=) v_scope AND w.term OPERATOR(pg_catalog.>) append.term
+               ORDER BY w.scope, w.term LIMIT 1) IS NULL
       RETURNING s.last_no INTO v_no;
       IF FOUND THEN
         INSERT INTO @schema@.stream_writes (stream_id, sequence_no, scope, term, payload)
