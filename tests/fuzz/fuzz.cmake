@@ -33,3 +33,8 @@ if(TARGET termgate)
     LIBRARIES Termgate::storage Boost::program_options Boost::json fmt::fmt
     INCLUDES "${PROJECT_SOURCE_DIR}/cli")
 endif()
+if(TARGET termgate_pgwire)
+  foreach(what IN ITEMS pgwire_frontend pgwire_backend pgwire_startup)
+    termgate_fuzz(fuzz_${what} SOURCES fuzz/fuzz_${what}.cpp LIBRARIES Termgate::pgwire INCLUDES "${CMAKE_CURRENT_SOURCE_DIR}")
+  endforeach()
+endif()

@@ -1,0 +1,166 @@
+// Bodies of messages -> what a decision needs of them. Every function takes the body of one whole message (Event::body), checks
+// all of it and returns views into it, or why it is malformed. None allocates, throws or keeps anything; any thread.
+// What a proxy only passes on (rows, values, passwords, SASL data) is not decoded.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include <termgate/pgwire/malformed.hpp>
+
+namespace termgate::pgwire {
+
+// --- from a client ---
+
+struct Query {
+  std::string_view sql;
+};
+Decoded<Query> decode_query(std::string_view body) noexcept;
+
+struct Parse {
+  std::string_view statement;  // empty: the unnamed one
+  std::string_view sql;
+  std::uint16_t parameter_types = 0;
+};
+Decoded<Parse> decode_parse(std::string_view body) noexcept;
+
+// Names and counts; the lengths of all values are checked, the values are not looked at.
+struct Bind {
+  std::string_view portal;
+  std::string_view statement;
+  std::uint16_t parameter_formats = 0;
+  std::uint16_t parameters = 0;
+  std::uint16_t result_formats = 0;
+};
+Decoded<Bind> decode_bind(std::string_view body) noexcept;
+
+// The names alone, from the first bytes of a Bind that is streamed. Names that do not end within `head` are malformed: no
+// reasonable client has names of kilobytes, and no server keeps more than 63 bytes of one.
+struct BindNames {
+  std::string_view portal;
+  std::string_view statement;
+};
+Decoded<BindNames> decode_bind_names(std::string_view head) noexcept;
+
+// Describe and Close.
+struct Named {
+  bool portal = false;  // else a prepared statement
+  std::string_view name;
+};
+Decoded<Named> decode_describe(std::string_view body) noexcept;
+Decoded<Named> decode_close(std::string_view body) noexcept;
+
+struct Execute {
+  std::string_view portal;
+  std::uint32_t rows_max = 0;  // 0: all
+};
+Decoded<Execute> decode_execute(std::string_view body) noexcept;
+
+struct FunctionCallHead {
+  std::uint32_t function_oid = 0;
+};
+// `head`: at least the first 4 bytes of the body.
+Decoded<FunctionCallHead> decode_function_call_head(std::string_view head) noexcept;
+
+struct CopyFail {
+  std::string_view message;
+};
+Decoded<CopyFail> decode_copy_fail(std::string_view body) noexcept;
+
+// --- from a server ---
+
+// The fields of an ErrorResponse or NoticeResponse by their letter ("Error and Notice Message Fields",
+// protocol-error-fields.html). One that is missing, be it the SQLSTATE, is an empty view. Also what append_error_response takes,
+// so that a relayed report can be changed in one field: decode, set, append.
+class ReportFields {
+ public:
+  // S severity · V severity, never translated · C SQLSTATE · M message · D detail · H hint · P position · p internal position
+  // q internal query · W where · s schema · t table · c column · d data type · n constraint · F file · L line · R routine
+  static constexpr std::string_view letters = "SVCMDHPpqWstcdnFLR";
+
+  std::string_view operator[](char letter) const noexcept;
+  // A letter that is none of `letters` is ignored, as the protocol wants it.
+  void set(char letter, std::string_view text) noexcept;
+
+  std::string_view sqlstate() const noexcept { return (*this)['C']; }
+  std::string_view message() const noexcept { return (*this)['M']; }
+  // FATAL and PANIC: the server ends the connection after it.
+  bool ends_connection() const noexcept;
+
+ private:
+  std::array<std::string_view, letters.size()> fields_{};
+};
+// ErrorResponse and NoticeResponse.
+Decoded<ReportFields> decode_report(std::string_view body) noexcept;
+
+enum class TransactionStatus : char { idle = 'I', in_block = 'T', failed = 'E' };
+Decoded<TransactionStatus> decode_ready_for_query(std::string_view body) noexcept;
+
+struct CommandComplete {
+  std::string_view tag;  // "INSERT 0 1", "ROLLBACK", …
+};
+Decoded<CommandComplete> decode_command_complete(std::string_view body) noexcept;
+
+struct ParameterStatus {
+  std::string_view name;
+  std::string_view value;
+};
+Decoded<ParameterStatus> decode_parameter_status(std::string_view body) noexcept;
+
+// Protocol 3.0: a key of 4 bytes; 3.2: 4 to 256.
+struct BackendKeyData {
+  std::uint32_t pid = 0;
+  std::string_view key;
+};
+Decoded<BackendKeyData> decode_backend_key_data(std::string_view body) noexcept;
+
+struct Authentication {
+  enum class Type : std::uint32_t {
+    ok = 0,
+    kerberos_v5 = 2,
+    cleartext_password = 3,
+    md5_password = 5,
+    gss = 7,
+    gss_continue = 8,
+    sspi = 9,
+    sasl = 10,
+    sasl_continue = 11,
+    sasl_final = 12,
+  };
+  Type type = Type::ok;
+  std::string_view payload;  // md5: the 4 bytes of salt; sasl: the names of mechanisms; *_continue, *_final: opaque
+
+  // Whether the server's list of mechanisms has this one.
+  bool offers(std::string_view mechanism) const noexcept;
+};
+// An authentication of a kind that is not listed above is malformed: a proxy could not tell whose turn it is.
+Decoded<Authentication> decode_authentication(std::string_view body) noexcept;
+
+struct NegotiateProtocolVersion {
+  std::uint16_t minor = 0;
+  std::uint32_t refused = 0;      // how many extensions the server does not know
+  std::string_view extensions;    // their names, each ended by a NUL
+};
+Decoded<NegotiateProtocolVersion> decode_negotiate_protocol_version(std::string_view body) noexcept;
+
+struct NotificationResponse {
+  std::uint32_t pid = 0;
+  std::string_view channel;
+  std::string_view payload;
+};
+Decoded<NotificationResponse> decode_notification_response(std::string_view body) noexcept;
+
+// CopyInResponse, CopyOutResponse, CopyBothResponse.
+struct CopyResponse {
+  bool binary = false;
+  std::uint16_t columns = 0;
+};
+Decoded<CopyResponse> decode_copy_response(std::string_view body) noexcept;
+
+// RowDescription and ParameterDescription: how many follow. `head`: at least the first 2 bytes of the body.
+Decoded<std::uint16_t> decode_count(std::string_view head) noexcept;
+
+}  // namespace termgate::pgwire

@@ -1,0 +1,86 @@
+// A client's first packets, which have no type byte: StartupMessage, SSLRequest, GSSENCRequest, CancelRequest; and the same
+// packets to be sent to a server. One thread at a time; no I/O, no clock.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <termgate/pgwire/malformed.hpp>
+
+namespace termgate::pgwire {
+
+// PostgreSQL's own bound, MAX_STARTUP_PACKET_LENGTH (libpq/pqcomm.h); the length field counts towards it.
+inline constexpr std::size_t startup_packet_bytes_max = 10'000;
+inline constexpr std::size_t cancel_key_bytes_min = 4;
+inline constexpr std::size_t cancel_key_bytes_max = 256;
+// The newest minor version of protocol 3 that this codec speaks (PostgreSQL 18: longer cancel keys).
+inline constexpr std::uint16_t protocol_minor_max = 2;
+
+struct StartupMessage {
+  using Parameter = std::pair<std::string_view, std::string_view>;
+
+  std::uint16_t minor = 0;            // of protocol 3, as asked for: 9999 where libpq greases
+  std::vector<Parameter> parameters;  // in the client's order, duplicates kept; none of `extensions`
+  std::vector<Parameter> extensions;  // `_pq_.…`: protocol options, never settings
+
+  // Of duplicates the last one counts, as it does for the server. No such parameter: nullopt.
+  std::optional<std::string_view> find(std::string_view name) const noexcept;
+
+  // The minor version to go on with, and whether the client must be told by NegotiateProtocolVersion (exactly once): it asked
+  // for a newer one, or for an extension, of which this codec knows none.
+  std::uint16_t spoken_minor() const noexcept { return minor < protocol_minor_max ? minor : protocol_minor_max; }
+  bool must_negotiate() const noexcept { return minor > protocol_minor_max || !extensions.empty(); }
+};
+
+struct StartupEvent {
+  enum class Kind {
+    need_more,
+    startup,
+    ssl_request,     // answered by one byte, S or N
+    gssenc_request,  // answered by one byte, G or N
+    cancel_request,  // answered by nothing at all
+    direct_tls,      // the first byte of a TLS handshake; none was used
+    malformed,
+  };
+
+  Kind kind = Kind::need_more;
+  // Bytes of the span that belong to this packet. After ssl_request and gssenc_request, a span with bytes left over was written
+  // before the answer: cleartext that somebody may have put in front of the encrypted session. It must be refused.
+  std::size_t used = 0;
+  StartupMessage startup;
+  std::uint32_t pid = 0;    // of cancel_request
+  std::string_view key;     // of cancel_request, 4 to 256 bytes
+  Malformed problem;        // for malformed
+};
+
+// Reads one packet after another from pieces of any size; holds at most startup_packet_bytes_max bytes.
+class StartupReader {
+ public:
+  // Direct TLS is looked for only before the first packet, and only where the connection is not encrypted yet.
+  explicit StartupReader(bool direct_tls_possible) noexcept : first_byte_may_be_tls_(direct_tls_possible) {}
+
+  // Views are valid until the next call. After malformed, direct_tls, startup and cancel_request there is no next call.
+  StartupEvent next(std::string_view input) noexcept;
+
+  std::size_t buffered() const noexcept { return given_ ? 0 : buffer_.size(); }
+
+ private:
+  bool first_byte_may_be_tls_;
+  bool given_ = false;
+  std::string buffer_;
+};
+
+// `minor` of protocol 3. Names and values end at their first NUL.
+void append_startup(std::string& out, std::uint16_t minor, std::span<const StartupMessage::Parameter> parameters);
+void append_ssl_request(std::string& out);
+void append_gssenc_request(std::string& out);
+// `key` as BackendKeyData gave it.
+void append_cancel_request(std::string& out, std::uint32_t pid, std::string_view key);
+
+}  // namespace termgate::pgwire
