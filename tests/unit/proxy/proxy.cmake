@@ -6,3 +6,16 @@ if(TARGET termgate_pgwire)
       unit/proxy/pgwire_startup.cpp
     LIBRARIES Termgate::pgwire)
 endif()
+if(TARGET termgate_statements)
+  # The oracles ask libpg_query themselves.
+  add_library(termgate_statements_inside INTERFACE)
+  target_include_directories(termgate_statements_inside INTERFACE "${PROJECT_SOURCE_DIR}/proxy/statements/src" "${CMAKE_CURRENT_SOURCE_DIR}/unit/proxy")
+  target_include_directories(termgate_statements_inside SYSTEM INTERFACE "${PG_QUERY_INCLUDE}")
+  target_link_libraries(termgate_statements_inside INTERFACE Termgate::statements "${PG_QUERY_LIBRARY}")
+  termgate_test(unit_statements LABEL unit
+    SOURCES
+      unit/proxy/statements_classify.cpp
+      unit/proxy/statements_declaration.cpp
+      unit/proxy/statements_lexer.cpp
+    LIBRARIES termgate_statements_inside Threads::Threads)
+endif()

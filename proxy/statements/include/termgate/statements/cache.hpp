@@ -1,0 +1,50 @@
+// classify() with a memory of texts that cost the grammar. One a thread, without a lock: a session lives on one thread, and a
+// lock would cost as much as a plain statement does.
+#pragma once
+
+#include <cstddef>
+#include <list>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include <termgate/statements/classify.hpp>
+
+namespace termgate::statements {
+
+class Cache {
+ public:
+  struct Limits {
+    std::size_t entries_max = 1024;
+    std::size_t bytes_max = 4u << 20;       // of texts
+    std::size_t text_bytes_max = 16u << 10;  // longer texts are not kept
+  };
+
+  Cache() = default;
+  explicit Cache(Limits limits) : limits_(limits) {}
+
+  // The answer stays valid for as long as it is held. Never nullptr. Settings count as part of the text.
+  std::shared_ptr<const Classified> classify(std::string_view sql, const Settings& settings = {});
+
+  std::size_t entries() const noexcept { return recent_.size(); }
+  std::size_t bytes() const noexcept { return bytes_; }
+  std::size_t hits() const noexcept { return hits_; }
+
+ private:
+  struct Entry {
+    std::string key;
+    std::shared_ptr<const Classified> classified;
+  };
+
+  void forget_oldest();
+
+  Limits limits_;
+  std::list<Entry> recent_;  // the one used last stands first
+  std::unordered_map<std::string_view, std::list<Entry>::iterator> by_text_;
+  std::string key_;
+  std::size_t bytes_ = 0;
+  std::size_t hits_ = 0;
+};
+
+}  // namespace termgate::statements

@@ -1,0 +1,30 @@
+#include <termgate/statements/cache.hpp>
+
+namespace termgate::statements {
+
+std::shared_ptr<const Classified> Cache::classify(std::string_view sql, const Settings& settings) {
+  if (sql.size() > limits_.text_bytes_max) return std::make_shared<const Classified>(statements::classify(sql, settings));
+  key_.assign(sql);
+  key_ += static_cast<char>(static_cast<int>(settings.standard_conforming_strings) << 1 | (settings.ascii_safe_encoding ? 1 : 0));
+  if (const auto found = by_text_.find(key_); found != by_text_.end()) {
+    ++hits_;
+    recent_.splice(recent_.begin(), recent_, found->second);
+    return found->second->classified;
+  }
+  auto classified = std::make_shared<const Classified>(statements::classify(sql, settings));
+  if (limits_.entries_max == 0 || classified->by_tokens) return classified;
+  while (!recent_.empty() && (recent_.size() >= limits_.entries_max || bytes_ + key_.size() > limits_.bytes_max)) forget_oldest();
+  if (key_.size() > limits_.bytes_max) return classified;
+  recent_.push_front({key_, classified});
+  by_text_.emplace(recent_.front().key, recent_.begin());
+  bytes_ += key_.size();
+  return classified;
+}
+
+void Cache::forget_oldest() {
+  bytes_ -= recent_.back().key.size();
+  by_text_.erase(recent_.back().key);
+  recent_.pop_back();
+}
+
+}  // namespace termgate::statements

@@ -1,0 +1,25 @@
+// What the name of a function says of a call, where it says anything. Names as folded by the server: lower case unless quoted.
+#pragma once
+
+#include <string_view>
+
+namespace termgate::statements {
+
+// Functions of PostgreSQL and its usual extensions that change something although the transaction is READ ONLY, or that run SQL
+// which they are given as text, so that nothing can be seen of it. Listed, with the reason, in functions.cpp. Not set_config,
+// whose first argument decides.
+bool is_read_only_hole(std::string_view function) noexcept;
+
+// The functions of layer 1 that write and carry their own scope and term.
+bool is_termgate_write(std::string_view function) noexcept;
+
+// Words that stand before `(` without being a function's name: IN, VALUES, types, …
+bool is_syntax_before_parenthesis(std::string_view word) noexcept;
+
+// Settings by which a session, or what it calls, gets out of READ ONLY or out of triggers.
+bool sets_read_only(std::string_view setting) noexcept;
+
+// Settings by which the same text becomes other tokens.
+bool changes_lexing(std::string_view setting) noexcept;
+
+}  // namespace termgate::statements

@@ -1,0 +1,23 @@
+// One set of tokens a thread, so that a text costs no allocation; and the comments around a text that is lexed already.
+#pragma once
+
+#include <string_view>
+
+#include <termgate/statements/declaration.hpp>
+
+#include "lexer.hpp"
+
+namespace termgate::statements {
+
+// Gives back what an unusually long text has left behind.
+inline Lexed& lexer_of_thread() {
+  constexpr std::size_t tokens_kept = 4096;
+  thread_local Lexed lexed;
+  if (lexed.tokens.capacity() > tokens_kept) std::vector<Token>().swap(lexed.tokens);
+  return lexed;
+}
+
+// declared_in_comments for tokens that lex() made of `sql`.
+void declared_around(Declaration& declaration, std::string_view sql, const Lexed& lexed);
+
+}  // namespace termgate::statements

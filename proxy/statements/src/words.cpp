@@ -1,0 +1,58 @@
+#include "words.hpp"
+
+#include <array>
+#include <cstddef>
+
+namespace termgate::statements {
+namespace {
+
+constexpr std::size_t word_bytes_max = 15;
+
+struct Entry {
+  std::string_view text;
+  Word word = Word::other;
+};
+
+constexpr std::size_t slots = 1024;
+
+constexpr std::size_t slot_of(std::string_view lower) {
+  std::uint32_t hash = 2166136261u;
+  for (const char character : lower) hash = (hash ^ static_cast<unsigned char>(character)) * 16777619u;
+  return (hash ^ hash >> 13) % slots;
+}
+
+constexpr std::array<Entry, slots> table = [] {
+  std::array<Entry, slots> result{};
+  const auto put = [&](std::string_view text, Word word) {
+    std::size_t slot = slot_of(text);
+    while (!result[slot].text.empty()) slot = (slot + 1) % slots;
+    result[slot] = {text, word};
+  };
+#define TERMGATE_WORD(name, spelling) put(spelling, Word::name);
+  TERMGATE_WORDS(TERMGATE_WORD)
+#undef TERMGATE_WORD
+  return result;
+}();
+
+constexpr bool all_fit = [] {
+  for (const Entry& entry : table) {
+    if (entry.text.size() > word_bytes_max) return false;
+  }
+  return true;
+}();
+static_assert(all_fit);
+
+}  // namespace
+
+Word word_of(std::string_view text) noexcept {
+  if (text.size() > word_bytes_max) return Word::other;
+  std::array<char, word_bytes_max> lower{};
+  for (std::size_t i = 0; i < text.size(); ++i) lower[i] = text[i] >= 'A' && text[i] <= 'Z' ? static_cast<char>(text[i] + 32) : text[i];
+  const std::string_view folded(lower.data(), text.size());
+  for (std::size_t slot = slot_of(folded); !table[slot].text.empty(); slot = (slot + 1) % slots) {
+    if (table[slot].text == folded) return table[slot].word;
+  }
+  return Word::other;
+}
+
+}  // namespace termgate::statements
