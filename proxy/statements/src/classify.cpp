@@ -776,6 +776,8 @@ class Classifier {
       Statement planned;
       functions(tokens, planned);
       statement.calls_functions = planned.calls_functions;
+      // The arguments of EXECUTE are evaluated although nothing is run.
+      if (tape.word() == Word::execute) statement.read_only_hole = planned.read_only_hole;
       statement.inner = Kind::provably_read;
       return simple(statement, Kind::explain);
     }

@@ -241,6 +241,8 @@ TEST_CASE("classify: what READ ONLY lets through counts as a write", "[F6][proxy
           {"SELECT set_config(name, 'off', false) FROM pg_settings", Kind::write, "hrlf"},
           {"SELECT set_config('standard_conforming_strings', 'off', false)", Kind::write, "hlf"},
           {"SELECT set_config('termgate.term', '42', false)", Kind::write, "hf", Kind::empty, "termgate.term"},
+          {"EXPLAIN EXECUTE p(pg_notify('a', 'b'))", Kind::explain, "hf", Kind::provably_read},
+          {"EXECUTE p(lo_create(0))", Kind::execute, "hf", Kind::empty, "p"},
           {"SELECT (SELECT pg_notify('a', 'b') FROM t WHERE x IN (1))", Kind::write, "hf"},
           {"SELECT termgate.append('s', 5, 'x')", Kind::write, "ft"},
           {"SELECT * FROM termgate.acquire_lease('s', 'me', '10 s')", Kind::write, "ft"},

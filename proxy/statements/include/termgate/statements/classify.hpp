@@ -97,6 +97,7 @@ struct Statement {
   bool perhaps_alone = false;
 
   // Setting (lower case), savepoint, prepared statement, cursor, channel, or a prepared transaction's gid, unquoted.
+  // In full: the server cuts names (not settings, not gids) at 63 bytes.
   std::string name;
   // Of set and set_local and of a set_config that is told apart; nullopt: none, or one that is not a plain literal.
   std::optional<std::string> value;
