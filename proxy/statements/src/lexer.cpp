@@ -72,7 +72,8 @@ class Lexer {
   Lexed::Problem problem() const noexcept { return problem_; }
 
  private:
-  enum class Backslash { plain, escapes, unclear };
+  // What a string makes of a backslash. In bits a doubled quote is no quote either: it ends one string and begins another.
+  enum class Backslash { plain, escapes, unclear, bits };
 
   char peek(std::size_t ahead) const noexcept { return at_ + ahead < sql_.size() ? sql_[at_ + ahead] : '\0'; }
 
@@ -91,7 +92,7 @@ class Lexer {
         case 'x':
         case 'X':
           ++at_;
-          quoted('\'', Backslash::plain);
+          quoted('\'', Backslash::bits);
           return TokenType::bit_string;
         case 'n':
         case 'N':  // the word NCHAR and a plain string
@@ -129,7 +130,7 @@ class Lexer {
           problem_ = Lexed::Problem::ambiguous;
           return;
         } else if (character == quote) {
-          if (peek(1) != quote) break;
+          if (peek(1) != quote || backslash == Backslash::bits) break;
           ++at_;
         }
       }

@@ -15,6 +15,7 @@ TEST_CASE("lexer: tokens begin and end where PostgreSQL's do", "[proxy][statemen
            "select 'a', 'it''s', E'\\'', e'\\\\', N'x', B'01', x'1F', U&'\\0061', U&\"a\" , \"q\"\"q\"",
            "SELECT 'a'\n 'b' -- c\n 'd', 'e' 'f', 'g' /* h */ 'i'",
            "SELECT E'a'\n'\\'b', E'a' -- '\n '\\'b'",
+           "SELECT b'0''1', x'1'\n'F', b'0' '; SELECT 1; --'",
            "SELECT $$a$$, $b$ $$ $b$, $_1$x$_1$, a$b$c, $1, $2.x",
            "SELECT 1.5, .5, 1e3, 1E-3, 1., 1.5e+7, a[1:2]",
            "SELECT a<b, a<=b, a--b\n, a-/*c*/-b, a/b, a*-1, a@-1, !!5, a||'x', a->>'b', a#>>'{c}', 1-+2, @-1, *//**/b",
