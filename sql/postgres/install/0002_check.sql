@@ -359,13 +359,17 @@ BEGIN
                   AND pg_catalog.strpos(v_passed, pg_catalog.concat('|S', @schema@._escape(p_scope), '|')) OPERATOR(pg_catalog.=) 0, false);
 END $$;
 
--- What check_term() remembers of this session's last check of a scope, so that it need not read the fence before the lock as well, nor ask again whether this
--- database was restored: neither can change within a session unseen (`vouched` tells). In one of 256 settings by the scope's hash: so many locks more
--- a transaction may hold than _many_scopes() knows of. The fence is read under the lock all the same.
+-- What check_term() remembers of this session's last check of a scope, so that it need not look at the fence before the lock as well. In one of 256
+-- settings by the scope's hash: so many locks a transaction may hold that nobody counts.
 CREATE OR REPLACE FUNCTION @schema@._place(p_scope text) RETURNS text LANGUAGE sql IMMUTABLE AS
 $$ SELECT 'termgate.seen_' OPERATOR(pg_catalog.||) (pg_catalog.hashtext(p_scope COLLATE "C") OPERATOR(pg_catalog.&) 255)::pg_catalog.text $$;
 CREATE OR REPLACE FUNCTION @schema@._seen(p_scope text, p_term bigint) RETURNS text LANGUAGE sql IMMUTABLE AS
 $$ SELECT p_term::pg_catalog.text OPERATOR(pg_catalog.||) '|' OPERATOR(pg_catalog.||) p_scope $$;
+-- The shared lock of a scope, if it can be had at once. The turnstile is taken and given back in one expression: nothing can be cancelled in between.
+CREATE OR REPLACE FUNCTION @schema@._try_share(p_scope text) RETURNS boolean LANGUAGE sql VOLATILE AS $$
+  SELECT pg_catalog.pg_try_advisory_lock_shared(@schema@._turnstile_key(p_scope)) AND pg_catalog.pg_advisory_unlock_shared(@schema@._turnstile_key(p_scope))
+     AND pg_catalog.pg_try_advisory_xact_lock_shared(@schema@._queue_key(p_scope))
+$$;
 
 -- check_term(scope, term) → the fence after it. Shared lock to the end of the transaction; above the fence it raises, in a transaction that
 -- holds no lock on the scope yet. TG001, TG004, TG005, TG006; 40001 where the snapshot hides a raise.
@@ -375,13 +379,27 @@ LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   v_fence pg_catalog.int8;
   v_key pg_catalog.uuid;
+  v_held pg_catalog.text;
+  v_locked pg_catalog.bool;
 BEGIN
-  -- NULL is made false first: `NULL AND …` would still call what follows, and lock. The turnstile is taken and given back in one
-  -- expression: nothing can be cancelled in between.
+  -- NULL is made false first: `NULL AND …` would still call what follows, and lock.
   IF coalesce(pg_catalog.current_setting(@schema@._place(scope), true) OPERATOR(pg_catalog.=) @schema@._seen(scope, term), false)
-     AND pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed'
-     AND pg_catalog.pg_try_advisory_lock_shared(@schema@._turnstile_key(scope)) AND pg_catalog.pg_advisory_unlock_shared(@schema@._turnstile_key(scope))
-     AND pg_catalog.pg_try_advisory_xact_lock_shared(@schema@._queue_key(scope)) THEN
+     AND pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed' AND @schema@._try_share(scope) THEN
+    v_locked := true;
+  ELSE
+    -- `held`: this session has asked whether the database was restored; and the scopes that this transaction has locked here, as many as the lock table can bear.
+    v_held := pg_catalog.current_setting('termgate.held', true);
+    IF pg_catalog.octet_length(v_held) OPERATOR(pg_catalog.<) 4000
+       AND pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed' THEN
+      SELECT CASE WHEN f.term OPERATOR(pg_catalog.=) check_term.term AND f.vouched OPERATOR(pg_catalog.=) f.tableoid THEN @schema@._try_share(f.scope) END
+        INTO v_locked FROM @schema@.fences f WHERE f.scope OPERATOR(pg_catalog.=) check_term.scope;
+      IF v_locked THEN
+        v_held := pg_catalog.set_config(@schema@._place(scope), @schema@._seen(scope, term), false) OPERATOR(pg_catalog.||)
+                  pg_catalog.set_config('termgate.held', v_held OPERATOR(pg_catalog.||) scope OPERATOR(pg_catalog.||) '|', true);
+      END IF;
+    END IF;
+  END IF;
+  IF v_locked THEN
     -- A new statement, hence a new snapshot.
     SELECT CASE WHEN f.marked THEN f.pass_key END INTO v_key FROM @schema@.fences f
      WHERE f.scope OPERATOR(pg_catalog.=) check_term.scope AND f.term OPERATOR(pg_catalog.=) check_term.term AND f.vouched OPERATOR(pg_catalog.=) f.tableoid;
@@ -393,6 +411,7 @@ BEGIN
     END IF;
   END IF;
   v_fence := @schema@._check(scope, term);
-  PERFORM pg_catalog.set_config(@schema@._place(scope), @schema@._seen(scope, term), false);
+  v_held := pg_catalog.set_config(@schema@._place(scope), @schema@._seen(scope, term), false) OPERATOR(pg_catalog.||)
+            coalesce(pg_catalog.current_setting('termgate.held', true), pg_catalog.set_config('termgate.held', '|', false));
   RETURN v_fence;
 END $$;

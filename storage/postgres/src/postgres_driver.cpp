@@ -337,8 +337,12 @@ class PostgresDriver final : public Driver {
 
   void transact(const TransactOptions& options, const std::function<void(Session&)>& work) override {
     const auto start = Watchdog::Clock::now();
-    Lent lent(*this);
+    Lent lent(*this, options.timeout);
     Connection& connection = *lent;
+    if (options.timeout && Watchdog::Clock::now() - start >= *options.timeout) {
+      lent.give_back();
+      throw Unavailable(fmt::format("the write's timeout of {} ms was over before a connection was there; nothing was written", options.timeout->count()));
+    }
     {
       // The server ends the work in time; where it has fallen silent, the connection is given up soon after.
       std::optional<Watchdog::Watch> watch;
@@ -366,7 +370,7 @@ class PostgresDriver final : public Driver {
   }
 
   Rows call(std::string_view sql, std::span<const Value> parameters, bool read_only, std::optional<milliseconds> timeout) override {
-    Lent lent(*this);
+    Lent lent(*this, timeout);
     Connection& connection = *lent;
     // A timeout of the server's own would need a transaction, and with it three more round trips.
     Silence limited = silence();
@@ -455,13 +459,13 @@ class PostgresDriver final : public Driver {
   // A connection out of the pool, for the length of one call. Not given back: thrown away.
   class Lent {
    public:
-    explicit Lent(PostgresDriver& driver) : driver_(driver), outer_(innermost) {
+    explicit Lent(PostgresDriver& driver, std::optional<milliseconds> timeout = {}) : driver_(driver), outer_(innermost) {
       for (const Lent* open = innermost; open != nullptr; open = open->outer_) {
         if (&open->driver_ == &driver) {
           throw InvalidInput("TG005 a call of this Database from inside its own transaction: use the Transaction that the callback was given");
         }
       }
-      connection_ = driver.take();
+      connection_ = driver.take(timeout);
       innermost = this;
     }
     ~Lent() {
@@ -496,11 +500,12 @@ class PostgresDriver final : public Driver {
 
   Silence silence() { return {watchdog_, options_.answer_wait}; }
 
-  std::unique_ptr<Connection> take() {
+  std::unique_ptr<Connection> take(std::optional<milliseconds> timeout) {
     if (process_ends) throw Unavailable("the program is ending; nothing was written");
     {
       std::unique_lock lock(mutex_);
-      if (!changed_.wait_for(lock, options_.check_wait, [&] { return !idle_.empty() || open_ < options_.connections_max; })) {
+      const auto wait = std::min(timeout.value_or(options_.check_wait), options_.check_wait);
+      if (!changed_.wait_for(lock, wait, [&] { return !idle_.empty() || open_ < options_.connections_max; })) {
         throw Blocked(
             fmt::format("TG006 all {} connections of this process to the database are busy; see OpenOptions::connections_max", open_));
       }
