@@ -251,9 +251,15 @@ Wrote Database::write(const Scope& scope, Term term, const std::function<void(Tr
   detail::TransactOptions transact;
   transact.timeout = options.timeout;
   transact.isolation = options.isolation;
-  // With a write id the id is looked up before the term is compared, so a raise ahead could refuse a write
-  // that did happen; claim_write raises by itself in that case.
-  if (!options.write_id) state_->raise_ahead(scope, term, options.timeout);
+  if (!options.write_id) {
+    state_->raise_ahead(scope, term, options.timeout);
+  } else if (state_->memory.highest(scope.name()) < term.value() && !outcome(*options.write_id)) {
+    // With a write id the id is looked up before the term is compared: the write may have happened meanwhile, so claim_write has the last word.
+    try {
+      state_->raise_ahead(scope, term, options.timeout);
+    } catch (const StaleTerm&) {
+    }
+  }
   for (int attempt = 0;; ++attempt) {
     Wrote wrote = Wrote::now;
     std::int64_t fence = 0;
@@ -357,8 +363,18 @@ std::optional<Lease> Database::try_acquire_lease(const Scope& scope, millisecond
   // The window runs from before the request was sent: the answer may have been long on its way.
   const auto sent = Lease::Clock::now();
   const std::int64_t remembered = state_->memory.highest(scope.name());
-  const Rows rows = state_->run(state_->calls().acquire_lease, scope.name(), owner, ttl.count(),
-                                options.endpoint.empty() ? Value() : Value(options.endpoint), detail::milliseconds_of(options.grace));
+  const auto ask = [&] {
+    // Where serializable is the default, two that acquire at once may meet a conflict: then nothing was done.
+    for (int attempt = 1;; ++attempt) {
+      try {
+        return state_->run(state_->calls().acquire_lease, scope.name(), owner, ttl.count(),
+                           options.endpoint.empty() ? Value() : Value(options.endpoint), detail::milliseconds_of(options.grace));
+      } catch (const Conflict&) {
+        if (attempt == 10) throw;
+      }
+    }
+  };
+  const Rows rows = ask();
   const Row& row = rows.one();
   if (!row[0].as_bool()) return std::nullopt;
   const Term term(row[1].as_int());

@@ -4,7 +4,7 @@
 -- whom to evict; the row's own locker list decides. Keeps F1, F2, F4.
 
 CREATE OR REPLACE FUNCTION @schema@._bucket_class() RETURNS integer LANGUAGE sql IMMUTABLE AS
-$$ SELECT (pg_catalog.hashtextextended(@schema_lit@ COLLATE "C", 6) OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4 $$;
+$$ SELECT (pg_catalog.hashtextextended(@schema_lit@ COLLATE pg_catalog."C", 6) OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4 $$;
 
 -- The term under which this transaction has passed the scope in the escalated way; NULL: it has not.
 CREATE OR REPLACE FUNCTION @schema@._pass_of(p_scope text) RETURNS bigint

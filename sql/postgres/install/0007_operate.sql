@@ -168,7 +168,7 @@ BEGIN
   ELSIF v_from = scope THEN
     RETURN false;
   END IF;
-  FOR v_scope IN SELECT s FROM unnest(ARRAY[v_from, scope]) s ORDER BY s COLLATE "C" LOOP
+  FOR v_scope IN SELECT s FROM unnest(ARRAY[v_from, scope]) s ORDER BY s COLLATE pg_catalog."C" LOOP
     PERFORM @schema@._need_no_doubt(v_scope, (SELECT f.generation FROM @schema@.fences f WHERE f.scope = v_scope));
     PERFORM @schema@._exclude(v_scope, greatest(1, @schema@._evidence(v_scope)), NULL);
   END LOOP;

@@ -43,7 +43,7 @@ BEGIN
   IF v_declared IS NOT NULL AND char_length(v_declared) > 200 THEN
     PERFORM @schema@._need_scope(v_declared, 'declared termgate.scope');
   END IF;
-  IF v_declared = p_scope COLLATE "C" THEN
+  IF v_declared = p_scope COLLATE pg_catalog."C" THEN
     term := @schema@._declared_term();
   END IF;
 END $$;
@@ -96,7 +96,7 @@ BEGIN
   END IF;
   IF current_setting('transaction_isolation') IN ('read committed', 'read uncommitted') THEN
     SELECT f.term, f.pass_key, f.generation,
-           f.vouched = f.tableoid AND i.postmaster_start = pg_postmaster_start_time() AND i.fences_path = pg_relation_filepath(f.tableoid)
+           f.vouched = f.tableoid AND f.generation >= i.trusted_since AND i.postmaster_start = pg_postmaster_start_time() AND i.fences_path = pg_relation_filepath(f.tableoid)
       INTO v_fence, v_key, v_generation, v_sure
       FROM @schema@.fences f, @schema@.incarnation i WHERE f.scope = p_scope AND i.one;
   ELSE
@@ -104,7 +104,7 @@ BEGIN
   END IF;
   IF c.sign IS DISTINCT FROM @schema@._sign(p_scope, c.term, v_key) AND c.sign IS NOT NULL THEN
     -- Nobody passed with that mark: somebody wrote it. What is declared counts.
-    v_term := CASE WHEN @schema@._declared_scope() = p_scope COLLATE "C" THEN @schema@._declared_term() END;
+    v_term := CASE WHEN @schema@._declared_scope() = p_scope COLLATE pg_catalog."C" THEN @schema@._declared_term() END;
     IF v_term IS NULL THEN
       PERFORM @schema@._no_term(p_table, p_scope);
     END IF;
@@ -168,7 +168,7 @@ BEGIN
     SELECT * INTO f FROM @schema@.fences t WHERE t.scope = p_scope;
     c := @schema@._claim(p_scope);
     IF c.sign IS NOT NULL AND c.sign IS DISTINCT FROM @schema@._sign(p_scope, c.term, f.pass_key) THEN
-      c.term := CASE WHEN @schema@._declared_scope() = p_scope COLLATE "C" THEN @schema@._declared_term() END;
+      c.term := CASE WHEN @schema@._declared_scope() = p_scope COLLATE pg_catalog."C" THEN @schema@._declared_term() END;
     END IF;
     IF p_scope IS NULL THEN
       v_code := 'TG005'; v_reason := 'a row has NULL for its scope';
@@ -274,7 +274,7 @@ BEGIN
   IF TG_OP = 'INSERT' THEN
     v_done := @schema@._guard(TG_RELID, NEW.%1$I::text, TG_ARGV[0]);
   ELSIF TG_OP = 'UPDATE' THEN
-    IF NEW.%1$I::text COLLATE "C" IS DISTINCT FROM OLD.%1$I::text THEN
+    IF NEW.%1$I::text COLLATE pg_catalog."C" IS DISTINCT FROM OLD.%1$I::text THEN
       v_done := @schema@._guard(TG_RELID, NEW.%1$I::text, TG_ARGV[0]);
     END IF;
   END IF;

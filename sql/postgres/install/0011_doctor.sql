@@ -16,7 +16,7 @@ BEGIN
   RETURN QUERY
     SELECT 'error', format('scope "%s"', f.scope), 'its fence is in doubt: this database was restored or promoted, and nobody has vouched for the scope since',
            'acquire its lease, or termgate fence declare-restored --scope … --above N'
-      FROM @schema@.fences f WHERE v_why IS NULL AND f.generation < v_since ORDER BY f.scope COLLATE "C" LIMIT 100;
+      FROM @schema@.fences f WHERE v_why IS NULL AND f.generation < v_since ORDER BY f.scope COLLATE pg_catalog."C" LIMIT 100;
   RETURN QUERY
     SELECT 'error', format('trigger %I on fences', w.name), 'it is gone or not ENABLE ALWAYS: fences could be lowered by hand', 'termgate uninstall is the only way out of the law: run termgate init again'
       FROM unnest(ARRAY['fences_guard', 'fences_guard_truncate', 'fences_flush']) w(name)
@@ -155,7 +155,7 @@ BEGIN
       FROM @schema@.leases l LEFT JOIN @schema@.fences f ON f.scope = l.scope WHERE l.term > coalesce(f.term, 0) LIMIT 1000;
   FOR a IN SELECT t.* FROM @schema@.adopted t JOIN pg_class c ON c.oid = t.table_oid LOOP
     FOR r IN EXECUTE format(
-        'SELECT q.scope, q.term, f.term AS fence FROM (SELECT t.%1$I::text COLLATE "C" AS scope, max(t.%2$I)::bigint AS term FROM %3$s t WHERE t.%1$I IS NOT NULL GROUP BY t.%1$I) q '
+        'SELECT q.scope, q.term, f.term AS fence FROM (SELECT t.%1$I::text COLLATE pg_catalog."C" AS scope, max(t.%2$I)::bigint AS term FROM %3$s t WHERE t.%1$I IS NOT NULL GROUP BY t.%1$I) q '
         'LEFT JOIN @schema@.fences f ON f.scope = q.scope WHERE q.term > coalesce(f.term, 0)', a.scope_column, a.term_column, a.table_oid::regclass) LOOP
       IF @schema@._adopted_max(r.scope) > coalesce(r.fence, 0) THEN
         RETURN QUERY SELECT 'adopted row above the fence', r.scope, a.table_oid::regclass::text, format('the fence stands at %s, a row has term %s', coalesce(r.fence, 0), r.term);

@@ -409,8 +409,11 @@ class PostgresDriver final : public Driver {
     InstallReport report;
     Lent lent(*this);
     Connection& connection = *lent;
-    step(connection, Phase::before_commit, [&] { connection.run_script("BEGIN"); });
+    // Whatever the role's defaults are: the second of two installers must see what the first has done.
+    step(connection, Phase::before_commit, [&] { connection.run_script("BEGIN ISOLATION LEVEL READ COMMITTED"); });
     try {
+      // Nothing of other roles' may be found by a name of ours.
+      connection.run_script("SET LOCAL search_path = pg_catalog, pg_temp");
       // Two installers at once take turns; the second finds the work done.
       connection.run_script("SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('termgate migrations', 0))");
       report.from_version = version_in(connection);
@@ -446,7 +449,7 @@ class PostgresDriver final : public Driver {
 
   void uninstall() override {
     Lent lent(*this);
-    step(*lent, Phase::commit, [&] { (*lent).run_script(with_schema(sql::postgres::uninstall, options_.schema)); });
+    step(*lent, Phase::commit, [&] { (*lent).run_script("BEGIN;\n" + with_schema(sql::postgres::uninstall, options_.schema) + ";\nCOMMIT"); });
     lent.give_back();
   }
 
