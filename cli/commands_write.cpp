@@ -1,14 +1,15 @@
 // append, read, exec: writing and reading behind the fence.
-#include <csignal>
+#include <chrono>
+#include <cmath>
 #include <cstdio>
-#include <fstream>
-#include <iostream>
-#include <memory>
+#include <set>
 #include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "command.hpp"
+#include "input.hpp"
 #include "output.hpp"
 
 namespace po = boost::program_options;
@@ -21,15 +22,9 @@ constexpr std::size_t batch_writes_max = 1000;
 constexpr std::size_t batch_bytes_max = std::size_t{1} << 20;
 constexpr int page_writes = 500;
 
-volatile std::sig_atomic_t interrupted = 0;
-
-// The first Ctrl-C ends after the batch in flight, a second one at once: an open batch is then rolled back.
-void interrupt_politely() {
-  struct sigaction action {};
-  action.sa_handler = [](int) { interrupted = 1; };
-  action.sa_flags = static_cast<int>(SA_RESETHAND);
-  sigaction(SIGINT, &action, nullptr);
-}
+// A batch goes when it is full, when nothing has come for `quiet`, and at the latest when its first line is `age_max` old.
+constexpr std::chrono::milliseconds quiet{100};
+constexpr std::chrono::milliseconds age_max{1000};
 
 AppendOptions append_options(const Arguments& arguments) {
   AppendOptions options;
@@ -39,65 +34,45 @@ AppendOptions append_options(const Arguments& arguments) {
   return options;
 }
 
-// Reads no more than one byte over the limit: that is enough to be refused by it.
-std::string read_bounded(std::istream& input) {
-  std::string bytes;
-  std::string part(std::size_t{1} << 20, '\0');
-  while (input && bytes.size() <= Database::payload_bytes_max) {
-    input.read(part.data(), static_cast<std::streamsize>(part.size()));
-    bytes.append(part, 0, static_cast<std::size_t>(input.gcount()));
-  }
-  return bytes;
-}
-
-std::string whole_input(const Arguments& arguments) {
-  if (auto payload = arguments.maybe("payload")) {
-    if (arguments.maybe("file")) throw UsageError("give --payload or --file, not both");
-    return *payload;
-  }
-  const std::string path = arguments.text_or("file", "-");
-  std::string bytes;
-  if (path == "-") {
-    bytes = read_bounded(std::cin);
-  } else {
-    std::ifstream file(path, std::ios::binary);
-    if (!file) throw UsageError(fmt::format("--file {}: it cannot be read", path));
-    bytes = read_bounded(file);
-    if (file.bad()) throw UsageError(fmt::format("--file {}: reading it failed", path));
-  }
-  return bytes;
-}
-
-int append_lines(const Arguments& arguments, Database& database, const Stream& stream, Term term, AppendOptions options) {
-  if (options.write_id) throw UsageError("--write-id names one write; --lines makes many");
-  const std::string path = arguments.text_or("file", "-");
-  std::ifstream file;
-  if (path != "-") {
-    file.open(path, std::ios::binary);
-    if (!file) throw UsageError(fmt::format("--file {}: it cannot be read", path));
-  }
-  std::istream& input = path == "-" ? std::cin : file;
-  std::ios::sync_with_stdio(false);
-  interrupt_politely();
+int append_lines(const Arguments& arguments, Database& database, Input& input, const Stream& stream, Term term, AppendOptions options) {
+  using Clock = std::chrono::steady_clock;
+  // The first Ctrl-C ends after the batch in flight, a second one at once: an open batch is then rolled back.
+  const Interrupts interrupts;
   Progress progress(!arguments.json());
   std::vector<std::string> batch;
+  std::optional<std::string> held;  // a line that the batch before had no room for
   std::int64_t written = 0;
   std::int64_t last = 0;
   std::string line;
-  bool more = true;
-  while (more && !interrupted) {
+  auto state = Input::Next::line;
+  while (state != Input::Next::end && state != Input::Next::interrupted) {
     batch.clear();
     std::size_t bytes = 0;
-    while (batch.size() < batch_writes_max && bytes < batch_bytes_max && (more = static_cast<bool>(std::getline(input, line)))) {
-      bytes += line.size();
-      batch.push_back(std::move(line));
-    }
-    if (batch.empty()) break;
+    auto began = Clock::now();
     try {
+      while (batch.size() < batch_writes_max && bytes < batch_bytes_max && (batch.empty() || Clock::now() - began < age_max)) {
+        if (held) {
+          line = *std::exchange(held, std::nullopt);
+        } else {
+          state = input.line(line, batch.empty() ? std::chrono::milliseconds(-1) : quiet, interrupts);
+          if (state != Input::Next::line) break;
+        }
+        if (batch.empty()) began = Clock::now();
+        if (!batch.empty() && bytes + line.size() > batch_bytes_max) {
+          held = std::move(line);
+          break;
+        }
+        bytes += line.size();
+        batch.push_back(std::move(line));
+      }
+      if (state == Input::Next::interrupted) break;
+      if (batch.empty()) continue;
       last = database.append_many(stream, term, batch, options).value();
-    } catch (...) {
+    } catch (const std::exception&) {
       if (written > 0)
         fmt::print(stderr, "termgate: {} lines were written before, up to number {}; the batch after them was not\n", written, last);
+      else
+        fmt::print(stderr, "termgate: no line was written before\n");
       throw;
     }
     // Only the first batch can be held to --expect as given; each next one follows the one before.
@@ -105,8 +80,9 @@ int append_lines(const Arguments& arguments, Database& database, const Stream& s
     written += static_cast<std::int64_t>(batch.size());
     progress.show(fmt::format("{} lines written", written));
   }
+  const bool interrupted = state == Input::Next::interrupted;
   if (arguments.json())
-    print_json({{"written", written}, {"last", last}, {"interrupted", interrupted != 0}});
+    print_json({{"written", written}, {"last", last}, {"interrupted", interrupted}});
   else if (written > 0)
     print_line(fmt::format("{}", last));
   if (interrupted) {
@@ -120,9 +96,15 @@ int run_append(const Arguments& arguments) {
   const Stream stream(arguments.text("stream"));
   const Term term = arguments.term();
   const AppendOptions options = append_options(arguments);
+  const bool lines = arguments.flag("lines");
+  const auto payload = arguments.maybe("payload");
+  if (payload && (lines || arguments.maybe("file"))) throw UsageError("give --payload alone, without --file or --lines");
+  if (lines && options.write_id) throw UsageError("--write-id names one write; --lines makes many");
+  std::optional<Input> input;
+  if (!payload) input.emplace(arguments.text_or("file", "-"));
   Database database = arguments.open();
-  if (arguments.flag("lines")) return append_lines(arguments, database, stream, term, options);
-  const SequenceNo number = database.append(stream, term, whole_input(arguments), options);
+  if (lines) return append_lines(arguments, database, *input, stream, term, options);
+  const SequenceNo number = database.append(stream, term, payload ? *payload : input->all(), options);
   if (arguments.json())
     print_json({{"stream", stream.name()}, {"sequence_no", number.value()}, {"term", term.value()}});
   else

@@ -1,5 +1,10 @@
 // termgate: finds the command, parses its options, runs it, and turns errors into messages and exit codes.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <iostream>
 #include <string>
 #include <vector>
@@ -121,9 +126,18 @@ int run_all(const std::vector<std::string>& words, const std::string& program) {
   throw UsageError(fmt::format("there is no command \"{}\"; `termgate --help` lists them", words[0]));
 }
 
+// A standard stream that is closed would be taken by the first file or socket that is opened, and a payload read from it or a
+// number printed into it. Opened the wrong way round, its use is an error instead.
+void keep_standard_streams() {
+  for (int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(stream, F_GETFD) == -1 && open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY) != stream) std::abort();
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  keep_standard_streams();
   const std::vector<std::string> words(argv + 1, argv + argc);
   const bool json = std::find(words.begin(), words.end(), "--json") != words.end();
   int status = Exit::failed;
