@@ -1,4 +1,5 @@
 // append, read, exec: writing and reading behind the fence.
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -20,7 +21,9 @@ namespace {
 // A batch of `--lines` is bounded in writes and in bytes, so that memory stays small whatever the input.
 constexpr std::size_t batch_writes_max = 1000;
 constexpr std::size_t batch_bytes_max = std::size_t{1} << 20;
-constexpr int page_writes = 500;
+// A page of `read` is bounded in writes, and by how large those of the page before were.
+constexpr int page_writes_max = 500;
+constexpr std::size_t page_bytes = std::size_t{4} << 20;
 
 // A batch goes when it is full, when nothing has come for `quiet`, and at the latest when its first line is `age_max` old.
 constexpr std::chrono::milliseconds quiet{100};
@@ -136,14 +139,26 @@ int run_read(const Arguments& arguments) {
     fmt::print(stderr, "termgate: there is no stream \"{}\" in this database\n", printable(stream.name()));
     return Exit::failed;
   }
+  std::size_t limit = 1;
   for (;;) {
-    const auto page = database.read_stream(stream, SequenceNo(after), page_writes);
-    for (const StreamWrite& write : page) {
-      print_write(write, arguments.json(), arguments.flag("raw"));
-      after = write.sequence_no.value();
+    std::size_t bytes = 0;
+    std::size_t count = 0;
+    {
+      const auto page = database.read_stream(stream, SequenceNo(after), static_cast<int>(limit));
+      for (const StreamWrite& write : page) {
+        print_write(write, arguments.json(), arguments.flag("raw"));
+        after = write.sequence_no.value();
+        bytes += write.payload.size();
+      }
+      count = page.size();
     }
     if (std::ferror(stdout)) return Exit::failed;
-    if (page.size() == static_cast<std::size_t>(page_writes)) continue;
+    const bool full = count == limit;
+    if (count > 0) {
+      const std::size_t fitting = page_bytes / (bytes / count + 1);
+      limit = std::clamp<std::size_t>(fitting, 1, std::min<std::size_t>(limit * 4, page_writes_max));
+    }
+    if (full) continue;
     if (!follow) return Exit::done;
     if (std::fflush(stdout) != 0) return Exit::failed;
     std::this_thread::sleep_for(pause);

@@ -24,6 +24,13 @@ bool is_utf8(std::string_view bytes) {
   return true;
 }
 
+void append_escaped(std::string& line, unsigned char byte) {
+  static constexpr char digits[] = "0123456789abcdef";
+  line += "\\x";
+  line += digits[byte >> 4];
+  line += digits[byte & 15];
+}
+
 // RFC 4648, section 4, with padding.
 std::string base64(std::string_view bytes) {
   static constexpr char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -60,15 +67,24 @@ std::string length(std::int64_t ms) {
 std::string printable(std::string_view bytes) {
   const bool text = is_utf8(bytes);
   std::string line;
-  for (const char byte : bytes) {
-    const auto value = static_cast<unsigned char>(byte);
-    if (byte == '\\')
+  line.reserve(bytes.size());
+  std::size_t done = 0;  // what needs no escape is copied by stretches
+  for (std::size_t at = 0; at < bytes.size(); ++at) {
+    const auto value = static_cast<unsigned char>(bytes[at]);
+    // The controls from U+0080 to U+009F steer a terminal as well as those below U+0020; both their bytes are escaped.
+    const bool control = value == 0xC2 && text && static_cast<unsigned char>(bytes[at + 1]) < 0xA0;
+    if (value >= 0x20 && value != '\\' && value < 0x7F) continue;
+    if (value >= 0x80 && text && !control) continue;
+    line.append(bytes, done, at - done);
+    if (value == '\\') {
       line += "\\\\";
-    else if (value < 0x20 || value == 0x7F || (value >= 0x80 && !text))
-      line += fmt::format("\\x{:02x}", value);
-    else
-      line += byte;
+    } else {
+      append_escaped(line, value);
+      if (control) append_escaped(line, static_cast<unsigned char>(bytes[++at]));
+    }
+    done = at + 1;
   }
+  line.append(bytes, done);
   return line;
 }
 

@@ -267,6 +267,21 @@ class Cases:
         path.unlink()
         self.assertEqual(self.last_no(stream), 0)
 
+    def test_reading_large_writes_is_quick_and_holds_few(self):
+        stream = self.name("stream")
+        path = Path(scratch.name) / "large"
+        path.write_bytes(os.urandom(16 << 20))
+        for _ in range(8):
+            self.run_ok("append", "--stream", stream, "--term", "1", "--file", str(path))
+        self.run_ok("append", "--stream", stream, "--term", "1", "--lines", stdin=b"small\n" * 700)
+        began = time.monotonic()
+        status, error, megabytes = measured("read", "--stream", stream, url=self.url)
+        self.assertEqual(status, 0, error)
+        self.assertLess(megabytes, 240)
+        self.assertLess(time.monotonic() - began, 15)
+        self.assertEqual(self.run_ok("read", "--stream", stream, "--raw", "--from", "9"), "small\n" * 700)
+        path.unlink()
+
     def test_two_init_at_once(self):
         url = self.fresh()
         results = []
