@@ -170,8 +170,15 @@ boost::json::value json_of(const Value& value) {
     boost::json::value operator()(std::monostate) const { return nullptr; }
     boost::json::value operator()(bool held) const { return held; }
     boost::json::value operator()(std::int64_t held) const { return held; }
-    boost::json::value operator()(double held) const { return held; }
-    boost::json::value operator()(const std::string& held) const { return boost::json::value(held); }
+    boost::json::value operator()(double held) const {
+      if (std::isfinite(held)) return held;
+      return std::isnan(held) ? "NaN" : held > 0 ? "Infinity" : "-Infinity";  // JSON has no numbers for them
+    }
+    // SQLite keeps whatever bytes were cast to text.
+    boost::json::value operator()(const std::string& held) const {
+      if (is_utf8(held)) return boost::json::value(held);
+      return (*this)(Bytes{held});
+    }
     boost::json::value operator()(const Bytes& held) const {
       boost::json::object object;
       put_payload(object, held.data);
@@ -181,6 +188,22 @@ boost::json::value json_of(const Value& value) {
     boost::json::value operator()(const TextArray&) const { return nullptr; }
   } convert;
   return std::visit(convert, value.variant());
+}
+
+// Names as an object's keys: valid text, and each different, so that no column hides another.
+std::vector<std::string> json_keys(const std::vector<std::string>& columns) {
+  std::vector<std::string> keys;
+  for (const std::string& column : columns) keys.push_back(is_utf8(column) ? column : printable(column));
+  const std::set<std::string> names(keys.begin(), keys.end());
+  std::set<std::string> given;
+  for (std::string& key : keys) {
+    const std::string name = key;
+    // A suffix must not make it another column's own name.
+    for (int number = 2; given.count(key) != 0 || (key != name && names.count(key) != 0); ++number)
+      key = fmt::format("{}_{}", name, number);
+    given.insert(key);
+  }
+  return keys;
 }
 
 int run_exec(const Arguments& arguments) {
@@ -204,9 +227,10 @@ int run_exec(const Arguments& arguments) {
     boost::json::array list;
     for (const Rows& rows : results) {
       boost::json::array converted;
+      const auto keys = json_keys(rows.columns);
       for (const Row& row : rows.rows) {
         boost::json::object object;
-        for (std::size_t column = 0; column < row.size(); ++column) object[rows.columns[column]] = json_of(row[column]);
+        for (std::size_t column = 0; column < row.size(); ++column) object[keys[column]] = json_of(row[column]);
         converted.push_back(std::move(object));
       }
       list.push_back({{"affected", rows.affected}, {"rows", std::move(converted)}});
@@ -226,7 +250,9 @@ int run_exec(const Arguments& arguments) {
       for (const Value& value : row) cells.push_back(value.is_null() ? "" : printable(value.as_text()));
       table.push_back(std::move(cells));
     }
-    print_table(rows.columns, table);
+    std::vector<std::string> head;
+    for (const std::string& column : rows.columns) head.push_back(printable(column));
+    print_table(head, table);
   }
   return Exit::done;
 }

@@ -32,7 +32,7 @@ int exit_code(const Error& error) {
 
 void complain(bool json, std::string_view code, std::string_view message, int status) {
   if (json)
-    print_json({{"error", {{"code", code}, {"message", message}, {"exit", status}}}});
+    print_json({{"error", {{"code", code}, {"message", is_utf8(message) ? std::string(message) : printable(message)}, {"exit", status}}}});
   else
     fmt::print(stderr, "termgate: {}\n", message);
 }

@@ -13,17 +13,6 @@
 namespace termgate::cli {
 namespace {
 
-bool is_utf8(std::string_view bytes) {
-  // name_problem knows UTF-8; it is asked about pieces that its length limits allow, cut between sequences.
-  while (!bytes.empty()) {
-    std::size_t cut = std::min<std::size_t>(bytes.size(), 190);
-    while (cut < bytes.size() && cut > 180 && (static_cast<unsigned char>(bytes[cut]) & 0xC0) == 0x80) --cut;
-    if (name_problem(bytes.substr(0, cut)) != nullptr) return false;
-    bytes.remove_prefix(cut);
-  }
-  return true;
-}
-
 void append_escaped(std::string& line, unsigned char byte) {
   static constexpr char digits[] = "0123456789abcdef";
   line += "\\x";
@@ -46,6 +35,17 @@ std::string base64(std::string_view bytes) {
 }
 
 }  // namespace
+
+bool is_utf8(std::string_view bytes) {
+  // name_problem knows UTF-8; it is asked about pieces that its length limits allow, cut between sequences.
+  while (!bytes.empty()) {
+    std::size_t cut = std::min<std::size_t>(bytes.size(), 190);
+    while (cut < bytes.size() && cut > 180 && (static_cast<unsigned char>(bytes[cut]) & 0xC0) == 0x80) --cut;
+    if (name_problem(bytes.substr(0, cut)) != nullptr) return false;
+    bytes.remove_prefix(cut);
+  }
+  return true;
+}
 
 std::string moment(std::int64_t ms) {
   const std::time_t seconds = static_cast<std::time_t>(ms / 1000);

@@ -152,6 +152,19 @@ class Cases:
         rows = json.loads(self.run_ok("exec", "--scope", scope, "--term", "2", f"SELECT id FROM {table}", "--json"))["results"][0]["rows"]
         self.assertEqual(rows, [{"id": 1}])
 
+    def test_exec_prints_valid_json_whatever_the_values(self):
+        done = self.run_ok("exec", "--scope", self.name("scope"), "--term", "1", "--json", self.odd_values)
+
+        def refuse(word):
+            self.fail(f"{word} is no JSON")
+
+        row = json.loads(done, parse_constant=refuse)["results"][0]["rows"][0]
+        self.assertEqual(row, dict(self.odd_row, a=1, a_3=2, a_2=3, a_4=4))
+        said = termgate("exec", "--scope", b"caf\xe9", "--term", "1", "--json", b"\xff", url=self.url).stdout
+        self.assertIn("error", json.loads(said.decode()))
+        said = termgate(b"caf\xe9", "--json").stdout
+        self.assertIn("caf", json.loads(said.decode())["error"]["message"])
+
     def test_terms_that_are_none(self):
         stream = self.name("stream")
         for term in ["0", "-1", "4611686018427387905", "99999999999999999999999", "five", "5x", "0x5", " 5"]:
@@ -357,6 +370,8 @@ class OnSqlite(Cases, unittest.TestCase):
         cls.url = f"sqlite:{scratch.name}/cli.db"
         assert termgate("init", url=cls.url).returncode == 0
 
+    odd_values = "SELECT 1e400 AS e, -1e400 AS m, cast(x'ff' AS text) AS c, 1 AS a, 2 AS a, 3 AS a_2, 4 AS a"
+    odd_row = {"e": "Infinity", "m": "-Infinity", "c": {"payload_base64": "/w=="}}
     files = 0
 
     def fresh(self):
@@ -401,6 +416,8 @@ class OnSqlite(Cases, unittest.TestCase):
 
 @unittest.skipUnless(SERVER, "TERMGATE_TEST_POSTGRESQL is not set")
 class OnPostgresql(Cases, unittest.TestCase):
+    odd_values = "SELECT 'Infinity'::float8 AS e, '-Infinity'::float8 AS m, 'NaN'::float8 AS n, 1 AS a, 2 AS a, 3 AS a_2, 4 AS a"
+    odd_row = {"e": "Infinity", "m": "-Infinity", "n": "NaN"}
     databases = 0
 
     @classmethod
