@@ -266,14 +266,11 @@ int run_prune(const Arguments& arguments) {
     const Stream stream(arguments.text("stream"));
     if (arguments.maybe("keep-last").has_value() == arguments.maybe("before").has_value())
       throw UsageError("give --keep-last N or --before SEQUENCE");
-    std::int64_t before = 0;
-    if (arguments.maybe("before")) {
-      before = arguments.integer("before", 1, Term::max_value);
-    } else {
-      const auto info = database.stream(stream);
-      if (!info) throw InvalidInput(fmt::format("TG005 there is no stream \"{}\"", stream.name()));
-      before = std::max<std::int64_t>(1, info->last_no - arguments.integer("keep-last", 0, Term::max_value) + 1);
-    }
+    const std::int64_t number =
+        arguments.maybe("before") ? arguments.integer("before", 1, Term::max_value) : arguments.integer("keep-last", 0, Term::max_value);
+    const auto info = database.stream(stream);
+    if (!info) throw InvalidInput(fmt::format("TG005 there is no stream \"{}\"", stream.name()));
+    const std::int64_t before = arguments.maybe("before") ? number : std::max<std::int64_t>(1, info->last_no - number + 1);
     pruned = database.prune(stream, SequenceNo(before));
   }
   if (arguments.json())

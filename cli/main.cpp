@@ -30,11 +30,30 @@ int exit_code(const Error& error) {
   return Exit::failed;
 }
 
+// A message for a terminal. Names and bytes in it may be anybody's: controls are escaped, and a line break begins no line
+// that could pass for one of ours.
+std::string shown(std::string_view message) {
+  std::string text;
+  while (!message.empty() && message.back() == '\n') message.remove_suffix(1);
+  for (;;) {
+    const auto end = message.find('\n');
+    std::string_view line = message.substr(0, end);
+    for (auto tab = line.find('\t'); tab != std::string_view::npos; tab = line.find('\t')) {
+      text += escaped(line.substr(0, tab)) + "  ";
+      line.remove_prefix(tab + 1);
+    }
+    text += escaped(line);
+    if (end == std::string_view::npos) return text;
+    text += "\n  ";
+    message.remove_prefix(end + 1);
+  }
+}
+
 void complain(bool json, std::string_view code, std::string_view message, int status) {
   if (json)
     print_json({{"error", {{"code", code}, {"message", is_utf8(message) ? std::string(message) : printable(message)}, {"exit", status}}}});
   else
-    fmt::print(stderr, "termgate: {}\n", message);
+    fmt::print(stderr, "termgate: {}\n", shown(message));
 }
 
 void print_overview(const std::vector<Command>& commands) {
@@ -111,9 +130,11 @@ int run_all(const std::vector<std::string>& words, const std::string& program) {
   }
   const std::string two = words.size() > 1 ? words[0] + " " + words[1] : words[0];
   std::string family;
+  std::size_t widest = 0;
+  for (const Command& command : commands) widest = std::max(widest, command.name.size());
   for (const Command& command : commands) {
     if (command.name == two && two != words[0]) return run_command(command, {words.begin() + 2, words.end()}, program);
-    if (command.name.starts_with(words[0] + " ")) family += fmt::format("\n  termgate {:<22}{}", command.name, command.summary);
+    if (command.name.starts_with(words[0] + " ")) family += fmt::format("\n  termgate {:<{}}{}", command.name, widest + 2, command.summary);
   }
   for (const Command& command : commands) {
     if (command.name == words[0]) return run_command(command, {words.begin() + 1, words.end()}, program);

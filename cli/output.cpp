@@ -47,6 +47,34 @@ bool is_utf8(std::string_view bytes) {
   return true;
 }
 
+namespace {
+
+std::string escape(std::string_view bytes, bool backslashes) {
+  const bool text = is_utf8(bytes);
+  std::string line;
+  line.reserve(bytes.size());
+  std::size_t done = 0;  // what needs no escape is copied by stretches
+  for (std::size_t at = 0; at < bytes.size(); ++at) {
+    const auto value = static_cast<unsigned char>(bytes[at]);
+    // The controls from U+0080 to U+009F steer a terminal as well as those below U+0020; both their bytes are escaped.
+    const bool control = value == 0xC2 && text && static_cast<unsigned char>(bytes[at + 1]) < 0xA0;
+    if (value >= 0x20 && (value != '\\' || !backslashes) && value < 0x7F) continue;
+    if (value >= 0x80 && text && !control) continue;
+    line.append(bytes, done, at - done);
+    if (value == '\\') {
+      line += "\\\\";
+    } else {
+      append_escaped(line, value);
+      if (control) append_escaped(line, static_cast<unsigned char>(bytes[++at]));
+    }
+    done = at + 1;
+  }
+  line.append(bytes, done);
+  return line;
+}
+
+}  // namespace
+
 std::string moment(std::int64_t ms) {
   const std::time_t seconds = static_cast<std::time_t>(ms / 1000);
   std::tm parts{};
@@ -64,29 +92,8 @@ std::string length(std::int64_t ms) {
   return fmt::format("{} h", ms / 3'600'000);
 }
 
-std::string printable(std::string_view bytes) {
-  const bool text = is_utf8(bytes);
-  std::string line;
-  line.reserve(bytes.size());
-  std::size_t done = 0;  // what needs no escape is copied by stretches
-  for (std::size_t at = 0; at < bytes.size(); ++at) {
-    const auto value = static_cast<unsigned char>(bytes[at]);
-    // The controls from U+0080 to U+009F steer a terminal as well as those below U+0020; both their bytes are escaped.
-    const bool control = value == 0xC2 && text && static_cast<unsigned char>(bytes[at + 1]) < 0xA0;
-    if (value >= 0x20 && value != '\\' && value < 0x7F) continue;
-    if (value >= 0x80 && text && !control) continue;
-    line.append(bytes, done, at - done);
-    if (value == '\\') {
-      line += "\\\\";
-    } else {
-      append_escaped(line, value);
-      if (control) append_escaped(line, static_cast<unsigned char>(bytes[++at]));
-    }
-    done = at + 1;
-  }
-  line.append(bytes, done);
-  return line;
-}
+std::string printable(std::string_view bytes) { return escape(bytes, true); }
+std::string escaped(std::string_view message) { return escape(message, false); }
 
 void put_payload(boost::json::object& object, std::string_view bytes) {
   if (is_utf8(bytes))

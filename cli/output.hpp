@@ -21,6 +21,8 @@ std::string length(std::int64_t ms);
 bool is_utf8(std::string_view bytes);
 // Bytes as one line of text: what is no printable UTF-8 is escaped as \xNN, the backslash as \\.
 std::string printable(std::string_view bytes);
+// The same for messages, where a backslash stays one.
+std::string escaped(std::string_view message);
 // {"payload": "…"} where it is UTF-8, {"payload_base64": "…"} where it is not.
 void put_payload(boost::json::object& object, std::string_view bytes);
 boost::json::value optional_number(const std::optional<std::int64_t>& number);

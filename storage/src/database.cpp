@@ -513,6 +513,14 @@ std::vector<Finding> Database::verify(std::optional<std::int64_t> since_ms) {
 
 Rows Database::settings() { return state_->read(state_->calls().settings); }
 void Database::set_setting(std::string_view name, std::string_view value) { state_->run(state_->calls().set_setting, name, value); }
+void Database::set_settings(const std::vector<std::pair<std::string, std::string>>& names_and_values) {
+  state_->driver->transact({}, [&](detail::Session& session) {
+    for (const auto& [name, value] : names_and_values) {
+      const Value values[] = {Value(name), Value(value)};
+      session.execute(state_->calls().set_setting, values);
+    }
+  });
+}
 Rows Database::explain(const Scope& scope, int limit) { return state_->read(state_->calls().explain, scope.name(), limit); }
 
 }  // namespace termgate::inline v0

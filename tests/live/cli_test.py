@@ -295,6 +295,35 @@ class Cases:
         self.assertEqual(self.run_ok("read", "--stream", stream, "--raw", "--from", "9"), "small\n" * 700)
         path.unlink()
 
+    def test_settings_are_set_together_or_not_at_all(self):
+        self.run_ok("settings", "check_wait_ms=5000", "eviction_grace_ms=1000")
+        for wrong in ("eviction_grace_ms=never", "no_such=1"):
+            self.refused(9, "TG005", "settings", "check_wait_ms=4321", wrong)
+        self.refused(2, "NAME=VALUE", "settings", "check_wait_ms=4321", "eviction_grace_ms")
+        self.assertEqual(json.loads(self.run_ok("settings", "--json"))["check_wait_ms"], "5000")
+        said = json.loads(self.run_ok("settings", "--json", "check_wait_ms=5001", "eviction_grace_ms=1001"))
+        self.assertEqual((said["check_wait_ms"], said["eviction_grace_ms"]), ("5001", "1001"))
+        self.run_ok("settings", "check_wait_ms=5000", "eviction_grace_ms=1000")
+
+    def test_a_refusal_steers_no_terminal(self):
+        scope = self.name("\x1b[31m red \u009b32m\ntermgate: done \\")
+        self.run_ok("seal", "--scope", scope, "--term", "5")
+        said = self.refused(3, r"TG001 stale term 4 for scope \"\\x1b\[31m red \\xc2\\x9b32m", "seal", "--scope", scope, "--term", "4")
+        self.assertNotRegex(said, "[\x00-\x09\x0b-\x1f\x7f-\x9f]")
+        self.assertNotIn("\ntermgate: done", said)
+        told = termgate("seal", "--scope", scope, "--term", "4", "--json", url=self.url)
+        self.assertIn(scope, json.loads(told.stdout)["error"]["message"])
+
+    def test_prune_of_no_stream(self):
+        for words in (["--before", "9"], ["--keep-last", "9"]):
+            self.refused(9, "TG005 there is no stream \"nope\"", "prune", "--stream", "nope", *words)
+
+    def test_init_refuses_before_it_installs(self):
+        url = self.fresh()
+        for status, text, *words in self.refused_by_init:
+            self.refused(status, text, "init", *words, url=url)
+            self.refused(1, "termgate init", "status", url=url)
+
     def test_two_init_at_once(self):
         url = self.fresh()
         results = []
@@ -372,6 +401,8 @@ class OnSqlite(Cases, unittest.TestCase):
 
     odd_values = "SELECT 1e400 AS e, -1e400 AS m, cast(x'ff' AS text) AS c, 1 AS a, 2 AS a, 3 AS a_2, 4 AS a"
     odd_row = {"e": "Infinity", "m": "-Infinity", "c": {"payload_base64": "/w=="}}
+    refused_by_init = [(9, "TG005 SQLite has no roles", "--grant", "app=write"), (9, "TG005 .*no failover", "--failover", "synchronous"),
+                       (2, "the level is", "--grant", "app=all"), (2, "--failover is", "--failover", "maybe")]
     files = 0
 
     def fresh(self):
@@ -418,6 +449,8 @@ class OnSqlite(Cases, unittest.TestCase):
 class OnPostgresql(Cases, unittest.TestCase):
     odd_values = "SELECT 'Infinity'::float8 AS e, '-Infinity'::float8 AS m, 'NaN'::float8 AS n, 1 AS a, 2 AS a, 3 AS a_2, 4 AS a"
     odd_row = {"e": "Infinity", "m": "-Infinity", "n": "NaN"}
+    refused_by_init = [(1, "no such role", "--grant", "nobody_at_all=write"), (2, "the level is", "--grant", "postgres=all"),
+                       (2, "--failover is", "--failover", "maybe")]
     databases = 0
 
     @classmethod
@@ -470,6 +503,25 @@ class WithoutDatabase(unittest.TestCase):
         self.assertEqual(termgate().returncode, 2)
         for words in (["--help"], ["append", "--help"], ["lease", "acquire", "--help"], ["--version"]):
             self.assertEqual(termgate(*words).returncode, 0)
+
+    def test_each_family_lists_its_commands_legibly(self):
+        for family in ("fence", "lease", "stream"):
+            for line in termgate(family, "--help").stdout.decode().splitlines()[1:]:
+                self.assertRegex(line, r"^  termgate %s [a-z-]+  +[a-z]" % family)
+
+    def test_an_interrupted_demo_leaves_nothing(self):
+        folder = Path(scratch.name) / "demo"
+        folder.mkdir()
+        for ending in (signal.SIGINT, signal.SIGTERM):
+            process = subprocess.Popen([TERMGATE, "demo"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=dict(environment, TMPDIR=str(folder)))
+            while b"SIGSTOP" not in (line := process.stdout.readline()):
+                self.assertTrue(line, "the demo ended by itself")
+            self.assertEqual(len(list(folder.iterdir())), 1)
+            process.send_signal(ending)
+            _, said = process.communicate(timeout=30)
+            self.assertEqual(process.returncode, 1)
+            self.assertIn(b"interrupted", said)
+            self.assertEqual(list(folder.iterdir()), [])
 
     def test_url_of_no_kind(self):
         self.refused(9, "unknown kind of database URL", "status", url="mysql://u:hunter2@h/d")
