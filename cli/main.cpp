@@ -13,6 +13,7 @@
 
 #include "command.hpp"
 #include "output.hpp"
+#include "secrets.hpp"
 
 namespace po = boost::program_options;
 using namespace termgate;
@@ -49,9 +50,12 @@ std::string shown(std::string_view message) {
   }
 }
 
-void complain(bool json, std::string_view code, std::string_view message, int status) {
+// Every message of an error goes through here, and none with a password.
+void complain(bool json, std::string_view code, const std::string& said, int status, std::vector<std::string> given) {
+  if (const char* url = std::getenv("TERMGATE_DB")) given.emplace_back(url);
+  const std::string message = without_passwords(said, given);
   if (json)
-    print_json({{"error", {{"code", code}, {"message", is_utf8(message) ? std::string(message) : printable(message)}, {"exit", status}}}});
+    print_json({{"error", {{"code", code}, {"message", is_utf8(message) ? message : printable(message)}, {"exit", status}}}});
   else
     fmt::print(stderr, "termgate: {}\n", shown(message));
 }
@@ -107,7 +111,7 @@ int run_command(const Command& command, const std::vector<std::string>& words, c
     return command.run(arguments);
   } catch (const Error& error) {
     const int status = exit_code(error);
-    complain(arguments.json(), error.code(), error.what(), status);
+    complain(arguments.json(), error.code(), error.what(), status, words);
     return status;
   }
 }
@@ -166,14 +170,14 @@ int main(int argc, char** argv) {
     status = run_all(words, argv[0]);
   } catch (const UsageError& error) {
     status = Exit::wrong_usage;
-    complain(json, "", error.what(), status);
+    complain(json, "", error.what(), status, words);
   } catch (const po::error& error) {
     status = Exit::wrong_usage;
-    complain(json, "", fmt::format("{}; --help lists what there is", error.what()), status);
+    complain(json, "", fmt::format("{}; --help lists what there is", error.what()), status, words);
   } catch (const std::bad_alloc&) {
-    complain(json, "", "out of memory", status);
+    complain(json, "", "out of memory", status, words);
   } catch (const std::exception& error) {
-    complain(json, "", error.what(), status);
+    complain(json, "", error.what(), status, words);
   }
   // A full disk or a closed pipe must not pass for success.
   if (std::fflush(stdout) != 0 || std::ferror(stdout)) {

@@ -531,8 +531,25 @@ class WithoutDatabase(unittest.TestCase):
     def test_no_server_and_no_password_in_sight(self):
         said = self.refused(1, "refused|connect", "status", url="postgresql://u:hunter2@127.0.0.1:1/d")
         self.assertNotIn("hunter2", said)
-        said = self.refused(1, ".", "status", url="postgresql://u:hunt@er2@127.0.0.1:port/d")
+        said = self.refused(9, "TG005.*%40", "status", url="postgresql://u:hunt@er2@127.0.0.1:port/d")
         self.assertNotIn("er2", said.replace("server", ""))
+
+    def test_no_password_in_sight_wherever_a_url_is_given_by_mistake(self):
+        for password in ("s3cret", "s3 c@r s3cret", "s3c/s3cret"):
+            url = f"postgresql://u:{password}@127.0.0.1:1/db"
+            for words in ([url], ["status", "--dbb=" + url], ["status", "--dbb", url], ["status", url], ["--db", url, "status"], ["fence", url],
+                          ["status", "--db-file", url], ["append", "--stream", "s", "--term", url], ["append", "--stream", "s", "--term", "1", "--file", url],
+                          ["settings", url], ["status", "--db", url], ["status", "--db", "sqlite:/none/" + url], ["init", "--grant", url],
+                          ["lease", "acquire", "--scope", "x", "--ttl", url], ["seal", "--scope", url, "--term", url]):
+                for json_too in ([], ["--json"]):
+                    done = termgate(*words, *json_too)
+                    said = (done.stdout + done.stderr).decode()
+                    self.assertNotEqual(done.returncode, 0, words)
+                    self.assertNotIn("s3c", said, words)
+                    self.assertNotIn("c@r", said, words)
+                    self.assertTrue(said.strip(), words)
+        self.refused(2, r"no command \"postgresql://u:\*\*\*@h/db\"", "postgresql://u:s3cret@h/db")
+        self.refused(9, "TG005.*%2F", "status", url="postgresql://u:s3c/ret@h")
 
     def test_db_file(self):
         path = Path(scratch.name) / "url"
