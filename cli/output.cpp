@@ -2,9 +2,11 @@
 
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <ctime>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -12,13 +14,6 @@
 
 namespace termgate::cli {
 namespace {
-
-void append_escaped(std::string& line, unsigned char byte) {
-  static constexpr char digits[] = "0123456789abcdef";
-  line += "\\x";
-  line += digits[byte >> 4];
-  line += digits[byte & 15];
-}
 
 // RFC 4648, section 4, with padding.
 std::string base64(std::string_view bytes) {
@@ -51,25 +46,43 @@ namespace {
 
 std::string escape(std::string_view bytes, bool backslashes) {
   const bool text = is_utf8(bytes);
-  std::string line;
-  line.reserve(bytes.size());
-  std::size_t done = 0;  // what needs no escape is copied by stretches
-  for (std::size_t at = 0; at < bytes.size(); ++at) {
-    const auto value = static_cast<unsigned char>(bytes[at]);
-    // The controls from U+0080 to U+009F steer a terminal as well as those below U+0020; both their bytes are escaped.
-    const bool control = value == 0xC2 && text && static_cast<unsigned char>(bytes[at + 1]) < 0xA0;
-    if (value >= 0x20 && (value != '\\' || !backslashes) && value < 0x7F) continue;
-    if (value >= 0x80 && text && !control) continue;
-    line.append(bytes, done, at - done);
-    if (value == '\\') {
-      line += "\\\\";
-    } else {
-      append_escaped(line, value);
-      if (control) append_escaped(line, static_cast<unsigned char>(bytes[++at]));
-    }
-    done = at + 1;
+  // What each byte becomes, so that a large payload is not a branch and three calls a byte.
+  enum Way : char { as_it_is, hex, twice, perhaps_control };
+  std::array<Way, 256> ways{};
+  for (std::size_t value = 0; value < ways.size(); ++value) {
+    if (value < 0x20 || value == 0x7F || (value >= 0x80 && !text)) ways[value] = hex;
   }
-  line.append(bytes, done);
+  if (backslashes) ways['\\'] = twice;
+  // The controls from U+0080 to U+009F steer a terminal as well as those below U+0020; both their bytes are escaped.
+  if (text) ways[0xC2] = perhaps_control;
+  static constexpr char digits[] = "0123456789abcdef";
+  std::size_t size = bytes.size();
+  for (const char byte : bytes) size += ways[static_cast<unsigned char>(byte)] == hex ? 3 : 0;
+  std::string line;
+  line.reserve(size);
+  std::array<char, 4096> part;  // handed on when an escape of two bytes might not fit
+  std::size_t filled = 0;
+  const auto put_hex = [&](unsigned char value) {
+    part[filled++] = '\\';
+    part[filled++] = 'x';
+    part[filled++] = digits[value >> 4];
+    part[filled++] = digits[value & 15];
+  };
+  for (std::size_t at = 0; at < bytes.size(); ++at) {
+    if (filled + 8 > part.size()) line.append(part.data(), std::exchange(filled, 0));
+    const auto value = static_cast<unsigned char>(bytes[at]);
+    const Way way = ways[value];
+    if (way == hex) {
+      put_hex(value);
+    } else if (way == perhaps_control && static_cast<unsigned char>(bytes[at + 1]) < 0xA0) {
+      put_hex(value);
+      put_hex(static_cast<unsigned char>(bytes[++at]));
+    } else {
+      if (way == twice) part[filled++] = '\\';
+      part[filled++] = bytes[at];
+    }
+  }
+  line.append(part.data(), filled);
   return line;
 }
 
