@@ -19,6 +19,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <termgate/error.hpp>
@@ -255,6 +256,7 @@ class Database {
   std::vector<Finding> verify(std::optional<std::int64_t> since_ms = {});
   Rows settings();  // name, value, what
   void set_setting(std::string_view name, std::string_view value);
+  void set_settings(const std::vector<std::pair<std::string, std::string>>& names_and_values);  // all or none
   Rows explain(const Scope& scope, int limit = 100);  // at_ms, actor, client, action, detail; newest first
 
  private:
