@@ -385,7 +385,7 @@ Law::Verdict Law::judge(const std::string& scope, std::int64_t term, Raise raise
 
 std::int64_t Law::admit(const std::string& scope, std::int64_t term, const Verdict& verdict) {
   if (verdict.raises) raise(scope, verdict.fence, term, verdict.fence.in_doubt, client_, "raise", "by a write");
-  pass(scope, term, verdict.raises);
+  pass(scope, term);
   return term;
 }
 
@@ -409,9 +409,10 @@ void Law::track() {
   }
 }
 
-void Law::pass(const std::string& scope, std::int64_t term, bool raised) {
+void Law::pass(const std::string& scope, std::int64_t term) {
   if (own_unit_ || marks_.find(scope) != nullptr) return;
-  if (raised || !boundaries_known_) track();
+  // A raise has enlisted us by itself.
+  if (!boundaries_known_) track();
   marks_.record(scope, term);
 }
 
@@ -422,7 +423,7 @@ std::int64_t Law::check_term(const Scope& scope, Term term) {
   if (transaction) lock();
   const Verdict verdict = judge(scope.name(), term.value(), Raise::allowed, false);
   if (!verdict.raises) {
-    if (transaction) pass(scope.name(), term.value(), false);
+    if (transaction) pass(scope.name(), term.value());
     return term.value();
   }
   Unit unit(*this);
@@ -758,7 +759,7 @@ std::int64_t Law::declare_doubt(bool in_doubt, std::string_view action, const st
   use(stmt::incarnation_doubt).bind(std::int64_t{in_doubt}).run();
   use(stmt::fences_doubt).bind(std::int64_t{in_doubt}).run();
   const std::int64_t scopes = sqlite3_changes(db_);
-  marks_.fence_changed();
+  fence_changed();
   audit(action, std::nullopt, reason, actor);
   unit.commit();
   return scopes;
@@ -1008,7 +1009,7 @@ std::string Law::flush_problem(bool* folder) {
 }
 
 void Law::guard_raise(std::string_view scope, std::int64_t term) {
-  marks_.fence_changed();
+  fence_changed();
   if (term == 0) return;
   bool folder = false;
   if (const std::string problem = flush_problem(&folder); !problem.empty()) {
@@ -1019,7 +1020,6 @@ void Law::guard_raise(std::string_view scope, std::int64_t term) {
   if (!folder) return;
   // A commit in mode DELETE is the removal of the journal, and FULL, unlike EXTRA, does not flush the folder
   // that it is removed from: after a power cut the journal may be back, and undo the raise (F3). So we do.
-  track();
   flush_folder_ = true;
 }
 
@@ -1038,7 +1038,7 @@ void Law::transaction_ended(bool committed) noexcept {
 }
 
 bool Law::guard_lower(std::string_view scope, std::int64_t term) {
-  marks_.fence_changed();
+  fence_changed();
   return lowering_ && lowering_->first == scope && lowering_->second == term;
 }
 

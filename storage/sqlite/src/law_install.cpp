@@ -60,7 +60,7 @@ void Law::uninstall() {
     }
     for (const std::string& table : tables) execute("DROP TABLE main." + quoted_identifier(table));
   }
-  marks_.fence_changed();
+  fence_changed();
   unit.commit();
 }
 
