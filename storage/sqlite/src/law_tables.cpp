@@ -245,7 +245,8 @@ std::vector<std::pair<std::string, std::string>> Law::protect_triggers(const Tab
   }
   const std::string new_row = guard(", NEW." + name, "");
   const std::string old_row = guard(", OLD." + name, "");
-  const std::string moved_row = guard(", NEW." + name, fmt::format(" WHERE NEW.{} IS NOT OLD.{}", name, name));
+  // Scopes are compared byte by byte, whatever the column's collation.
+  const std::string moved_row = guard(", NEW." + name, fmt::format(" WHERE NEW.{} IS NOT OLD.{} COLLATE BINARY", name, name));
   add("insert", "BEFORE INSERT", (settled_before ? new_row : std::string()) + victims_insert);
   add("update", "BEFORE UPDATE", old_row + (settled_before ? moved_row : std::string()) + victims_update);
   add("delete", "BEFORE DELETE", old_row);

@@ -117,6 +117,17 @@ TEST_CASE("protect: both scopes of a row that moves are checked", "[F1][sqlite]"
   CHECK(f.content() == "theirs/1;theirs/2");
 }
 
+TEST_CASE("protect: scopes that only a collation holds equal are two scopes", "[F1][sqlite][issue-2]") {
+  for (const auto& [collation, other] : {std::pair{"NOCASE", "MINE"}, std::pair{"RTRIM", "mine  "}}) {
+    INFO(collation);
+    Fixture f(std::string("CREATE TABLE t (k INTEGER PRIMARY KEY, scope TEXT COLLATE ") + collation + ")", "INSERT INTO t VALUES (1, 'mine')");
+    const std::string attack = std::string("UPDATE t SET scope = '") + other + "' WHERE k = 1";
+    CHECK_THAT(f.db(attack).error, StartsWith(refused) && Contains(std::string("\"") + other + "\""));
+    f.db.must("UPDATE t SET scope = 'mine' WHERE k = 1");
+    CHECK(f.content() == "mine/1");
+  }
+}
+
 TEST_CASE("protect: rows changed by a foreign key are checked too", "[F1][sqlite]") {
   Db db;
   install(db);
