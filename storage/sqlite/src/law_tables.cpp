@@ -225,9 +225,9 @@ std::vector<std::pair<std::string, std::string>> Law::protect_triggers(const Tab
         break;
       }
       const std::string quoted = quoted_identifier(key);
-      same +=
-          fmt::format("{}{}.{} = NEW.{} COLLATE {}", same.empty() ? "" : " AND ", target, quoted, quoted, quoted_identifier(read.text(1)));
-      changed += fmt::format("{}NEW.{} IS NOT OLD.{}", changed.empty() ? "" : " OR ", quoted, quoted);
+      const std::string collation = quoted_identifier(read.text(1));
+      same += fmt::format("{}{}.{} = NEW.{} COLLATE {}", same.empty() ? "" : " AND ", target, quoted, quoted, collation);
+      changed += fmt::format("{}NEW.{} IS NOT OLD.{} COLLATE {}", changed.empty() ? "" : " OR ", quoted, quoted, collation);
     }
     if (expression) {
       const std::string replace = fmt::format(

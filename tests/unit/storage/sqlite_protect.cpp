@@ -57,6 +57,10 @@ TEST_CASE("protect: REPLACE cannot remove another scope's row whatever key it me
       {"update of the rowid", "CREATE TABLE t (k, scope TEXT)", "UPDATE OR REPLACE t SET rowid = 2 WHERE scope = 'mine'"},
       {"update into a partial index", "CREATE TABLE t (k, scope TEXT, live DEFAULT 1); CREATE UNIQUE INDEX t_k ON t (live) WHERE k > 1",
        "UPDATE OR REPLACE t SET k = 7 WHERE scope = 'mine'"},
+      {"update that changes the key for its index alone",
+       "CREATE TABLE t (k, scope TEXT, n TEXT COLLATE NOCASE); CREATE UNIQUE INDEX t_n ON t (n COLLATE BINARY); "
+       "CREATE TRIGGER fill AFTER INSERT ON t BEGIN UPDATE t SET n = CASE scope WHEN 'mine' THEN 'abc' ELSE 'ABC' END WHERE rowid = NEW.rowid; END",
+       "UPDATE OR REPLACE t SET n = 'ABC' WHERE scope = 'mine'"},
       {"upsert", "CREATE TABLE t (k INTEGER PRIMARY KEY, scope TEXT)",
        "INSERT INTO t (scope, k) VALUES ('mine', 2) ON CONFLICT DO UPDATE SET scope = 'mine'"},
   };
