@@ -1047,8 +1047,8 @@ void Law::guard_replace(std::string_view table) {
   Running value(pragma.get());
   if (value.step() && value.integer(0) != 0) return;
   throw InvalidInput(
-      fmt::format("TG005 table \"{}\" has a unique index over an expression, so the rows that REPLACE would remove can only be seen with "
-                  "PRAGMA recursive_triggers = ON on this connection",
+      fmt::format("TG005 table \"{}\" has a unique index over an expression, or a key that REPLACE would fill with a default's, so the "
+                  "rows that REPLACE would remove can only be seen with PRAGMA recursive_triggers = ON on this connection",
                   table));
 }
 

@@ -273,7 +273,8 @@ class Law {
 
   struct Column {
     std::string name, type;
-    bool key, generated;
+    bool key, generated, not_null;
+    std::optional<std::string> default_text;  // as SQL
   };
   struct Table {
     std::string name;

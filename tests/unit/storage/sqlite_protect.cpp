@@ -78,6 +78,30 @@ TEST_CASE("protect: REPLACE cannot remove another scope's row whatever key it me
   }
 }
 
+TEST_CASE("protect: a key that REPLACE fills with its default is seen", "[F1][sqlite][issue-2]") {
+  const char* attacks[] = {"INSERT OR REPLACE INTO t (scope, k) VALUES ('mine', NULL)", "UPDATE OR REPLACE t SET k = NULL WHERE scope = 'mine'"};
+  for (const char* declared : {"k TEXT NOT NULL DEFAULT 'it''s' UNIQUE", "k INTEGER NOT NULL DEFAULT -7 UNIQUE", "k REAL NOT NULL DEFAULT 1.5 UNIQUE",
+                               "k TEXT NOT NULL DEFAULT (lower('ABC')) UNIQUE", "k TEXT NOT NULL DEFAULT \"abc\" UNIQUE",
+                               "k TEXT NOT NULL DEFAULT 5, g TEXT AS (k || '!') UNIQUE"}) {
+    INFO(declared);
+    Fixture f(std::string("CREATE TABLE t (scope TEXT, ") + declared + ")",
+              "INSERT INTO t (scope, k) VALUES ('mine', 1); INSERT INTO t (scope) VALUES ('theirs')");
+    const std::string before = f.content();
+    for (const char* attack : attacks) {
+      INFO(attack);
+      CHECK(f.db(attack).error != "");
+      f.db.must("PRAGMA recursive_triggers = ON");
+      CHECK_THAT(f.db(attack).error, StartsWith(refused));
+      f.db.must("PRAGMA recursive_triggers = OFF");
+      CHECK(f.content() == before);
+    }
+    // Where it meets nobody, or only one's own row, it works.
+    f.db.must("PRAGMA recursive_triggers = ON; SELECT termgate_unprotect('t'); DELETE FROM t WHERE scope = 'theirs'; SELECT termgate_protect('t', 'scope')");
+    for (const char* attack : attacks) f.db.must(attack);
+    CHECK(f.db("SELECT count(DISTINCT scope) FROM t").value() == "1");
+  }
+}
+
 TEST_CASE("protect: REPLACE of one's own row works", "[sqlite]") {
   Fixture f("CREATE TABLE t (k INTEGER PRIMARY KEY, scope TEXT, v)", "INSERT INTO t VALUES (1, 'mine', 'old'), (2, 'theirs', 'old')");
   f.db.must("REPLACE INTO t VALUES (1, 'mine', 'new'); INSERT INTO t VALUES (3, 'mine', 'new'); INSERT INTO t (scope) VALUES ('mine')");
