@@ -2,6 +2,7 @@
 // transactions begin and end. Parameters and results are listed in sql/sqlite/README.md.
 #include "law.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -209,7 +210,8 @@ std::vector<std::string> payloads_of(Law& law, const Arguments& arguments, int a
   return payloads;
 }
 
-std::vector<std::optional<std::string>> write_ids_of(Law& law, const Arguments& arguments, int at) {
+// Not given: none.
+std::optional<std::vector<std::optional<std::string>>> write_ids_of(Law& law, const Arguments& arguments, int at) {
   std::vector<std::optional<std::string>> ids;
   if (sqlite3_value* raw = arguments.raw(at)) {
     if (const auto* array = static_cast<const std::vector<std::optional<std::string>>*>(sqlite3_value_pointer(raw, text_array_pointer))) {
@@ -217,7 +219,7 @@ std::vector<std::optional<std::string>> write_ids_of(Law& law, const Arguments& 
       return ids;
     }
   }
-  if (arguments.absent(at)) return ids;
+  if (arguments.absent(at)) return std::nullopt;
   const std::string json = arguments.text(at, "write ids");
   Running items = law.use(stmt::json_items);
   items.bind(json);
@@ -313,12 +315,14 @@ constexpr Function functions[] = {
      [](Law& law, sqlite3_context* out, const Arguments& in) {
        const auto payloads = payloads_of(law, in, 2);
        const auto ids = write_ids_of(law, in, 5);
-       if (!ids.empty() && ids.size() != payloads.size()) {
-         throw InvalidInput(fmt::format("TG005 {} write ids for {} payloads", ids.size(), payloads.size()));
+       // A batch with some ids could be sent again in part: what its other writes became, nobody could tell (F5).
+       const bool given = ids.has_value();
+       if (given && (ids->size() != payloads.size() || std::find(ids->begin(), ids->end(), std::nullopt) != ids->end())) {
+         throw InvalidInput(fmt::format("TG005 a batch of {} needs as many write ids, none of them NULL", payloads.size()));
        }
        std::vector<Law::Write> batch;
        batch.reserve(payloads.size());
-       for (std::size_t at = 0; at < payloads.size(); ++at) batch.push_back({payloads[at], ids.empty() ? std::nullopt : ids[at]});
+       for (std::size_t at = 0; at < payloads.size(); ++at) batch.push_back({payloads[at], given ? (*ids)[at] : std::nullopt});
        give(out, law.append(in.stream(0), in.term(1), batch, in.optional_integer(3, "expected number"), in.optional_scope(4)));
      }},
     {"termgate_claim_write", 3, 3, writes, "(scope, term, write_id)",

@@ -61,6 +61,22 @@ TEST_CASE("function: a database without layer 1 is told apart", "[sqlite]") {
   CHECK(db("SELECT count(*) FROM sqlite_schema").value() == "0");
 }
 
+TEST_CASE("append_many: takes a write id for each write or none at all", "[F5][sqlite][issue-2]") {
+  Db db;
+  install(db);
+  const std::string id = "0a1b2c3d-0000-4000-8000-00000000000a";
+  const std::string other = "0a1b2c3d-0000-4000-8000-00000000000b";
+  db.must("SELECT termgate_append('s', 1, 'first', NULL, NULL, '" + id + "')");
+  for (const std::string& batch : {"'[\"lost\",\"first\"]', NULL, NULL, '[null,\"" + id + "\"]'", "'[\"first\",\"lost too\"]', NULL, NULL, '[\"" + id + "\",null]'",
+                                   std::string("'[\"a\"]', NULL, NULL, '[null]'"), std::string("'[\"a\"]', NULL, NULL, '[]'"),
+                                   "'[\"a\"]', NULL, NULL, '[\"" + id + "\",\"" + other + "\"]'"}) {
+    INFO(batch);
+    CHECK_THAT(db("SELECT termgate_append_many('s', 1, " + batch + ")").error, Contains("needs as many write ids, none of them NULL"));
+    CHECK(db("SELECT count(*) FROM termgate_stream_writes").value() == "1");
+  }
+  CHECK(db("SELECT termgate_append_many('s', 1, '[\"second\"]', NULL, NULL, '[\"" + other + "\"]')").value() == "2");
+}
+
 TEST_CASE("init: twice is once and uninstall leaves nothing", "[sqlite]") {
   Db db;
   CHECK(db("SELECT termgate_init()").value() == R"({"from_version":0,"to_version":2})");
