@@ -186,6 +186,24 @@ void give(sqlite3_context* context, const std::string& text) {
 void give(sqlite3_context* context, std::int64_t number) { sqlite3_result_int64(context, number); }
 void give(sqlite3_context* context, bool truth) { sqlite3_result_int(context, truth ? 1 : 0); }
 
+// What SQLite's JSON would misread without a word: it ends at a NUL, spelt \u0000 or not, and lists an object's
+// values like an array's.
+std::string json_array(Law& law, const Arguments& arguments, int at, const char* what) {
+  std::string json = arguments.text(at, what);
+  for (std::size_t byte = 0; byte < json.size(); ++byte) {
+    const bool escaped = json[byte] == '\\';
+    if (json[byte] == '\0' || (escaped && json.compare(byte, 6, "\\u0000") == 0)) {
+      throw InvalidInput(fmt::format("TG005 malformed {}: a text holds a NUL, which JSON in SQLite cannot carry; give such a payload as "
+                                     "{{\"hex\":\"…\"}}",
+                                     what));
+    }
+    if (escaped) ++byte;
+  }
+  Running kind = law.use(stmt::json_kind);
+  if (!kind.bind(json).step() || kind.text(0) != "array") throw InvalidInput(fmt::format("TG005 malformed {}: a JSON array is wanted", what));
+  return json;
+}
+
 // A batch: a JSON array of texts and {"hex":"…"}, or the driver's own array behind a pointer.
 std::vector<std::string> payloads_of(Law& law, const Arguments& arguments, int at) {
   if (sqlite3_value* raw = arguments.raw(at)) {
@@ -193,7 +211,7 @@ std::vector<std::string> payloads_of(Law& law, const Arguments& arguments, int a
       return *array;
     }
   }
-  const std::string json = arguments.text(at, "payloads");
+  const std::string json = json_array(law, arguments, at, "payloads");
   std::vector<std::string> payloads;
   Running items = law.use(stmt::json_items);
   items.bind(json);
@@ -220,7 +238,7 @@ std::optional<std::vector<std::optional<std::string>>> write_ids_of(Law& law, co
     }
   }
   if (arguments.absent(at)) return std::nullopt;
-  const std::string json = arguments.text(at, "write ids");
+  const std::string json = json_array(law, arguments, at, "write ids");
   Running items = law.use(stmt::json_items);
   items.bind(json);
   while (items.step()) {

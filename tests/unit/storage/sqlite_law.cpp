@@ -77,6 +77,21 @@ TEST_CASE("append_many: takes a write id for each write or none at all", "[F5][s
   CHECK(db("SELECT termgate_append_many('s', 1, '[\"second\"]', NULL, NULL, '[\"" + other + "\"]')").value() == "2");
 }
 
+TEST_CASE("append_many: JSON that SQLite would cut or misread is refused", "[sqlite][issue-2]") {
+  Db db;
+  install(db);
+  for (const char* batch : {R"('["pay\u0000load","b"]')", R"('["\\\u0000"]')", R"('["a"]' || char(0) || ',"b"]')", R"('{"a":"b"}')", R"('"solo"')",
+                            R"('null')", R"('5')", R"('[{"hex":"00\u0000"}]')"}) {
+    INFO(batch);
+    CHECK_THAT(db(std::string("SELECT termgate_append_many('s', 1, ") + batch + ")").error, StartsWith("TG005"));
+  }
+  CHECK(db(R"(SELECT termgate_append_many('s', 1, '["a"]', NULL, NULL, '{"a":"0a1b2c3d-0000-4000-8000-00000000000a"}'))").error != "");
+  CHECK(db("SELECT count(*) FROM termgate_stream_writes").value() == "0");
+  // A backslash before it makes it six characters like any others.
+  db.must(R"(SELECT termgate_append_many('s', 1, '["\\u0000", {"hex":"006100"}]'))");
+  CHECK(db("SELECT group_concat(hex(payload)) FROM termgate_stream_writes").value() == "5C7530303030,006100");
+}
+
 TEST_CASE("init: twice is once and uninstall leaves nothing", "[sqlite]") {
   Db db;
   CHECK(db("SELECT termgate_init()").value() == R"({"from_version":0,"to_version":2})");
