@@ -113,7 +113,18 @@ Law::Unit::~Unit() {
 void Law::Unit::commit() {
   if (kind_ == Kind::own) {
     // In rollback-journal mode a reader can hold up the commit: that is waited for like the lock.
-    law_.waiting([&] { return law_.use(stmt::commit).try_step(); }, "read", true);
+    const auto attempt = [&] {
+      const int code = law_.use(stmt::commit).try_step();
+      const int extended = sqlite3_extended_errcode(law_.db_);
+      if (code != SQLITE_DONE && commit_outcome_unknown(extended)) {
+        const std::string name(code_name(extended));
+        throw OutcomeUnknown(fmt::format("COMMIT was sent and its flush failed: {} ({}): it may or may not have been written",
+                                         sqlite3_errmsg(law_.db_), name),
+                             name);
+      }
+      return code;
+    };
+    law_.waiting(attempt, "read", true);
   } else if (kind_ == Kind::savepoint) {
     law_.use(stmt::release).run();
   }
