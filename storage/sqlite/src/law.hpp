@@ -166,6 +166,12 @@ class Law {
   Installed install();
   int installed_version();
   void uninstall();
+  // What our version's migrations would make and this database has not.
+  struct Part {
+    std::string name;
+    bool table;
+  };
+  std::vector<Part> missing_parts();
 
   // --- for the driver, which owns its connection
 

@@ -462,14 +462,24 @@ std::vector<Law::Finding> Law::doctor() {
   auto find = [&](std::string severity, std::string object, std::string problem, std::string remedy) {
     findings.push_back({std::move(severity), std::move(object), std::move(problem), std::move(remedy)});
   };
-  {
-    Running read = use(stmt::missing_guards);
-    while (read.step()) find("error", read.text(0), "a guard trigger of Termgate's own tables is gone", "run termgate init again");
+  // Of a newer version's parts we know nothing; without any this is no database of ours, as the next read says.
+  if (const int version = installed_version(); version > 0 && version <= sql::sqlite_migrations().back().version) {
+    const auto missing = missing_parts();
+    for (const Part& part : missing) find("error", part.name, "it is gone, or not what layer 1 made", "run termgate init again");
+    // The rest reads the tables.
+    if (std::any_of(missing.begin(), missing.end(), [](const Part& part) { return part.table; })) return findings;
   }
   {
     Running read = use(stmt::fences_in_doubt);
     while (read.step()) {
       find("error", "scope " + read.text(0), "its fence is in doubt, so its writes get TG004",
+           "acquire its lease, or termgate_declare_restored, or termgate_declare_nothing_lost");
+    }
+  }
+  {
+    Running read = use(stmt::incarnation_read);
+    if (read.step() && read.integer(0) != 0) {
+      find("error", "every scope without a fence", "it is in doubt, so its writes get TG004",
            "acquire its lease, or termgate_declare_restored, or termgate_declare_nothing_lost");
     }
   }

@@ -103,6 +103,73 @@ TEST_CASE("init: twice is once and uninstall leaves nothing", "[sqlite]") {
   db.must("INSERT INTO mine VALUES (1, 'a', 1)");
 }
 
+TEST_CASE("init: again makes anew what is missing and keeps what is there", "[F3][sqlite][issue-2]") {
+  Db db;
+  install(db);
+  db.must("CREATE TABLE mine (s TEXT, t INTEGER); CREATE INDEX mine_st ON mine (s, t); SELECT termgate_adopt('mine', 's', 't')");
+  db.must("SELECT termgate_set_setting('check_wait_ms', '77'), termgate_set_raise_by('b', 'seal')");
+  db.must("SELECT termgate_seal('a', 9), termgate_append('s', 4, 'x', NULL, 'a4'); INSERT INTO mine VALUES ('m', 6)");
+  const auto problems = [&] { return db.must("SELECT coalesce(group_concat(value ->> 'object'), '') FROM json_each(termgate_doctor()) WHERE value ->> 'severity' = 'error'"); };
+  const auto init = [&] { CHECK(db("SELECT termgate_init()").value() == R"({"from_version":2,"to_version":2})"); };
+  const auto made_anew = [&] { return db.must("SELECT coalesce(max(detail), '') FROM termgate_audit WHERE detail LIKE 'made anew%'"); };
+  REQUIRE(problems() == "");
+  SECTION("nothing") {
+    const std::string before = db.must("PRAGMA schema_version");
+    init();
+    CHECK(db.must("PRAGMA schema_version") == before);
+    CHECK(made_anew() == "");
+  }
+  SECTION("a guard") {
+    db.must("DROP TRIGGER termgate_fences_delete");
+    CHECK(problems() == "termgate_fences_delete");
+    init();
+    CHECK(made_anew() == "made anew: termgate_fences_delete");
+    CHECK_THAT(db("DELETE FROM termgate_fences").error, StartsWith("TG005"));
+  }
+  SECTION("a guard that was made to say nothing") {
+    db.must("DROP TRIGGER termgate_fences_update; CREATE TRIGGER termgate_fences_update BEFORE UPDATE ON termgate_fences BEGIN SELECT 1; END");
+    CHECK(problems() == "termgate_fences_update");
+    init();
+    CHECK_THAT(db("UPDATE termgate_fences SET term = 1").error, StartsWith("TG005"));
+  }
+  SECTION("a setting") {
+    db.must("DELETE FROM termgate_settings WHERE name = 'default_raise_by'");
+    CHECK(problems() == "the setting default_raise_by");
+    init();
+  }
+  SECTION("the row of the incarnation") {
+    db.must("DELETE FROM termgate_incarnation");
+    CHECK(problems() == "the row of termgate_incarnation");
+    init();
+    // Whether scopes without a fence were in doubt nobody knows any more; those with one say so themselves.
+    CHECK_THAT(db("SELECT termgate_check_term('new', 1)").error, StartsWith("TG004"));
+    CHECK(db("SELECT termgate_check_term('a', 9)").value() == "9");
+    CHECK(problems() == "every scope without a fence");
+    db.must("SELECT termgate_declare_nothing_lost('me', 'I saw it')");
+  }
+  SECTION("the fences") {
+    db.must("DROP TABLE termgate_fences");
+    CHECK_THAT(problems(), Contains("termgate_fences"));
+    init();
+    for (const char* scope : {"a", "a4", "m", "new"}) CHECK_THAT(db("SELECT termgate_check_term('" + std::string(scope) + "', 50)").error, StartsWith("TG004"));
+    // Somebody vouches; what the rows show still counts.
+    db.must("SELECT termgate_declare_nothing_lost('me', 'no terms but those of the rows')");
+    CHECK_THAT(db("SELECT termgate_check_term('a4', 3)").error, StartsWith("TG001 stale term 3"));
+    CHECK_THAT(db("SELECT termgate_check_term('m', 5)").error, StartsWith("TG001 stale term 5"));
+    CHECK_THAT(db("DELETE FROM termgate_fences; INSERT INTO termgate_fences VALUES ('z', 3, 0, '', NULL, 0, NULL); DELETE FROM termgate_fences").error,
+               StartsWith("TG005"));
+  }
+  SECTION("the list of migrations") {
+    db.must("DROP TABLE termgate_migrations");
+    CHECK(db("SELECT termgate_init()").value() == R"({"from_version":0,"to_version":2})");
+    CHECK(db("SELECT termgate_check_term('a', 9)").value() == "9");
+    CHECK(db("SELECT termgate_check_term('new', 1)").value() == "1");
+  }
+  CHECK(problems() == "");
+  CHECK(db("SELECT value FROM termgate_settings WHERE name = 'check_wait_ms'").value() == "77");
+  init();
+}
+
 TEST_CASE("autocommit: a function commits by itself and its refusal leaves no transaction behind", "[F5][sqlite]") {
   Folder folder;
   Db db(folder.file());
