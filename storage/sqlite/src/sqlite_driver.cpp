@@ -157,11 +157,12 @@ class SqliteDriver final : public Driver {
   struct Borrowed {
     explicit Borrowed(SqliteDriver& from) : driver(from) {
       std::unique_lock lock(driver.mutex_);
+      const auto wait = driver.how_.wait.value_or(OpenAs::default_wait);
       const bool free = driver.reader_free_.wait_for(
-          lock, driver.how_.wait, [&] { return !driver.readers_.empty() || driver.readers_open_ < driver.readers_max_; });
+          lock, wait, [&] { return !driver.readers_.empty() || driver.readers_open_ < driver.readers_max_; });
       if (!free) {
         throw Blocked(fmt::format("TG006 blocked for {} ms: all {} reading connections of this process are at work",
-                                  driver.how_.wait.count(), driver.readers_max_));
+                                  wait.count(), driver.readers_max_));
       }
       if (!driver.readers_.empty()) {
         connection = std::move(driver.readers_.back());

@@ -13,8 +13,12 @@ namespace termgate::inline v0::sqlite {
 
 using std::chrono::milliseconds;
 
-WriteQueue::WriteQueue(Connection& connection, std::string synchronous, milliseconds wait, GroupLimits limits)
-    : connection_(connection), synchronous_(std::move(synchronous)), wait_(wait), limits_(limits) {}
+WriteQueue::WriteQueue(Connection& connection, std::string synchronous, std::optional<milliseconds> wait, GroupLimits limits)
+    : connection_(connection),
+      synchronous_(std::move(synchronous)),
+      wait_(wait),
+      wait_now_(wait ? *wait : connection.law().check_wait()),
+      limits_(limits) {}
 
 void WriteQueue::take_baton(milliseconds wait) {
   std::unique_lock lock(mutex_);
@@ -46,12 +50,23 @@ void WriteQueue::hand_on() {
   next->turn.notify_one();
 }
 
-void WriteQueue::begin(const How& how) {
+void WriteQueue::begin(const How& how, std::optional<Clock::time_point> deadline) {
   if (how.flushed) connection_.control_checked("PRAGMA main.synchronous = EXTRA");
   if (how.read_only) connection_.only_read(true);
-  // The connection's busy handler waits for other processes.
-  const auto start = Clock::now();
-  const int code = connection_.control(how.read_only ? "BEGIN" : "BEGIN IMMEDIATE");
+  const char* statement = how.read_only ? "BEGIN" : "BEGIN IMMEDIATE";
+  sqlite3* db = connection_.handle();
+  sqlite3_busy_timeout(db, 0);
+  int code = connection_.control(statement);
+  // Another process has the lock: only then it matters, and costs nothing, what the setting says by now.
+  const auto start = code == SQLITE_OK ? Clock::time_point{} : Clock::now();
+  if ((code & 0xff) == SQLITE_BUSY) {
+    if (!wait_) wait_now_ = connection_.law().check_wait();
+    milliseconds wait = wait_now_;
+    if (deadline) wait = std::clamp(std::chrono::duration_cast<milliseconds>(*deadline - start), milliseconds(0), wait);
+    sqlite3_busy_timeout(db, static_cast<int>(wait.count()));
+    code = connection_.control(statement);
+  }
+  sqlite3_busy_timeout(db, static_cast<int>(wait_now_.load().count()));
   if (code == SQLITE_OK) return;
   if ((code & 0xff) == SQLITE_BUSY && sqlite3_extended_errcode(connection_.handle()) != SQLITE_BUSY_SNAPSHOT) {
     throw Blocked(fmt::format("TG006 blocked for {} ms: {} holds the database; nothing was written",
@@ -116,7 +131,9 @@ void WriteQueue::commit(std::shared_ptr<Group> held) {
 
 void WriteQueue::run(const How& how, const std::function<void(Connection&)>& work, bool* wants_flush) {
   const bool alone = how.timeout.has_value() || how.read_only || how.flushed;
-  take_baton(how.timeout ? std::min(*how.timeout, wait_) : wait_);
+  const auto deadline = how.timeout ? std::optional(Clock::now() + *how.timeout) : std::nullopt;
+  const milliseconds wait = wait_now_;
+  take_baton(how.timeout ? std::min(*how.timeout, wait) : wait);
 
   // From here to hand_on() this thread has the baton, and with it connection_ and open_.
   if (alone && open_) commit(open_);
@@ -126,9 +143,9 @@ void WriteQueue::run(const How& how, const std::function<void(Connection&)>& wor
   bool begun = !first;
   bool behind_savepoint = false;
   try {
-    if (how.timeout) connection_.set_deadline(Clock::now() + *how.timeout);
+    if (deadline) connection_.set_deadline(deadline);
     if (first) {
-      begin(how);
+      begin(how, deadline);
       begun = true;
     } else {
       if (const int code = connection_.control("SAVEPOINT termgate_member"); code != SQLITE_OK) throw_sqlite(connection_.handle(), code);

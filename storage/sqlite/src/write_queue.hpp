@@ -39,13 +39,14 @@ class WriteQueue {
   using Clock = std::chrono::steady_clock;
 
   struct How {
-    std::optional<std::chrono::milliseconds> timeout = std::nullopt;  // for the work; such a write commits alone, see run()
+    std::optional<std::chrono::milliseconds> timeout = std::nullopt;  // from the call to the work's end; such a write commits alone, see run()
     bool read_only = false;                                           // in-memory databases read through here
     bool flushed = false;                                             // with PRAGMA synchronous = EXTRA, whatever the connection has
   };
 
   // `synchronous` is what the connection has otherwise.
-  WriteQueue(Connection& connection, std::string synchronous, std::chrono::milliseconds wait, GroupLimits limits = {});
+  // Without `wait` the setting check_wait_ms bounds the waiting.
+  WriteQueue(Connection& connection, std::string synchronous, std::optional<std::chrono::milliseconds> wait, GroupLimits limits = {});
 
   // Runs `work` in a transaction and returns when it is committed. What `work` throws is rolled back and comes
   // out. Blocked when the baton or another process's lock was not to be had in time. A write with a timeout
@@ -82,7 +83,7 @@ class WriteQueue {
   void take_baton(std::chrono::milliseconds wait);
   // Gives the baton to the first who waits, if anybody does. With mutex_ held.
   void hand_on();
-  void begin(const How& how);
+  void begin(const How& how, std::optional<Clock::time_point> deadline);
   // Ends the open group and wakes its members. The baton is held, mutex_ is not.
   void commit(std::shared_ptr<Group> group);
   void finish(Group& group, Group::End end, std::string message, std::string code);
@@ -90,7 +91,8 @@ class WriteQueue {
 
   Connection& connection_;
   const std::string synchronous_;
-  const std::chrono::milliseconds wait_;
+  const std::optional<std::chrono::milliseconds> wait_;
+  std::atomic<std::chrono::milliseconds> wait_now_;  // wait_, or the setting when it was last read
   const GroupLimits limits_;
 
   std::mutex mutex_;    // guards the next three
