@@ -130,7 +130,8 @@ int Connection::authorize(void* held, int action, const char* first, const char*
       self.denied_ = fmt::format("{}: Termgate begins and ends the transaction", what);
       return SQLITE_DENY;
     case SQLITE_SAVEPOINT:
-      if (second == nullptr || !std::string_view(second).starts_with("termgate_member")) return SQLITE_OK;
+      // As SQLite compares them: without case.
+      if (second == nullptr || sqlite3_strnicmp(second, "termgate_member", 15) != 0) return SQLITE_OK;
       self.denied_ = "a savepoint named termgate_member: the name is Termgate's own";
       return SQLITE_DENY;
     case SQLITE_ATTACH:

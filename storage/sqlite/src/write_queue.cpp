@@ -13,9 +13,9 @@ namespace termgate::inline v0::sqlite {
 
 using std::chrono::milliseconds;
 
-WriteQueue::WriteQueue(Connection& connection, std::string synchronous, std::optional<milliseconds> wait, GroupLimits limits)
+WriteQueue::WriteQueue(Connection& connection, const std::string& synchronous, std::optional<milliseconds> wait, GroupLimits limits)
     : connection_(connection),
-      synchronous_(std::move(synchronous)),
+      restore_("PRAGMA main.synchronous = " + synchronous),
       wait_(wait),
       wait_now_(wait ? *wait : connection.law().check_wait()),
       limits_(limits) {}
@@ -136,9 +136,17 @@ void WriteQueue::run(const How& how, const std::function<void(Connection&)>& wor
   take_baton(how.timeout ? std::min(*how.timeout, wait) : wait);
 
   // From here to hand_on() this thread has the baton, and with it connection_ and open_.
-  if (alone && open_) commit(open_);
-  const bool first = open_ == nullptr;
-  const std::shared_ptr<Group> group = first ? std::make_shared<Group>() : open_;
+  std::shared_ptr<Group> group;
+  bool first = false;
+  try {
+    if (alone && open_) commit(open_);
+    first = open_ == nullptr;
+    group = first ? std::make_shared<Group>() : open_;
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    hand_on();
+    throw;
+  }
   std::exception_ptr failure;
   bool begun = !first;
   bool behind_savepoint = false;
@@ -197,8 +205,10 @@ void WriteQueue::run(const How& how, const std::function<void(Connection&)>& wor
     if (!handed_on) commit(group);
   }
   if (!handed_on) {
-    if (how.read_only) connection_.only_read(false);
-    if (how.flushed) connection_.control_checked(("PRAGMA main.synchronous = " + synchronous_).c_str());
+    // The end is known by now, so a failure here may neither hide it nor keep the baton; to flush too much does no harm.
+    sqlite3* db = connection_.handle();
+    if (how.read_only) sqlite3_exec(db, "PRAGMA query_only = OFF", nullptr, nullptr, nullptr);
+    if (how.flushed) sqlite3_exec(db, restore_.c_str(), nullptr, nullptr, nullptr);
     const std::lock_guard lock(mutex_);
     hand_on();
   }

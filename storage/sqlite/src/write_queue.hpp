@@ -46,7 +46,7 @@ class WriteQueue {
 
   // `synchronous` is what the connection has otherwise.
   // Without `wait` the setting check_wait_ms bounds the waiting.
-  WriteQueue(Connection& connection, std::string synchronous, std::optional<std::chrono::milliseconds> wait, GroupLimits limits = {});
+  WriteQueue(Connection& connection, const std::string& synchronous, std::optional<std::chrono::milliseconds> wait, GroupLimits limits = {});
 
   // Runs `work` in a transaction and returns when it is committed. What `work` throws is rolled back and comes
   // out. Blocked when the baton or another process's lock was not to be had in time. A write with a timeout
@@ -90,7 +90,7 @@ class WriteQueue {
   static void throw_end(const Group& group);
 
   Connection& connection_;
-  const std::string synchronous_;
+  const std::string restore_;  // the statement that sets what the connection has otherwise
   const std::optional<std::chrono::milliseconds> wait_;
   std::atomic<std::chrono::milliseconds> wait_now_;  // wait_, or the setting when it was last read
   const GroupLimits limits_;
