@@ -830,9 +830,18 @@ bool Law::stream_move(const Stream& stream, const Scope& scope, const std::strin
   require_said(actor, "actor");
   require_said(reason, "reason");
   Unit unit(*this);
-  use(stmt::stream_move).bind(stream.name()).bind(scope.name()).run();
-  const bool moved = sqlite3_changes(db_) == 1;
-  if (moved) audit("stream_move", scope.name(), fmt::format("stream {}: {}", stream.name(), reason), actor);
+  std::string from;
+  {
+    Running read = use(stmt::stream_read);
+    if (!read.bind(stream.name()).step()) throw InvalidInput(fmt::format("TG005 there is no stream \"{}\"", stream.name()));
+    from = read.text(0);
+  }
+  const bool moved = from != scope.name();
+  if (moved) {
+    use(stmt::stream_move).bind(stream.name()).bind(scope.name()).run();
+    if (sqlite3_changes(db_) != 1) throw DatabaseError(fmt::format("stream \"{}\" has lost its row", stream.name()));
+    audit("stream_move", scope.name(), fmt::format("stream {}: {}", stream.name(), reason), actor);
+  }
   unit.commit();
   return moved;
 }

@@ -170,6 +170,16 @@ TEST_CASE("init: again makes anew what is missing and keeps what is there", "[F3
   init();
 }
 
+TEST_CASE("stream_move: moves once and knows what is no stream", "[sqlite][issue-2]") {
+  Db db;
+  install(db);
+  db.must("SELECT termgate_append('s', 1, 'x')");
+  CHECK(db("SELECT termgate_stream_move('s', 'other', 'me', 'why')").value() == "1");
+  CHECK(db("SELECT termgate_stream_move('s', 'other', 'me', 'why')").value() == "0");
+  CHECK_THAT(db("SELECT termgate_stream_move('none', 'other', 'me', 'why')").error, StartsWith("TG005 there is no stream"));
+  CHECK(db("SELECT count(*) FROM termgate_audit WHERE action = 'stream_move'").value() == "1");
+}
+
 TEST_CASE("autocommit: a function commits by itself and its refusal leaves no transaction behind", "[F5][sqlite]") {
   Folder folder;
   Db db(folder.file());
