@@ -301,7 +301,9 @@ struct Function {
 // be able to seal a scope.
 constexpr int writes = SQLITE_UTF8 | SQLITE_DIRECTONLY;
 constexpr int reads = SQLITE_UTF8 | SQLITE_DIRECTONLY;
-// The guard alone works in triggers, also under trusted_schema = OFF. It declares nothing and reads one fence.
+// The guard alone works in triggers, also under trusted_schema = OFF, and so in views. Called from one it passes what
+// the session has declared or passed, and no more: it raises for the rows of adopted tables only, and counts for those
+// of mode observe, inside a writing statement.
 constexpr int guards = SQLITE_UTF8 | SQLITE_INNOCUOUS;
 
 constexpr Function functions[] = {

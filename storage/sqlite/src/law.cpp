@@ -981,10 +981,26 @@ void Law::observe_row(std::string_view table, const std::optional<RowScope>& row
     } catch (const Error& refusal) {
       reason = std::string(refusal.code());
     }
+    require_trigger();
     use(stmt::observed_count).bind(table).bind(row ? row->text : std::string("*")).bind(reason).bind(now()).run();
   } catch (const std::exception&) {
     // Mode observe lets everything pass, its own troubles included; doctor shows what was counted.
   }
+}
+
+// That a statement is at work which writes, as the one whose trigger calls us does.
+void Law::require_trigger() {
+  if (sqlite3_txn_state(db_, "main") == SQLITE_TXN_WRITE) {
+    for (sqlite3_stmt* at = sqlite3_next_stmt(db_, nullptr); at != nullptr; at = sqlite3_next_stmt(db_, at)) {
+      if (sqlite3_stmt_busy(at) != 0 && sqlite3_stmt_readonly(at) == 0) return;
+    }
+  }
+  throw InvalidInput("TG005 a guard is called by the triggers of Termgate alone");
+}
+
+void Law::require_adopted(std::string_view table) {
+  Running read = use(stmt::adopted_find);
+  if (!read.bind(table).step()) throw InvalidInput(fmt::format("TG005 table \"{}\" is not adopted, and its guard was called", table));
 }
 
 void Law::guard_adopted(std::string_view table, const RowScope& row, std::optional<std::int64_t> term) {
@@ -994,10 +1010,13 @@ void Law::guard_adopted(std::string_view table, const RowScope& row, std::option
   }
   const Scope scope(row.text);
   const Term row_term(*term);
-  lock();
+  // The guard is callable from views, for triggers must call it under trusted_schema = OFF: a mere reading of one
+  // raises nothing.
+  require_trigger();
   const Fence fence = read_fence(scope.name());
   if (fence.exists && row_term.value() <= fence.term) return;
   refuse_in_doubt(scope.name(), fence);
+  require_adopted(table);
   const std::int64_t stands_at = height(scope.name(), fence);
   if (row_term.value() > stands_at) {
     const std::string raise_by = fence.raise_by ? *fence.raise_by : setting("default_raise_by").value_or("writer");

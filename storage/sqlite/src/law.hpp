@@ -157,6 +157,8 @@ class Law {
   void guard_raise(std::string_view scope, std::int64_t term);
   bool guard_lower(std::string_view scope, std::int64_t term);
   void guard_replace(std::string_view table);
+  void require_trigger();
+  void require_adopted(std::string_view table);
 
   // --- layer 1 itself (law_install.cpp)
 

@@ -145,6 +145,26 @@ TEST_CASE("protect: both scopes of a row that moves are checked", "[F1][sqlite]"
   CHECK(f.content() == "theirs/1;theirs/2");
 }
 
+TEST_CASE("adopt: a view that calls the guard raises nothing when it is read", "[F2][sqlite][issue-2]") {
+  Db db;
+  install(db);
+  db.must("CREATE TABLE a (s TEXT, t INTEGER); CREATE INDEX a_st ON a (s, t); SELECT termgate_adopt('a', 's', 't'), termgate_seal('x', 3)");
+  db.must("PRAGMA trusted_schema = OFF");
+  for (const char* table : {"nothing", "a"}) {
+    db.must(std::string("CREATE TEMP VIEW hostile AS SELECT termgate_guard_load_termgate_extension_first('adopted', '") + table + "', 'x', 99)");
+    db.must("CREATE TABLE sink (v)");
+    CHECK_THAT(db("SELECT * FROM hostile").error, StartsWith("TG005"));
+    db.must("BEGIN IMMEDIATE; INSERT INTO a VALUES ('y', 1)");
+    CHECK_THAT(db("SELECT * FROM hostile").error, StartsWith("TG005"));
+    db.must("COMMIT");
+    if (table == std::string("nothing")) CHECK_THAT(db("INSERT INTO sink SELECT * FROM hostile").error, StartsWith("TG005"));
+    db.must("DROP TABLE sink; DROP VIEW hostile");
+  }
+  CHECK(db("SELECT term FROM termgate_fences WHERE scope = 'x'").value() == "3");
+  db.must("INSERT INTO a VALUES ('x', 4)");
+  CHECK(db("SELECT term FROM termgate_fences WHERE scope = 'x'").value() == "4");
+}
+
 TEST_CASE("protect: scopes that only a collation holds equal are two scopes", "[F1][sqlite][issue-2]") {
   for (const auto& [collation, other] : {std::pair{"NOCASE", "MINE"}, std::pair{"RTRIM", "mine  "}}) {
     INFO(collation);
