@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -1010,12 +1011,12 @@ void Law::guard_adopted(std::string_view table, const RowScope& row, std::option
   }
   const Scope scope(row.text);
   const Term row_term(*term);
-  // The guard is callable from views, for triggers must call it under trusted_schema = OFF: a mere reading of one
-  // raises nothing.
-  require_trigger();
   const Fence fence = read_fence(scope.name());
   if (fence.exists && row_term.value() <= fence.term) return;
   refuse_in_doubt(scope.name(), fence);
+  // The guard is callable from views, for triggers must call it under trusted_schema = OFF: a mere reading of one
+  // raises nothing.
+  require_trigger();
   require_adopted(table);
   const std::int64_t stands_at = height(scope.name(), fence);
   if (row_term.value() > stands_at) {
@@ -1095,6 +1096,48 @@ void Law::guard_replace(std::string_view table) {
 
 // The kernel lists who holds which byte of which file; nothing is opened, for closing a descriptor of the
 // database would drop this process's own locks on it.
+long lock_owner(std::istream& locks, const std::vector<std::string>& files, long long first_byte, long long last_byte) {
+  std::string line;
+  while (std::getline(locks, line)) {
+    std::istringstream fields(line);
+    std::string number, kind, advice, mode, pid_text, file, first, last;
+    fields >> number >> kind;
+    if (kind == "->") continue;
+    fields >> advice >> mode >> pid_text >> file >> first >> last;
+    if (std::find(files.begin(), files.end(), file) == files.end()) continue;
+    const long long low = std::atoll(first.c_str());
+    const long long high = last == "EOF" ? low : std::atoll(last.c_str());
+    if (high < first_byte || low > last_byte) continue;
+    if (const long pid = std::atol(pid_text.c_str()); pid > 0) return pid;
+  }
+  return 0;
+}
+
+namespace {
+
+// What the kernel calls the file in that list, "08:01:4711": device and inode, for other file systems count their
+// inodes from 1 as well. The device is the file system's own, which on btrfs and overlays is not what stat() gives:
+// there the mount tells.
+std::vector<std::string> lock_names(const std::string& path) {
+  struct statx status {};
+  if (statx(AT_FDCWD, path.c_str(), AT_STATX_DONT_SYNC, STATX_INO | STATX_MNT_ID, &status) != 0) return {};
+  std::vector<std::string> names{fmt::format("{:02x}:{:02x}:{}", status.stx_dev_major, status.stx_dev_minor, status.stx_ino)};
+  if ((status.stx_mask & STATX_MNT_ID) == 0) return names;
+  std::ifstream mounts("/proc/self/mountinfo");
+  std::string line;
+  while (std::getline(mounts, line)) {
+    unsigned long long id = 0;
+    unsigned major = 0, minor = 0;
+    if (std::sscanf(line.c_str(), "%llu %*d %u:%u", &id, &major, &minor) == 3 && id == status.stx_mnt_id) {
+      names.push_back(fmt::format("{:02x}:{:02x}:{}", major, minor, status.stx_ino));
+      break;
+    }
+  }
+  return names;
+}
+
+}  // namespace
+
 std::string lock_holder(sqlite3* db) {
   const char* path = sqlite3_db_filename(db, "main");
   constexpr const char* unknown = "another connection";
@@ -1107,25 +1150,9 @@ std::string lock_holder(sqlite3* db) {
   // journal the pending, reserved and shared bytes stand from 2^30 on.
   const Wanted places[] = {{std::string(path) + "-shm", 120, 120}, {path, 0x40000000, 0x40000001 + 510}};
   for (const Wanted& place : places) {
-    struct stat status {};
-    if (stat(place.path.c_str(), &status) != 0) continue;
     std::ifstream locks("/proc/locks");
-    std::string line;
-    while (std::getline(locks, line)) {
-      std::istringstream fields(line);
-      std::string number, kind, advice, mode, pid_text, file, first, last;
-      fields >> number >> kind;
-      if (kind == "->") continue;
-      fields >> advice >> mode >> pid_text >> file >> first >> last;
-      const auto colon = file.rfind(':');
-      if (colon == std::string::npos || file.substr(colon + 1) != std::to_string(status.st_ino)) continue;
-      const long long low = std::atoll(first.c_str());
-      const long long high = last == "EOF" ? low : std::atoll(last.c_str());
-      if (high < place.first || low > place.last) continue;
-      const long pid = std::atol(pid_text.c_str());
-      if (pid <= 0) continue;
-      return pid == getpid() ? std::string("another connection of this process") : process_name(pid);
-    }
+    const long pid = lock_owner(locks, lock_names(place.path), place.first, place.last);
+    if (pid > 0) return pid == getpid() ? std::string("another connection of this process") : process_name(pid);
   }
   return unknown;
 }

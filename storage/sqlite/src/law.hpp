@@ -18,6 +18,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <istream>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -328,5 +329,8 @@ std::string quoted_literal(std::string_view text);
 
 // Who holds the write lock of the file, as far as the system tells ("process 4711 (python3)").
 std::string lock_holder(sqlite3* db);
+// For its tests: the process that holds a lock on one of the bytes of one of `files` ("08:01:4711"), by a list in the
+// form of /proc/locks; 0: none.
+long lock_owner(std::istream& locks, const std::vector<std::string>& files, long long first_byte, long long last_byte);
 
 }  // namespace termgate::inline v0::sqlite

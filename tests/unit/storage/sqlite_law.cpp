@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/wait.h>
 
+#include <sstream>
 #include <thread>
 
 #include <termgate/error.hpp>
@@ -569,6 +570,22 @@ TEST_CASE("blocked: another connection's write lock ends the wait with its name"
     for (int end : {ready[0], ready[1], done[0], done[1]}) close(end);
     CHECK(db("SELECT termgate_check_term('a', 5)").value() == "5");
   }
+}
+
+TEST_CASE("blocked: a file of the same number on another device is another file", "[F4][sqlite][issue-2]") {
+  const std::string list =
+      "1: POSIX  ADVISORY  WRITE 11 00:2a:77 1073741824 1073742335\n"
+      "2: POSIX  ADVISORY  WRITE 12 08:01:77 0 EOF\n"
+      "2: -> POSIX  ADVISORY  WRITE 13 08:01:77 1073741824 1073742335\n"
+      "3: POSIX  ADVISORY  WRITE 14 08:01:77 1073741825 1073741825\n";
+  const auto owner = [&](const std::vector<std::string>& files) {
+    std::istringstream locks(list);
+    return sqlite::lock_owner(locks, files, 0x40000000, 0x40000001 + 510);
+  };
+  CHECK(owner({"08:01:77"}) == 14);
+  CHECK(owner({"00:2a:77"}) == 11);
+  CHECK(owner({"00:2b:77", "08:01:78"}) == 0);
+  CHECK(owner({}) == 0);
 }
 
 TEST_CASE("check header: guards the caller's own transaction", "[F1][F5][sqlite]") {
