@@ -51,7 +51,10 @@ void WriteQueue::hand_on() {
 }
 
 void WriteQueue::begin(const How& how, std::optional<Clock::time_point> deadline) {
-  if (how.flushed) connection_.control_checked("PRAGMA main.synchronous = EXTRA");
+  if (how.flushed) {
+    flushing_ = true;
+    connection_.control_checked("PRAGMA main.synchronous = EXTRA");
+  }
   if (how.read_only) connection_.only_read(true);
   const char* statement = how.read_only ? "BEGIN" : "BEGIN IMMEDIATE";
   sqlite3* db = connection_.handle();
@@ -73,6 +76,13 @@ void WriteQueue::begin(const How& how, std::optional<Clock::time_point> deadline
                               std::chrono::duration_cast<milliseconds>(Clock::now() - start).count(), lock_holder(connection_.handle())));
   }
   throw_sqlite(connection_.handle(), code);
+}
+
+void WriteQueue::begin_flushed() {
+  connection_.control("ROLLBACK");
+  connection_.law().transaction_undone();
+  begin({.flushed = true}, deadline_);
+  connection_.law().begin_transaction();
 }
 
 void WriteQueue::throw_end(const Group& group) {
@@ -130,7 +140,7 @@ void WriteQueue::commit(std::shared_ptr<Group> held) {
 }
 
 void WriteQueue::run(const How& how, const std::function<void(Connection&)>& work, bool* wants_flush) {
-  const bool alone = how.timeout.has_value() || how.read_only || how.flushed;
+  const bool alone = how.alone || how.timeout.has_value() || how.read_only || how.flushed;
   const auto deadline = how.timeout ? std::optional(Clock::now() + *how.timeout) : std::nullopt;
   const milliseconds wait = wait_now_;
   take_baton(how.timeout ? std::min(*how.timeout, wait) : wait);
@@ -151,6 +161,7 @@ void WriteQueue::run(const How& how, const std::function<void(Connection&)>& wor
   bool begun = !first;
   bool behind_savepoint = false;
   try {
+    deadline_ = deadline;
     if (deadline) connection_.set_deadline(deadline);
     if (first) {
       begin(how, deadline);
@@ -208,7 +219,7 @@ void WriteQueue::run(const How& how, const std::function<void(Connection&)>& wor
     // The end is known by now, so a failure here may neither hide it nor keep the baton; to flush too much does no harm.
     sqlite3* db = connection_.handle();
     if (how.read_only) sqlite3_exec(db, "PRAGMA query_only = OFF", nullptr, nullptr, nullptr);
-    if (how.flushed) sqlite3_exec(db, restore_.c_str(), nullptr, nullptr, nullptr);
+    if (std::exchange(flushing_, false)) sqlite3_exec(db, restore_.c_str(), nullptr, nullptr, nullptr);
     const std::lock_guard lock(mutex_);
     hand_on();
   }

@@ -41,6 +41,7 @@ class WriteQueue {
   struct How {
     std::optional<std::chrono::milliseconds> timeout = std::nullopt;  // from the call to the work's end; such a write commits alone, see run()
     bool read_only = false;                                           // in-memory databases read through here
+    bool alone = false;                                               // shares no transaction, so it may call begin_flushed
     bool flushed = false;                                             // with PRAGMA synchronous = EXTRA, whatever the connection has
   };
 
@@ -54,6 +55,10 @@ class WriteQueue {
   // *wants_flush becomes true with an InvalidInput that asks for a flushed transaction: `work` was rolled back
   // and may be run again with `flushed`.
   void run(const How& how, const std::function<void(Connection&)>& work, bool* wants_flush = nullptr);
+
+  // From inside the work of a run that is alone: begins its transaction again, as with `flushed`. For work that has
+  // run nothing in it so far. Throws as run() does where the lock is not to be had again.
+  void begin_flushed();
 
   // For tests and bench: commits done, and writes that they carried.
   std::int64_t commits() const noexcept { return commits_; }
@@ -101,6 +106,8 @@ class WriteQueue {
   std::optional<Clock::time_point> since_;  // the baton's last change of hands, if somebody waits
 
   std::shared_ptr<Group> open_;  // the baton's holder's
+  bool flushing_ = false;        // the baton's holder's: PRAGMA synchronous is EXTRA for this transaction
+  std::optional<Clock::time_point> deadline_;  // the baton's holder's
   std::atomic<std::int64_t> commits_{0};
   std::atomic<std::int64_t> writes_{0};
 };

@@ -456,6 +456,45 @@ TEST_CASE("savepoint: random walks never write below or above the fence", "[F1][
   CHECK(written > 100);
 }
 
+TEST_CASE("transaction: that begins with a raise is flushed on a forgetful connection", "[F3][F5][sqlite][issue-2]") {
+  Folder folder;
+  auto driver = open(folder.file() + "?synchronous=normal");
+  driver->install();
+  run(*driver, "CREATE TABLE t (x)");
+  const Value claim[] = {Value("fresh"), Value(3), Value("0a1b2c3d-0000-4000-8000-00000000000a")};
+  const auto claimed = [&] {
+    bool fresh = false;
+    int calls = 0;
+    driver->transact({}, [&](detail::Session& session) {
+      ++calls;
+      fresh = session.execute(driver->calls().claim_write, claim).one()[0].as_bool();
+      if (fresh) session.execute("INSERT INTO t VALUES (1)", {});
+      CHECK(session.execute("PRAGMA synchronous", {}).one()[0].as_int() == (fresh ? 3 : 1));
+    });
+    CHECK(calls == 1);
+    return fresh;
+  };
+  CHECK(claimed());
+  CHECK_FALSE(claimed());
+  driver->transact({}, [&](detail::Session& session) {
+    const Value four[] = {Value("fresh"), Value(4)};
+    CHECK(session.execute(driver->calls().check_term, four).one()[0].as_int() == 4);
+    // Flushed as it is by now, it may raise on.
+    const Value other[] = {Value("other"), Value(4)};
+    session.execute(driver->calls().check_term, other);
+  });
+  // What went before cannot be run again, so a later raise is refused and says what to do.
+  CHECK_THROWS_WITH(driver->transact({},
+                                     [&](detail::Session& session) {
+                                       session.execute("INSERT INTO t VALUES (2)", {});
+                                       const Value nine[] = {Value("fresh"), Value(9)};
+                                       session.execute(driver->calls().check_term, nine);
+                                     }),
+                    Catch::StartsWith("TG005") && Contains("synchronous"));
+  CHECK(read(*driver, "SELECT group_concat(x) FROM t").one()[0].as_text() == "1");
+  CHECK(run(*driver, "PRAGMA synchronous").one()[0].as_int() == 1);
+}
+
 TEST_CASE("grant: SQLite has no roles and says so", "[sqlite]") {
   auto driver = open(":memory:");
   CHECK_THROWS_AS(driver->grant("app", "write"), InvalidInput);
