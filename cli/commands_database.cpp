@@ -39,7 +39,7 @@ int run_init(const Arguments& arguments) {
   if (arguments.json()) {
     print_json({{"from_version", installed.from_version}, {"to_version", installed.to_version}, {"grants", grants.size()}});
   } else if (installed.from_version == installed.to_version) {
-    print_line(fmt::format("nothing to do: version {} is installed", installed.to_version));
+    print_line(fmt::format("nothing to upgrade: version {} is installed", installed.to_version));
   } else {
     print_line(fmt::format("{} version {}; try `termgate doctor`", installed.from_version == 0 ? "installed" : "upgraded to",
                            installed.to_version));

@@ -333,7 +333,7 @@ class Cases:
             thread.join()
         for done in results:
             self.assertEqual(done.returncode, 0, done.stderr.decode())
-        self.assertIn("nothing to do", termgate("init", url=url).stdout.decode())
+        self.assertIn("nothing to upgrade", termgate("init", url=url).stdout.decode())
 
     def test_without_init(self):
         url = self.fresh()

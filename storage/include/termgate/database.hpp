@@ -41,7 +41,9 @@ struct DatabaseState;
 struct OpenOptions {
   std::string schema = "termgate";  // PostgreSQL only: where layer 1 stands
   int connections_max = 64;         // a call waits for a free one, at most check_wait
-  std::chrono::milliseconds check_wait{5000};
+  // SQLite: how long a call waits for its turn or another process's lock; none: the setting check_wait_ms (default 5 s).
+  // PostgreSQL: how long it waits for a free connection; none: 5 s. Locks are waited for as the setting says there.
+  std::optional<std::chrono::milliseconds> check_wait = {};
   // PostgreSQL only: how long one answer may take before the connection is given up, COMMIT's included (then OutcomeUnknown).
   // 0: as long as it takes, for a statement may. A server that is gone is noticed all the same: connecting is given up
   // after 10 s, a peer that has vanished from the network after 60 s, unless the URL says otherwise (connect_timeout,

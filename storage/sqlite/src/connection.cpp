@@ -62,7 +62,7 @@ Connection::Connection(const OpenAs& how, bool reader, bool create) {
                                     system_error != 0 ? std::strerror(system_error) : sqlite3_errmsg(db_)),
                         std::string(code_name(code)));
     }
-    sqlite3_busy_timeout(db_, static_cast<int>(how.wait.count()));
+    sqlite3_busy_timeout(db_, static_cast<int>(how.wait.value_or(OpenAs::default_wait).count()));
     sqlite3_set_authorizer(db_, authorize, this);
     control_checked("PRAGMA foreign_keys = ON");
     // First, for a change of the journal mode is a commit of its own.
@@ -78,7 +78,12 @@ Connection::Connection(const OpenAs& how, bool reader, bool create) {
     }
     control_checked(("PRAGMA main.synchronous = " + how.synchronous).c_str());
     law_ = Law::register_on(db_);
-    law_->set_check_wait(how.wait);
+    if (how.wait) {
+      law_->set_check_wait(*how.wait);
+    } else {
+      sqlite3_busy_timeout(db_, 0);
+      sqlite3_busy_timeout(db_, static_cast<int>(law_->check_wait().count()));
+    }
     if (reader) only_read(true);
   } catch (const DatabaseError& error) {
     const DatabaseError told(fmt::format("{}: {}", how.path, error.what()), std::string(error.code()));
@@ -93,7 +98,7 @@ Connection::Connection(const OpenAs& how, bool reader, bool create) {
 // SQLite does not call the busy handler where a reader's lock is made a writer's, as here: two processes that open a
 // new file at the same moment meet each other, and one of them comes again.
 void Connection::set_journal_mode(const OpenAs& how, const std::string& mode) {
-  const auto until = std::chrono::steady_clock::now() + how.wait;
+  const auto until = std::chrono::steady_clock::now() + how.wait.value_or(OpenAs::default_wait);
   while (true) {
     try {
       Statement journal(db_, "PRAGMA main.journal_mode = " + mode);
@@ -125,7 +130,8 @@ int Connection::authorize(void* held, int action, const char* first, const char*
       self.denied_ = fmt::format("{}: Termgate begins and ends the transaction", what);
       return SQLITE_DENY;
     case SQLITE_SAVEPOINT:
-      if (second == nullptr || !std::string_view(second).starts_with("termgate_member")) return SQLITE_OK;
+      // As SQLite compares them: without case.
+      if (second == nullptr || sqlite3_strnicmp(second, "termgate_member", 15) != 0) return SQLITE_OK;
       self.denied_ = "a savepoint named termgate_member: the name is Termgate's own";
       return SQLITE_DENY;
     case SQLITE_ATTACH:
