@@ -269,9 +269,15 @@ DECLARE
   v_done text;
 BEGIN
   IF TG_OP <> 'INSERT' THEN
+    IF pg_typeof(OLD.%1$I) <> ALL ('{text,varchar,smallint,integer,bigint,uuid}'::regtype[]) THEN
+      PERFORM @schema@._wrong_type(TG_RELID, %2$L, pg_typeof(OLD.%1$I));
+    END IF;
     v_done := @schema@._guard(TG_RELID, OLD.%1$I::text, TG_ARGV[0]);
   END IF;
   IF TG_OP = 'INSERT' THEN
+    IF pg_typeof(NEW.%1$I) <> ALL ('{text,varchar,smallint,integer,bigint,uuid}'::regtype[]) THEN
+      PERFORM @schema@._wrong_type(TG_RELID, %2$L, pg_typeof(NEW.%1$I));
+    END IF;
     v_done := @schema@._guard(TG_RELID, NEW.%1$I::text, TG_ARGV[0]);
   ELSIF TG_OP = 'UPDATE' THEN
     IF NEW.%1$I::text COLLATE pg_catalog."C" IS DISTINCT FROM OLD.%1$I::text THEN
@@ -279,7 +285,7 @@ BEGIN
     END IF;
   END IF;
   RETURN NULL;
-END $body$, p_column));
+END $body$, p_column, p_column));
     EXECUTE format('GRANT EXECUTE ON FUNCTION @schema@.%I() TO PUBLIC', v_name);
   END IF;
   RETURN v_name;

@@ -32,13 +32,27 @@ BEGIN
       FROM @schema@.adopted a JOIN pg_class c ON c.oid = a.table_oid
      WHERE NOT EXISTS (SELECT FROM @schema@.protected p WHERE p.table_oid = a.table_oid);
   RETURN QUERY
+    SELECT 'error', a.table_oid::regclass::text, 'adopted, but its terms cannot be read, which stops acquisitions and the first raise of every scope: ' || u.why,
+           format('its owner puts that right, or: SELECT @schema@.unadopt(%L); the owner of layer 1 can: DELETE FROM @schema@.adopted WHERE table_oid = %s', a.table_oid::regclass, a.table_oid)
+      FROM @schema@.adopted a JOIN pg_class c ON c.oid = a.table_oid, LATERAL (SELECT @schema@._unreadable(a.table_oid, a.scope_column, a.term_column) AS why) u
+     WHERE u.why IS NOT NULL;
+  RETURN QUERY
+    SELECT 'info', 'role ' || quote_ident(pg_get_userbyid(c.relowner)), format('owns adopted table %s: by an index or a CHECK made at the right moment it could run code as %I, the owner of layer 1', a.table_oid::regclass, v_owner),
+           'adopt tables of trusted roles only'
+      FROM @schema@.adopted a JOIN pg_class c ON c.oid = a.table_oid WHERE c.relowner <> (SELECT r.oid FROM pg_roles r WHERE r.rolname = v_owner)
+       AND NOT (SELECT r.rolsuper FROM pg_roles r WHERE r.oid = c.relowner);
+  RETURN QUERY
+    SELECT 'warning', 'role ' || quote_ident(v_owner), 'a superuser owns layer 1: its functions run with all rights, and tables of ordinary roles cannot be adopted',
+           'install layer 1 as a role of its own, with GRANT pg_signal_backend'
+     WHERE (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = v_owner);
+  RETURN QUERY
     SELECT 'warning', a.table_name, 'adopted once, but the table is gone', 'nothing to do: the fences keep its terms'
       FROM @schema@.adopted a WHERE NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = a.table_oid);
   RETURN QUERY
     SELECT 'warning', a.table_oid::regclass::text, 'adopted, but its index on scope and term is gone: a first check reads the whole table',
            format('CREATE INDEX ON %s (%I, %I);', a.table_oid::regclass, a.scope_column, a.term_column)
       FROM @schema@.adopted a JOIN pg_class c ON c.oid = a.table_oid
-     WHERE NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = a.table_oid AND i.indisvalid AND i.indpred IS NULL AND i.indnkeyatts >= 2
+     WHERE NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = a.table_oid AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL AND i.indnkeyatts >= 2
                           AND i.indkey[0] = (SELECT x.attnum FROM pg_attribute x WHERE x.attrelid = a.table_oid AND x.attname = a.scope_column)
                           AND i.indkey[1] = (SELECT x.attnum FROM pg_attribute x WHERE x.attrelid = a.table_oid AND x.attname = a.term_column));
   RETURN QUERY
@@ -154,6 +168,10 @@ BEGIN
     SELECT 'lease above its fence', l.scope, NULL::text, format('the lease of %s has term %s, the fence stands at %s', l.owner_id, l.term, coalesce(f.term, 0))
       FROM @schema@.leases l LEFT JOIN @schema@.fences f ON f.scope = l.scope WHERE l.term > coalesce(f.term, 0) LIMIT 1000;
   FOR a IN SELECT t.* FROM @schema@.adopted t JOIN pg_class c ON c.oid = t.table_oid LOOP
+    IF @schema@._unreadable(a.table_oid, a.scope_column, a.term_column) IS NOT NULL THEN
+      RETURN QUERY SELECT 'adopted table unreadable', NULL::text, a.table_oid::regclass::text, @schema@._unreadable(a.table_oid, a.scope_column, a.term_column);
+      CONTINUE;
+    END IF;
     FOR r IN EXECUTE format(
         'SELECT q.scope, q.term, f.term AS fence FROM (SELECT t.%1$I::text COLLATE pg_catalog."C" AS scope, max(t.%2$I)::bigint AS term FROM %3$s t WHERE t.%1$I IS NOT NULL GROUP BY t.%1$I) q '
         'LEFT JOIN @schema@.fences f ON f.scope = q.scope WHERE q.term > coalesce(f.term, 0)', a.scope_column, a.term_column, a.table_oid::regclass) LOOP
