@@ -236,6 +236,7 @@ BEGIN
   -- Only so that checks are quick again: rows that somebody holds keep asking.
   UPDATE @schema@.fences f SET vouched = f.tableoid
    WHERE f.scope IN (SELECT g.scope FROM @schema@.fences g WHERE g.vouched <> g.tableoid FOR UPDATE SKIP LOCKED);
+  PERFORM @schema@._name_row_locks();
   RETURN v_scopes;
 END $$;
 
@@ -253,6 +254,7 @@ BEGIN
   BEGIN
     PERFORM set_config('lock_timeout', (@schema@._setting('check_wait_ms')::bigint + 1)::text, true);
     UPDATE @schema@.fences f SET vouched = 0;
+    PERFORM @schema@._name_row_locks();
     PERFORM set_config('lock_timeout', v_user, true);
   EXCEPTION WHEN lock_not_available THEN
     RAISE EXCEPTION 'TG006 a session holds the row of a fence' USING ERRCODE = 'TG006', HINT = 'End the sessions of applications first: they may still be writing.';

@@ -100,7 +100,7 @@ BEGIN
       INTO v_fence, v_key, v_generation, v_sure
       FROM @schema@.fences f, @schema@.incarnation i WHERE f.scope = p_scope AND i.one;
   ELSE
-    SELECT f.term, f.pass_key, f.generation, false INTO v_fence, v_key, v_generation, v_sure FROM @schema@.fences f WHERE f.scope = p_scope FOR SHARE;
+    SELECT f.term, f.pass_key, f.generation, false INTO v_fence, v_key, v_generation, v_sure FROM @schema@._share_row(p_scope) f;
   END IF;
   IF c.sign IS DISTINCT FROM @schema@._sign(p_scope, c.term, v_key) AND c.sign IS NOT NULL THEN
     -- Nobody passed with that mark: somebody wrote it. What is declared counts.
@@ -330,6 +330,7 @@ BEGIN
   -- From now on checks leave marks. A transaction that passed one before this commits may be told TG002, once.
   UPDATE @schema@.fences f SET marked = true
    WHERE NOT f.marked AND (p_column IS NOT NULL OR p_scope IN ('*', f.scope));
+  PERFORM @schema@._name_row_locks();
   PERFORM @schema@._audit('protect', p_scope, NULL, jsonb_strip_nulls(jsonb_build_object('table', p_root::text, 'scope_column', p_column, 'mode', p_mode)));
   RETURN v_count;
 END $$;
