@@ -242,6 +242,54 @@ TEST_CASE("protect: observe refuses nothing and takes no lock and counts once a 
   CHECK(p.admin.value("SELECT count(*) FROM termgate.observed") == "3");
 }
 
+TEST_CASE("protect: terms of 19 digits pass for any scope too", "[F2][live]") {
+  Protected p;
+  p.app.must("CREATE TABLE t (v int); SELECT protect('t', scope => '*')");
+  CHECK(p.try_in("SELECT check_term('nanoseconds', 1763712000000000000)", "INSERT INTO t VALUES (1)") == "");
+  CHECK(p.as_nobody("INSERT INTO t VALUES (1)") == "TG002");
+  CHECK(p.app.run("INSERT INTO t VALUES (1)").message.find("\"*\"") == std::string::npos);
+}
+
+TEST_CASE("protect: a role without any grant of ours truncates when it has declared", "[F2][F6][live]") {
+  Protected p;
+  const bool by_column = GENERATE(true, false);
+  CAPTURE(by_column);
+  p.app.must("CREATE TABLE t (scope text, v int); GRANT ALL ON t TO PUBLIC; INSERT INTO t VALUES ('a', 1), ('a', 2)");
+  p.app.must(by_column ? "SELECT protect('t', 'scope')" : "SELECT protect('t', scope => 'a')");
+  const auto role = "tg_plain_" + std::to_string(getpid());
+  PgSession plain(Protected::database().url_as(role, "") + "?options=-csearch_path%3Dapp");
+  const auto truncate = [&](const std::string& scope, const std::string& term) {
+    plain.must("BEGIN; SET LOCAL termgate.scope = '" + scope + "'; SET LOCAL termgate.term = '" + term + "'");
+    // What somebody wrote where the collected scopes are kept is written over.
+    plain.must("SELECT set_config('termgate.truncating', '{\"table\": \"' || 't'::regclass::oid || '\", \"scopes\": []}', true)");
+    const auto code = plain.run("TRUNCATE t").code;
+    plain.must("ROLLBACK");
+    return code;
+  };
+  CHECK(truncate("a", "5") == "");
+  CHECK(truncate("a", "4") == "TG001");
+  CHECK(truncate("", "") == "TG002");
+  p.admin.must("ALTER TABLE app.t DISABLE TRIGGER USER; INSERT INTO app.t VALUES ('b', 3); ALTER TABLE app.t ENABLE TRIGGER USER");
+  CHECK(truncate("a", "5") == (by_column ? "TG002" : ""));
+  p.app.must("SELECT unprotect('t')");
+  CHECK(p.admin.value("SELECT count(*) FROM pg_trigger WHERE tgrelid = 'app.t'::regclass") == "0");
+}
+
+TEST_CASE("doctor: lists tables without protect and names its remedies in full", "[F6][live]") {
+  Protected p;
+  p.app.must("CREATE TABLE covered (v int); SELECT protect('covered', scope => 'a', mode => 'observe'); CREATE TABLE open (v int); CREATE TABLE parts (v int) PARTITION BY LIST (v);"
+             "CREATE TABLE part PARTITION OF parts DEFAULT");
+  const auto remedy = [&](const std::string& table) {
+    return p.admin.value("SELECT coalesce((SELECT remedy FROM termgate.doctor() WHERE object = '" + table + "' AND (problem LIKE 'neither%' OR problem LIKE 'mode observe%')), 'none')");
+  };
+  CHECK(remedy("app.open").find("SELECT \"termgate\".protect('app.open'") == 0);
+  CHECK(remedy("app.parts") != "none");
+  CHECK(remedy("app.part") == "none");
+  CHECK(p.admin.run(remedy("app.covered")).ok());
+  CHECK(remedy("app.covered") == "none");
+  CHECK(p.admin.value("SELECT count(*) FROM termgate.doctor() WHERE object LIKE 'termgate.%' OR object LIKE 'pg\\_%'") == "0");
+}
+
 namespace {
 
 // Layer 1 as it should be installed: owned by a role of its own, which is no superuser, in schema own_law. The session owns its tables and has level write.

@@ -40,7 +40,7 @@ BEGIN
   FOR f IN SELECT p.oid::regprocedure AS name, p.proname FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = @schema_lit@ LOOP
     EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', f.name);
     IF f.proname IN ('protect', 'unprotect', '_protect_function', '_protect_register', '_protect_unregister', '_protect_drop', '_protect_statement',
-                     '_protect_truncate', '_protect_attached', '_guard_truncate', 'unadopt', '_adopt_unregister',
+                     '_protect_truncate', '_protect_scopes', '_protect_attached', 'unadopt', '_adopt_unregister',
                      '_owner', '_tree', '_short_hash', '_need_scope', '_need_column', '_need_own_table')
        OR f.proname LIKE '\_protected\_row\_%' THEN
       EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO PUBLIC', f.name);
