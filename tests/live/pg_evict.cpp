@@ -174,6 +174,7 @@ TEST_CASE("evict: who may not be signalled is named with the grant that is missi
   CHECK(blocked.message.find("pid " + std::to_string(super.pid())) != std::string::npos);
   CHECK(blocked.message.find("GRANT pg_signal_backend TO " + owner) != std::string::npos);
   CHECK(leader.value("SELECT count(*) FROM plain_law.doctor() WHERE remedy LIKE 'GRANT pg_signal_backend%'") == "1");
+  CHECK(leader.value("SELECT problem FROM plain_law.doctor() WHERE object = 'pid " + std::to_string(super.pid()) + "'").find("holds the lock of scope \"s\"") != std::string::npos);
   super.must("COMMIT");
   // Its own sessions it may end.
   PgSession own(url);
@@ -221,6 +222,33 @@ TEST_CASE("evict: a check waits for who changes fences no longer than check_wait
   CHECK(took < 200ms + slack);
   open.must("COMMIT");
   admin.must("SELECT termgate.set_setting('check_wait_ms', '5000')");
+}
+
+TEST_CASE("evict: evictions by an operator's calls and by adopt are audited", "[F4][live]") {
+  PgSession admin(database().url());
+  const auto scope = fresh_scope();
+  admin.must(seal(scope, 5) + "; SELECT termgate.append('moved " + scope + "', 5, 'x', scope => '" + scope + "')");
+  admin.must("SELECT termgate.set_setting('eviction_grace_ms', '100')");
+  const std::vector<std::string> calls{"SELECT termgate.set_raise_by('" + scope + "', 'seal')",
+                                       "SELECT termgate.stream_move('moved " + scope + "', 'to " + scope + "', 'me', 'a test')",
+                                       "SELECT termgate.adopt('public.adopted', 'scope', 'term')"};
+  const auto call = calls[GENERATE(0U, 1U, 2U)];
+  CAPTURE(call);
+  admin.must("DROP TABLE IF EXISTS public.adopted; CREATE TABLE public.adopted (scope text, term bigint); CREATE INDEX ON public.adopted (scope, term);"
+             "INSERT INTO public.adopted VALUES ('" + scope + "', 9)");
+  PgSession frozen(database().url());
+  frozen.must("BEGIN; " + check(scope, 5));
+  admin.must(call);
+  CHECK(frozen.run("COMMIT").ended());
+  CHECK(admin.value("SELECT detail -> 'pids' FROM termgate.audit WHERE action = 'evict' AND scope = '" + scope + "'") == "[" + std::to_string(frozen.pid()) + "]");
+  admin.must("SELECT termgate.unadopt('public.adopted'); SELECT termgate.set_setting('eviction_grace_ms', '1000')");
+}
+
+TEST_CASE("evict: who has gone by itself is not counted", "[F4][live]") {
+  PgSession admin(database().url());
+  const auto scope = fresh_scope();
+  // The very step between the list of holders and the signal: the transaction that was listed holds the key no more.
+  CHECK(admin.value("SELECT termgate._evict(termgate._queue_key('" + scope + "'), '" + scope + "', " + std::to_string(admin.pid()) + ", '1/1', 'nobody') IS NULL") == "t");
 }
 
 TEST_CASE("evict: busy writers and ever more frozen ones do not starve a seal", "[F4][live]") {
