@@ -453,3 +453,34 @@ TEST_CASE("check: a setting of the application's does not take back what has pas
   }
   writer.must("SELECT termgate.unprotect('settings_table'); DROP TABLE settings_table");
 }
+
+TEST_CASE("jobs: a run of an overtaken term beats and completes no more", "[F2][live]") {
+  PgSession worker(database().url());
+  PgSession leader(database().url());
+  const auto scope = fresh_scope();
+  const auto run = worker.value("SELECT termgate.job_start('nightly', '" + scope + "', 'me', 5)");
+  CHECK(worker.value("SELECT termgate.job_heartbeat(" + run + ", 'half')") == "t");
+  leader.must(call("seal", scope, "6"));
+  CHECK(worker.run("SELECT termgate.job_heartbeat(" + run + ")").code == "TG001");
+  CHECK(worker.run("SELECT termgate.job_finish(" + run + ", 'completed', 0)").code == "TG001");
+  CHECK(leader.value("SELECT status FROM termgate.job_history WHERE run_id = " + run) == "started");
+  const std::string status = GENERATE("failed", "cancelled", "lost");
+  CHECK(worker.value("SELECT termgate.job_finish(" + run + ", '" + status + "')") == "t");
+  CHECK(worker.value("SELECT termgate.job_finish(" + run + ", 'completed', 0)") == "f");
+  CHECK(worker.value("SELECT termgate.job_heartbeat(" + run + ")") == "f");
+}
+
+TEST_CASE("audit: nothing of the last hour is pruned and every pruning stays on record", "[F3][live]") {
+  PgSession operator_(database().url());
+  operator_.must(call("seal", fresh_scope(), "5"));
+  for (const std::string age : {"0 s", "59 minutes", "-1 day"}) {
+    CAPTURE(age);
+    CHECK(operator_.run("SELECT termgate.prune_history('" + age + "')").code == "TG005");
+  }
+  CHECK(operator_.run("SELECT termgate.prune_history(NULL)").code == "TG005");
+  operator_.must("UPDATE termgate.audit SET at = at - interval '1 day'");
+  operator_.must("SELECT termgate.prune_history('2 hours')");
+  operator_.must("UPDATE termgate.audit SET at = at - interval '1 day'");
+  operator_.must("SELECT termgate.prune_history('2 hours')");
+  CHECK(operator_.value("SELECT string_agg(DISTINCT action, ',') || count(*) FROM termgate.audit") == "prune_history2");
+}

@@ -64,7 +64,7 @@ CREATE OR REPLACE FUNCTION @schema@._not_upgraded(p_scope text, p_term bigint, p
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   RAISE EXCEPTION 'TG005 term % is above the fence of scope "%" (%), and this transaction already holds the lock of that scope', p_term, p_scope, p_fence
-    USING ERRCODE = 'TG005', HINT = 'Raise first, in a transaction of its own: SELECT seal(scope, term). The term of a transaction is fixed by its first check.';
+    USING ERRCODE = 'TG005', HINT = 'Raise first, in a transaction of its own: SELECT @schema@.seal(scope, term). The term of a transaction is fixed by its first check.';
 END $$;
 
 CREATE OR REPLACE FUNCTION @schema@._audit(p_action text, p_scope text, p_actor text, p_detail jsonb) RETURNS void

@@ -2,7 +2,7 @@
 -- the way when the grace is over is evicted. Keeps F1, F2, F3, F4. Only raises notify: NOTIFY serialises the server's commits.
 
 -- What a raise announces: (high, its term's high 31 bits) and (low, the low 31 bits), as shared two-number locks, so that seal(7) need not evict an
--- uncommitted 9. They count only beside a RowExclusiveLock on fences, for which applications have no privilege, and the exclusive lock itself.
+-- uncommitted 9. They count only beside a RowExclusiveLock on fences, which applications get only by a raise, and the exclusive lock itself.
 CREATE OR REPLACE FUNCTION @schema@._announce_high(p_scope text) RETURNS integer LANGUAGE sql IMMUTABLE AS
 $$ SELECT (pg_catalog.hashtextextended(p_scope COLLATE pg_catalog."C", pg_catalog.hashtextextended(@schema_lit@ COLLATE pg_catalog."C", 4)) OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4 $$;
 CREATE OR REPLACE FUNCTION @schema@._announce_low(p_scope text) RETURNS integer LANGUAGE sql IMMUTABLE AS
@@ -17,7 +17,7 @@ BEGIN
 END $$;
 
 -- Ends one session, if it still holds the key in the transaction in which it was seen. Verified at the last moment, in a statement of
--- its own: in a WHERE clause the planner may kill before it filters. False: it may not be signalled.
+-- its own: in a WHERE clause the planner may kill before it filters. False: it may not be signalled. NULL: it had gone by itself.
 CREATE OR REPLACE FUNCTION @schema@._evict(p_key bigint, p_scope text, p_pid integer, p_vxid text, p_who text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -28,8 +28,9 @@ BEGIN
     PERFORM pg_terminate_backend(p_pid);
     -- The server's log keeps this even where the raise fails in the end and its audit row with it.
     RAISE LOG 'Termgate evicts % from scope "%"', p_who, p_scope;
+    RETURN true;
   END IF;
-  RETURN true;
+  RETURN NULL;
 EXCEPTION WHEN insufficient_privilege THEN
   RETURN false;
 END $$;
@@ -43,6 +44,7 @@ DECLARE
   v_user text := current_setting('lock_timeout');
   v_wait_until timestamptz;
   v_immovable text;
+  v_ended boolean;
   h record;
 BEGIN
   IF pg_try_advisory_xact_lock(p_key) THEN
@@ -57,10 +59,13 @@ BEGIN
           CONTINUE;
         ELSIF h.pid IS NULL THEN
           v_immovable := h.who;
-        ELSIF NOT @schema@._evict(p_key, p_scope, h.pid, h.virtualtransaction, h.who) THEN
-          v_immovable := h.who || format('; role %I may not signal it: GRANT pg_signal_backend TO %I (superusers stay beyond it)', current_user, current_user);
-        ELSIF NOT h.pid = ANY (v_evicted) THEN
-          v_evicted := v_evicted || h.pid;
+        ELSE
+          v_ended := @schema@._evict(p_key, p_scope, h.pid, h.virtualtransaction, h.who);
+          IF NOT v_ended THEN
+            v_immovable := h.who || format('; role %I may not signal it: GRANT pg_signal_backend TO %I (superusers stay beyond it)', current_user, current_user);
+          ELSIF v_ended AND NOT h.pid = ANY (v_evicted) THEN
+            v_evicted := v_evicted || h.pid;
+          END IF;
         END IF;
       END LOOP;
       IF v_immovable IS NOT NULL OR clock_timestamp() >= p_until THEN
@@ -195,7 +200,7 @@ BEGIN
   SELECT * INTO f FROM @schema@.fences t WHERE t.scope = p_scope;
   IF p_how <> 'seal' AND coalesce(f.raise_by, @schema@._setting('default_raise_by')) = 'seal' THEN
     RAISE EXCEPTION 'TG005 term % is above the fence of scope "%" (%), which only a seal may raise', p_term, p_scope, coalesce(f.term, 0)
-      USING ERRCODE = 'TG005', HINT = 'The leader that won this term seals it first: SELECT seal(scope, term).';
+      USING ERRCODE = 'TG005', HINT = 'The leader that won this term seals it first: SELECT @schema@.seal(scope, term).';
   END IF;
   IF p_how = 'check' AND @schema@._holds(@schema@._queue_key(p_scope), 'ExclusiveLock') THEN
     -- This transaction has raised the scope before, and its first term there is its only one.

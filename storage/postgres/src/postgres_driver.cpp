@@ -326,6 +326,7 @@ class PostgresSession final : public Session {
 class PostgresDriver final : public Driver {
  public:
   PostgresDriver(std::string url, PostgresOptions options) : url_(std::move(url)), options_(std::move(options)) {
+    need_schema_name(options_.schema);
     for (auto call : sql::all_calls) texts_.push_back(with_schema(sql::postgres_calls().*call, options_.schema));
     std::size_t at = 0;
     for (auto call : sql::all_calls) calls_.*call = texts_[at++];
