@@ -69,6 +69,8 @@ class Connection {
   static int authorize(void* self, int action, const char* first, const char* second, const char* schema, const char* trigger);
   Cached& prepared(std::string_view sql);
   Cached prepare(std::string_view sql);
+  Rows run(std::string_view sql, std::span<const Value> parameters);
+  [[noreturn]] void throw_blocked();
   void set_journal_mode(const OpenAs& how, const std::string& mode);
   void bind(sqlite3_stmt* statement, int at, const Value& value);
 
