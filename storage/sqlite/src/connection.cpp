@@ -90,7 +90,9 @@ Connection::Connection(const OpenAs& how, bool reader, bool create) {
     sqlite3_close_v2(db_);
     throw told;
   } catch (const DatabaseError& error) {
-    const DatabaseError told(std::string_view(error.what()).starts_with(how.path) ? std::string(error.what()) : fmt::format("{}: {}", how.path, error.what()), std::string(error.code()));
+    const DatabaseError told(
+        std::string_view(error.what()).starts_with(how.path) ? std::string(error.what()) : fmt::format("{}: {}", how.path, error.what()),
+        std::string(error.code()));
     sqlite3_close_v2(db_);
     throw told;
   } catch (...) {
@@ -232,7 +234,9 @@ void Connection::bind(sqlite3_stmt* statement, int at, const Value& value) {
 }
 
 // SQLite has waited as long as it was told to, so the lock's holder is named.
-void Connection::throw_blocked() { throw Blocked(fmt::format("TG006 blocked: {} holds the database; nothing was written", lock_holder(db_))); }
+void Connection::throw_blocked() {
+  throw Blocked(fmt::format("TG006 blocked: {} holds the database; nothing was written", lock_holder(db_)));
+}
 
 Rows Connection::execute(std::string_view sql, std::span<const Value> parameters) {
   try {

@@ -21,9 +21,9 @@
 namespace termgate::inline v0::sqlite {
 
 struct OpenAs {
-  std::string path;                                        // or ":memory:"
-  std::optional<std::string> journal_mode = std::nullopt;  // none: WAL for a new file, else as it is
-  std::string synchronous = "extra";                       // FULL, and in journal mode DELETE the folder too
+  std::string path;                                              // or ":memory:"
+  std::optional<std::string> journal_mode = std::nullopt;        // none: WAL for a new file, else as it is
+  std::string synchronous = "extra";                             // FULL, and in journal mode DELETE the folder too
   std::optional<std::chrono::milliseconds> wait = std::nullopt;  // none: the setting check_wait_ms, or its default where it cannot be read
   static constexpr std::chrono::milliseconds default_wait{5000};
   bool memory() const noexcept { return path == ":memory:"; }

@@ -118,7 +118,7 @@ void throw_sqlite(int extended_code, std::string_view message) {
   // A function of ours has said it already where a statement of its own met this.
   const bool said = message.find("Termgate is not installed") != std::string_view::npos;
   if (!said && (message.starts_with("no such table: main.termgate_") || message.starts_with("no such table: termgate_") ||
-      message.starts_with("no such function: termgate_"))) {
+                message.starts_with("no such function: termgate_"))) {
     throw DatabaseError(fmt::format("{}: Termgate is not installed in this database: run `termgate init`, or SELECT "
                                     "termgate_init() with the extension loaded",
                                     message),
@@ -139,7 +139,8 @@ void throw_sqlite(sqlite3* db, int code) {
     if ((told & 0xff) == SQLITE_READONLY && (told != SQLITE_READONLY || sqlite3_db_readonly(db, "main") == 1)) {
       message = fmt::format("{}: {}: this user needs to write to the file and to its folder", path, message);
     } else if ((told & 0xff) == SQLITE_CANTOPEN) {
-      message = fmt::format("{}: {}: is this user allowed to write to its folder? In WAL mode even a reader makes the file -shm there", path, message);
+      message = fmt::format("{}: {}: is this user allowed to write to its folder? In WAL mode even a reader makes the file -shm there",
+                            path, message);
     }
   }
   throw_sqlite(told, message);

@@ -190,9 +190,10 @@ TEST_CASE("statement: cannot end the transaction or change the connection", "[F5
   driver->install();
   run(*driver, "CREATE TABLE t (x)");
   for (const char* statement :
-       {"COMMIT", "END", "ROLLBACK", "BEGIN", "begin immediate", "SAVEPOINT termgate_member", "RELEASE termgate_member", "RELEASE Termgate_Member", "ROLLBACK TO \"TERMGATE_MEMBER\"",
-        "ATTACH ':memory:' AS other", "PRAGMA synchronous = OFF", "PRAGMA query_only = 1", "PRAGMA journal_mode = DELETE",
-        "PRAGMA writable_schema = ON", "PRAGMA foreign_keys = OFF", "PRAGMA defer_foreign_keys = ON", "PRAGMA recursive_triggers(0)"}) {
+       {"COMMIT", "END", "ROLLBACK", "BEGIN", "begin immediate", "SAVEPOINT termgate_member", "RELEASE termgate_member",
+        "RELEASE Termgate_Member", "ROLLBACK TO \"TERMGATE_MEMBER\"", "ATTACH ':memory:' AS other", "PRAGMA synchronous = OFF",
+        "PRAGMA query_only = 1", "PRAGMA journal_mode = DELETE", "PRAGMA writable_schema = ON", "PRAGMA foreign_keys = OFF",
+        "PRAGMA defer_foreign_keys = ON", "PRAGMA recursive_triggers(0)"}) {
     INFO(statement);
     CHECK_THROWS_AS(driver->transact({},
                                      [&](detail::Session& session) {
@@ -363,7 +364,8 @@ TEST_CASE("savepoint: what undoes a raise undoes the pass that rested on it", "[
     const Value values[] = {Value(scope), Value(term)};
     session.execute(driver->calls().check_term, values);
   };
-  for (const char* raise : {"SELECT termgate_seal('x', 9)", "INSERT INTO adopted VALUES ('x', 9)", "UPDATE termgate_fences SET term = 9 WHERE scope = 'x'"}) {
+  for (const char* raise :
+       {"SELECT termgate_seal('x', 9)", "INSERT INTO adopted VALUES ('x', 9)", "UPDATE termgate_fences SET term = 9 WHERE scope = 'x'"}) {
     INFO(raise);
     driver->transact({}, [&](detail::Session& session) {
       check(session, "A", 1);
