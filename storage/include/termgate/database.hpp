@@ -177,8 +177,9 @@ class Database {
   // Of one payload, and of all payloads of one batch together.
   static constexpr std::size_t payload_bytes_max = std::size_t{256} << 20;
 
-  // `sqlite:PATH`, `sqlite::memory:`, `postgresql://…`. Opens no connection yet on PostgreSQL.
-  // Throws InvalidInput for a URL of another kind, Unavailable where a file cannot be opened.
+  // `sqlite:PATH`, `sqlite::memory:`, `postgresql://…`. Opens no connection yet.
+  // Throws InvalidInput for a URL of another kind, Unavailable for a directory in a file's place. A missing file or
+  // server shows at first use.
   static Database open(std::string_view url, OpenOptions options = {});
 
   // Layer 1: installs or upgrades it (safe to run again, and by two at once); the version before and after.

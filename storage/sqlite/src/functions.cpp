@@ -193,14 +193,16 @@ std::string json_array(Law& law, const Arguments& arguments, int at, const char*
   for (std::size_t byte = 0; byte < json.size(); ++byte) {
     const bool escaped = json[byte] == '\\';
     if (json[byte] == '\0' || (escaped && json.compare(byte, 6, "\\u0000") == 0)) {
-      throw InvalidInput(fmt::format("TG005 malformed {}: a text holds a NUL, which JSON in SQLite cannot carry; give such a payload as "
-                                     "{{\"hex\":\"…\"}}",
-                                     what));
+      throw InvalidInput(
+          fmt::format("TG005 malformed {}: a text holds a NUL, which JSON in SQLite cannot carry; give such a payload as "
+                      "{{\"hex\":\"…\"}}",
+                      what));
     }
     if (escaped) ++byte;
   }
   Running kind = law.use(stmt::json_kind);
-  if (!kind.bind(json).step() || kind.text(0) != "array") throw InvalidInput(fmt::format("TG005 malformed {}: a JSON array is wanted", what));
+  if (!kind.bind(json).step() || kind.text(0) != "array")
+    throw InvalidInput(fmt::format("TG005 malformed {}: a JSON array is wanted", what));
   return json;
 }
 

@@ -179,8 +179,8 @@ class Law {
   // --- for the driver, which owns its connection
 
   // The driver says where its transactions begin, so that a check which raises nothing needs no enlisting:
-  // such a pass may survive a ROLLBACK TO, for the write lock does. Whatever changes a fence enlists. Called at the start of each, and of each
-  // member of a group commit.
+  // such a pass may survive a ROLLBACK TO, for the write lock does. Whatever changes a fence enlists. Called at the start of each, and of
+  // each member of a group commit.
   void begin_transaction() noexcept {
     boundaries_known_ = true;
     marks_.clear();

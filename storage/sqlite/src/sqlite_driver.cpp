@@ -83,7 +83,8 @@ class SqliteDriver final : public Driver {
     }
   }
 
-  Rows call(std::string_view sql, std::span<const Value> parameters, bool read_only, std::optional<std::chrono::milliseconds> timeout) override {
+  Rows call(std::string_view sql, std::span<const Value> parameters, bool read_only,
+            std::optional<std::chrono::milliseconds> timeout) override {
     refuse_nested();
     Rows rows;
     const auto one = [&](Connection& connection) {
@@ -173,11 +174,11 @@ class SqliteDriver final : public Driver {
     explicit Borrowed(SqliteDriver& from) : driver(from) {
       std::unique_lock lock(driver.mutex_);
       const auto wait = driver.how_.wait.value_or(OpenAs::default_wait);
-      const bool free = driver.reader_free_.wait_for(
-          lock, wait, [&] { return !driver.readers_.empty() || driver.readers_open_ < driver.readers_max_; });
+      const bool free =
+          driver.reader_free_.wait_for(lock, wait, [&] { return !driver.readers_.empty() || driver.readers_open_ < driver.readers_max_; });
       if (!free) {
-        throw Blocked(fmt::format("TG006 blocked for {} ms: all {} reading connections of this process are at work",
-                                  wait.count(), driver.readers_max_));
+        throw Blocked(fmt::format("TG006 blocked for {} ms: all {} reading connections of this process are at work", wait.count(),
+                                  driver.readers_max_));
       }
       if (!driver.readers_.empty()) {
         connection = std::move(driver.readers_.back());

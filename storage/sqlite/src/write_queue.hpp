@@ -39,15 +39,17 @@ class WriteQueue {
   using Clock = std::chrono::steady_clock;
 
   struct How {
-    std::optional<std::chrono::milliseconds> timeout = std::nullopt;  // from the call to the work's end; such a write commits alone, see run()
-    bool read_only = false;                                           // in-memory databases read through here
-    bool alone = false;                                               // shares no transaction, so it may call begin_flushed
-    bool flushed = false;                                             // with PRAGMA synchronous = EXTRA, whatever the connection has
+    std::optional<std::chrono::milliseconds> timeout =
+        std::nullopt;        // from the call to the work's end; such a write commits alone, see run()
+    bool read_only = false;  // in-memory databases read through here
+    bool alone = false;      // shares no transaction, so it may call begin_flushed
+    bool flushed = false;    // with PRAGMA synchronous = EXTRA, whatever the connection has
   };
 
   // `synchronous` is what the connection has otherwise.
   // Without `wait` the setting check_wait_ms bounds the waiting.
-  WriteQueue(Connection& connection, const std::string& synchronous, std::optional<std::chrono::milliseconds> wait, GroupLimits limits = {});
+  WriteQueue(Connection& connection, const std::string& synchronous, std::optional<std::chrono::milliseconds> wait,
+             GroupLimits limits = {});
 
   // Runs `work` in a transaction and returns when it is committed. What `work` throws is rolled back and comes
   // out. Blocked when the baton or another process's lock was not to be had in time. A write with a timeout
@@ -105,8 +107,8 @@ class WriteQueue {
   std::deque<Waiter*> queue_;
   std::optional<Clock::time_point> since_;  // the baton's last change of hands, if somebody waits
 
-  std::shared_ptr<Group> open_;  // the baton's holder's
-  bool flushing_ = false;        // the baton's holder's: PRAGMA synchronous is EXTRA for this transaction
+  std::shared_ptr<Group> open_;                // the baton's holder's
+  bool flushing_ = false;                      // the baton's holder's: PRAGMA synchronous is EXTRA for this transaction
   std::optional<Clock::time_point> deadline_;  // the baton's holder's
   std::atomic<std::int64_t> commits_{0};
   std::atomic<std::int64_t> writes_{0};

@@ -91,7 +91,9 @@ TEST_CASE("open: a file that may not be written is read and not written", "[sqli
         run(*driver, "SELECT termgate_seal('a', 1)");
         status |= 2;
       } catch (const DatabaseError& error) {
-        if (std::string(error.what()).find("readonly") == std::string::npos) status |= 4;
+        const std::string said = error.what();
+        if (said.find("readonly") == std::string::npos || said.find(folder.file() + ": ") == std::string::npos) status |= 4;
+        if (said.find("needs to write to the file") == std::string::npos) status |= 16;
       }
     } catch (const std::exception&) {
       status |= 8;
@@ -102,6 +104,50 @@ TEST_CASE("open: a file that may not be written is read and not written", "[sqli
   REQUIRE(waitpid(child, &status, 0) == child);
   CHECK(WEXITSTATUS(status) == 0);
   chmod(std::filesystem::path(folder.file()).parent_path().c_str(), 0755);
+}
+
+TEST_CASE("reading: another's exclusive lock is named", "[F4][sqlite][issue-2]") {
+  Folder folder;
+  const std::string url = folder.file() + "?journal_mode=delete";
+  const auto quick = [&] { return detail::open_sqlite(url, {.connections_max = 4, .check_wait = 50ms}); };
+  auto driver = quick();
+  driver->install();
+  CHECK(read(*driver, "SELECT count(*) FROM termgate_fences").one()[0].as_int() == 0);
+  Db other(folder.file());
+  other.must("BEGIN EXCLUSIVE");
+  const auto names = Contains("TG006 blocked: another connection of this process");
+  CHECK_THROWS_WITH(read(*driver, "SELECT count(*) FROM termgate_fences"), names);
+  CHECK_THROWS_WITH(read(*quick(), "SELECT count(*) FROM termgate_fences"), names);
+  CHECK_THROWS_WITH(run(*quick(), "SELECT termgate_seal('a', 1)"), names);
+  other.must("COMMIT");
+  run(*driver, "SELECT termgate_seal('a', 1)");
+}
+
+TEST_CASE("statement: DDL has changed no rows", "[sqlite][issue-2]") {
+  auto driver = open(":memory:");
+  driver->install();
+  driver->transact({}, [&](detail::Session& session) {
+    session.execute("SELECT termgate_claim_write('a', 1, '0a1b2c3d-0000-4000-8000-00000000000a')", {});
+    CHECK(session.execute("CREATE TABLE t (x)", {}).affected == 0);
+    CHECK(session.execute("INSERT INTO t VALUES (1), (2)", {}).affected == 2);
+    CHECK(session.execute("CREATE INDEX t_x ON t (x)", {}).affected == 0);
+    CHECK(session.execute("UPDATE t SET x = 3 WHERE x > 5", {}).affected == 0);
+    CHECK(session.execute("DELETE FROM t", {}).affected == 2);
+  });
+}
+
+TEST_CASE("open: a database without layer 1 says so once", "[sqlite][issue-2]") {
+  Folder folder;
+  Db(folder.file(), false).must("CREATE TABLE t (x)");
+  auto driver = open(folder.file());
+  std::string said;
+  try {
+    run(*driver, "SELECT termgate_seal('a', 1)");
+  } catch (const Error& error) {
+    said = error.what();
+  }
+  CHECK_THAT(said, Contains("Termgate is not installed"));
+  CHECK(said.find("not installed") == said.rfind("not installed"));
 }
 
 TEST_CASE("statement: parameters go by number and values come back as they were", "[sqlite]") {
@@ -144,9 +190,10 @@ TEST_CASE("statement: cannot end the transaction or change the connection", "[F5
   driver->install();
   run(*driver, "CREATE TABLE t (x)");
   for (const char* statement :
-       {"COMMIT", "END", "ROLLBACK", "BEGIN", "begin immediate", "SAVEPOINT termgate_member", "RELEASE termgate_member", "RELEASE Termgate_Member", "ROLLBACK TO \"TERMGATE_MEMBER\"",
-        "ATTACH ':memory:' AS other", "PRAGMA synchronous = OFF", "PRAGMA query_only = 1", "PRAGMA journal_mode = DELETE",
-        "PRAGMA writable_schema = ON", "PRAGMA foreign_keys = OFF", "PRAGMA defer_foreign_keys = ON", "PRAGMA recursive_triggers(0)"}) {
+       {"COMMIT", "END", "ROLLBACK", "BEGIN", "begin immediate", "SAVEPOINT termgate_member", "RELEASE termgate_member",
+        "RELEASE Termgate_Member", "ROLLBACK TO \"TERMGATE_MEMBER\"", "ATTACH ':memory:' AS other", "PRAGMA synchronous = OFF",
+        "PRAGMA query_only = 1", "PRAGMA journal_mode = DELETE", "PRAGMA writable_schema = ON", "PRAGMA foreign_keys = OFF",
+        "PRAGMA defer_foreign_keys = ON", "PRAGMA recursive_triggers(0)"}) {
     INFO(statement);
     CHECK_THROWS_AS(driver->transact({},
                                      [&](detail::Session& session) {
@@ -317,7 +364,8 @@ TEST_CASE("savepoint: what undoes a raise undoes the pass that rested on it", "[
     const Value values[] = {Value(scope), Value(term)};
     session.execute(driver->calls().check_term, values);
   };
-  for (const char* raise : {"SELECT termgate_seal('x', 9)", "INSERT INTO adopted VALUES ('x', 9)", "UPDATE termgate_fences SET term = 9 WHERE scope = 'x'"}) {
+  for (const char* raise :
+       {"SELECT termgate_seal('x', 9)", "INSERT INTO adopted VALUES ('x', 9)", "UPDATE termgate_fences SET term = 9 WHERE scope = 'x'"}) {
     INFO(raise);
     driver->transact({}, [&](detail::Session& session) {
       check(session, "A", 1);

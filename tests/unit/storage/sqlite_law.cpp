@@ -68,9 +68,10 @@ TEST_CASE("append_many: takes a write id for each write or none at all", "[F5][s
   const std::string id = "0a1b2c3d-0000-4000-8000-00000000000a";
   const std::string other = "0a1b2c3d-0000-4000-8000-00000000000b";
   db.must("SELECT termgate_append('s', 1, 'first', NULL, NULL, '" + id + "')");
-  for (const std::string& batch : {"'[\"lost\",\"first\"]', NULL, NULL, '[null,\"" + id + "\"]'", "'[\"first\",\"lost too\"]', NULL, NULL, '[\"" + id + "\",null]'",
-                                   std::string("'[\"a\"]', NULL, NULL, '[null]'"), std::string("'[\"a\"]', NULL, NULL, '[]'"),
-                                   "'[\"a\"]', NULL, NULL, '[\"" + id + "\",\"" + other + "\"]'"}) {
+  for (const std::string& batch :
+       {"'[\"lost\",\"first\"]', NULL, NULL, '[null,\"" + id + "\"]'", "'[\"first\",\"lost too\"]', NULL, NULL, '[\"" + id + "\",null]'",
+        std::string("'[\"a\"]', NULL, NULL, '[null]'"), std::string("'[\"a\"]', NULL, NULL, '[]'"),
+        "'[\"a\"]', NULL, NULL, '[\"" + id + "\",\"" + other + "\"]'"}) {
     INFO(batch);
     CHECK_THAT(db("SELECT termgate_append_many('s', 1, " + batch + ")").error, Contains("needs as many write ids, none of them NULL"));
     CHECK(db("SELECT count(*) FROM termgate_stream_writes").value() == "1");
@@ -81,8 +82,8 @@ TEST_CASE("append_many: takes a write id for each write or none at all", "[F5][s
 TEST_CASE("append_many: JSON that SQLite would cut or misread is refused", "[sqlite][issue-2]") {
   Db db;
   install(db);
-  for (const char* batch : {R"('["pay\u0000load","b"]')", R"('["\\\u0000"]')", R"('["a"]' || char(0) || ',"b"]')", R"('{"a":"b"}')", R"('"solo"')",
-                            R"('null')", R"('5')", R"('[{"hex":"00\u0000"}]')"}) {
+  for (const char* batch : {R"('["pay\u0000load","b"]')", R"('["\\\u0000"]')", R"('["a"]' || char(0) || ',"b"]')", R"('{"a":"b"}')",
+                            R"('"solo"')", R"('null')", R"('5')", R"('[{"hex":"00\u0000"}]')"}) {
     INFO(batch);
     CHECK_THAT(db(std::string("SELECT termgate_append_many('s', 1, ") + batch + ")").error, StartsWith("TG005"));
   }
@@ -110,7 +111,10 @@ TEST_CASE("init: again makes anew what is missing and keeps what is there", "[F3
   db.must("CREATE TABLE mine (s TEXT, t INTEGER); CREATE INDEX mine_st ON mine (s, t); SELECT termgate_adopt('mine', 's', 't')");
   db.must("SELECT termgate_set_setting('check_wait_ms', '77'), termgate_set_raise_by('b', 'seal')");
   db.must("SELECT termgate_seal('a', 9), termgate_append('s', 4, 'x', NULL, 'a4'); INSERT INTO mine VALUES ('m', 6)");
-  const auto problems = [&] { return db.must("SELECT coalesce(group_concat(value ->> 'object'), '') FROM json_each(termgate_doctor()) WHERE value ->> 'severity' = 'error'"); };
+  const auto problems = [&] {
+    return db.must(
+        "SELECT coalesce(group_concat(value ->> 'object'), '') FROM json_each(termgate_doctor()) WHERE value ->> 'severity' = 'error'");
+  };
   const auto init = [&] { CHECK(db("SELECT termgate_init()").value() == R"({"from_version":2,"to_version":2})"); };
   const auto made_anew = [&] { return db.must("SELECT coalesce(max(detail), '') FROM termgate_audit WHERE detail LIKE 'made anew%'"); };
   REQUIRE(problems() == "");
@@ -128,7 +132,8 @@ TEST_CASE("init: again makes anew what is missing and keeps what is there", "[F3
     CHECK_THAT(db("DELETE FROM termgate_fences").error, StartsWith("TG005"));
   }
   SECTION("a guard that was made to say nothing") {
-    db.must("DROP TRIGGER termgate_fences_update; CREATE TRIGGER termgate_fences_update BEFORE UPDATE ON termgate_fences BEGIN SELECT 1; END");
+    db.must(
+        "DROP TRIGGER termgate_fences_update; CREATE TRIGGER termgate_fences_update BEFORE UPDATE ON termgate_fences BEGIN SELECT 1; END");
     CHECK(problems() == "termgate_fences_update");
     init();
     CHECK_THAT(db("UPDATE termgate_fences SET term = 1").error, StartsWith("TG005"));
@@ -152,13 +157,16 @@ TEST_CASE("init: again makes anew what is missing and keeps what is there", "[F3
     db.must("DROP TABLE termgate_fences");
     CHECK_THAT(problems(), Contains("termgate_fences"));
     init();
-    for (const char* scope : {"a", "a4", "m", "new"}) CHECK_THAT(db("SELECT termgate_check_term('" + std::string(scope) + "', 50)").error, StartsWith("TG004"));
+    for (const char* scope : {"a", "a4", "m", "new"})
+      CHECK_THAT(db("SELECT termgate_check_term('" + std::string(scope) + "', 50)").error, StartsWith("TG004"));
     // Somebody vouches; what the rows show still counts.
     db.must("SELECT termgate_declare_nothing_lost('me', 'no terms but those of the rows')");
     CHECK_THAT(db("SELECT termgate_check_term('a4', 3)").error, StartsWith("TG001 stale term 3"));
     CHECK_THAT(db("SELECT termgate_check_term('m', 5)").error, StartsWith("TG001 stale term 5"));
-    CHECK_THAT(db("DELETE FROM termgate_fences; INSERT INTO termgate_fences VALUES ('z', 3, 0, '', NULL, 0, NULL); DELETE FROM termgate_fences").error,
-               StartsWith("TG005"));
+    CHECK_THAT(
+        db("DELETE FROM termgate_fences; INSERT INTO termgate_fences VALUES ('z', 3, 0, '', NULL, 0, NULL); DELETE FROM termgate_fences")
+            .error,
+        StartsWith("TG005"));
   }
   SECTION("the list of migrations") {
     db.must("DROP TABLE termgate_migrations");

@@ -59,7 +59,8 @@ TEST_CASE("protect: REPLACE cannot remove another scope's row whatever key it me
        "UPDATE OR REPLACE t SET k = 7 WHERE scope = 'mine'"},
       {"update that changes the key for its index alone",
        "CREATE TABLE t (k, scope TEXT, n TEXT COLLATE NOCASE); CREATE UNIQUE INDEX t_n ON t (n COLLATE BINARY); "
-       "CREATE TRIGGER fill AFTER INSERT ON t BEGIN UPDATE t SET n = CASE scope WHEN 'mine' THEN 'abc' ELSE 'ABC' END WHERE rowid = NEW.rowid; END",
+       "CREATE TRIGGER fill AFTER INSERT ON t BEGIN UPDATE t SET n = CASE scope WHEN 'mine' THEN 'abc' ELSE 'ABC' END WHERE rowid = "
+       "NEW.rowid; END",
        "UPDATE OR REPLACE t SET n = 'ABC' WHERE scope = 'mine'"},
       {"upsert", "CREATE TABLE t (k INTEGER PRIMARY KEY, scope TEXT)",
        "INSERT INTO t (scope, k) VALUES ('mine', 2) ON CONFLICT DO UPDATE SET scope = 'mine'"},
@@ -79,10 +80,11 @@ TEST_CASE("protect: REPLACE cannot remove another scope's row whatever key it me
 }
 
 TEST_CASE("protect: a key that REPLACE fills with its default is seen", "[F1][sqlite][issue-2]") {
-  const char* attacks[] = {"INSERT OR REPLACE INTO t (scope, k) VALUES ('mine', NULL)", "UPDATE OR REPLACE t SET k = NULL WHERE scope = 'mine'"};
-  for (const char* declared : {"k TEXT NOT NULL DEFAULT 'it''s' UNIQUE", "k INTEGER NOT NULL DEFAULT -7 UNIQUE", "k REAL NOT NULL DEFAULT 1.5 UNIQUE",
-                               "k TEXT NOT NULL DEFAULT (lower('ABC')) UNIQUE", "k TEXT NOT NULL DEFAULT \"abc\" UNIQUE",
-                               "k TEXT NOT NULL DEFAULT 5, g TEXT AS (k || '!') UNIQUE"}) {
+  const char* attacks[] = {"INSERT OR REPLACE INTO t (scope, k) VALUES ('mine', NULL)",
+                           "UPDATE OR REPLACE t SET k = NULL WHERE scope = 'mine'"};
+  for (const char* declared : {"k TEXT NOT NULL DEFAULT 'it''s' UNIQUE", "k INTEGER NOT NULL DEFAULT -7 UNIQUE",
+                               "k REAL NOT NULL DEFAULT 1.5 UNIQUE", "k TEXT NOT NULL DEFAULT (lower('ABC')) UNIQUE",
+                               "k TEXT NOT NULL DEFAULT \"abc\" UNIQUE", "k TEXT NOT NULL DEFAULT 5, g TEXT AS (k || '!') UNIQUE"}) {
     INFO(declared);
     Fixture f(std::string("CREATE TABLE t (scope TEXT, ") + declared + ")",
               "INSERT INTO t (scope, k) VALUES ('mine', 1); INSERT INTO t (scope) VALUES ('theirs')");
@@ -96,7 +98,9 @@ TEST_CASE("protect: a key that REPLACE fills with its default is seen", "[F1][sq
       CHECK(f.content() == before);
     }
     // Where it meets nobody, or only one's own row, it works.
-    f.db.must("PRAGMA recursive_triggers = ON; SELECT termgate_unprotect('t'); DELETE FROM t WHERE scope = 'theirs'; SELECT termgate_protect('t', 'scope')");
+    f.db.must(
+        "PRAGMA recursive_triggers = ON; SELECT termgate_unprotect('t'); DELETE FROM t WHERE scope = 'theirs'; SELECT "
+        "termgate_protect('t', 'scope')");
     for (const char* attack : attacks) f.db.must(attack);
     CHECK(f.db("SELECT count(DISTINCT scope) FROM t").value() == "1");
   }
@@ -151,7 +155,8 @@ TEST_CASE("adopt: a view that calls the guard raises nothing when it is read", "
   db.must("CREATE TABLE a (s TEXT, t INTEGER); CREATE INDEX a_st ON a (s, t); SELECT termgate_adopt('a', 's', 't'), termgate_seal('x', 3)");
   db.must("PRAGMA trusted_schema = OFF");
   for (const char* table : {"nothing", "a"}) {
-    db.must(std::string("CREATE TEMP VIEW hostile AS SELECT termgate_guard_load_termgate_extension_first('adopted', '") + table + "', 'x', 99)");
+    db.must(std::string("CREATE TEMP VIEW hostile AS SELECT termgate_guard_load_termgate_extension_first('adopted', '") + table +
+            "', 'x', 99)");
     db.must("CREATE TABLE sink (v)");
     CHECK_THAT(db("SELECT * FROM hostile").error, StartsWith("TG005"));
     db.must("BEGIN IMMEDIATE; INSERT INTO a VALUES ('y', 1)");
@@ -168,7 +173,8 @@ TEST_CASE("adopt: a view that calls the guard raises nothing when it is read", "
 TEST_CASE("protect: scopes that only a collation holds equal are two scopes", "[F1][sqlite][issue-2]") {
   for (const auto& [collation, other] : {std::pair{"NOCASE", "MINE"}, std::pair{"RTRIM", "mine  "}}) {
     INFO(collation);
-    Fixture f(std::string("CREATE TABLE t (k INTEGER PRIMARY KEY, scope TEXT COLLATE ") + collation + ")", "INSERT INTO t VALUES (1, 'mine')");
+    Fixture f(std::string("CREATE TABLE t (k INTEGER PRIMARY KEY, scope TEXT COLLATE ") + collation + ")",
+              "INSERT INTO t VALUES (1, 'mine')");
     const std::string attack = std::string("UPDATE t SET scope = '") + other + "' WHERE k = 1";
     CHECK_THAT(f.db(attack).error, StartsWith(refused) && Contains(std::string("\"") + other + "\""));
     f.db.must("UPDATE t SET scope = 'mine' WHERE k = 1");

@@ -19,8 +19,8 @@ struct SqliteOptions {
 
 // `path_and_options` is what follows "sqlite:": PATH or :memory:, then ?journal_mode=wal|delete|truncate|persist
 // and &synchronous=extra|full|normal|off. Without them a new file becomes WAL, an existing one keeps its mode,
-// and synchronous is extra: full, and in mode delete the
-// removal of the journal, which is the commit, is flushed too. Throws InvalidInput for options that it does not know and for a directory.
+// and synchronous is extra: full, and in mode delete the removal of the journal, which is the commit, is flushed too.
+// Throws InvalidInput for options that it does not know, Unavailable for a directory.
 // The file is opened at first use, and created by install() only.
 std::unique_ptr<Driver> open_sqlite(std::string_view path_and_options, const SqliteOptions& options);
 
