@@ -79,27 +79,27 @@ TEST_CASE("many scopes: a frozen one is evicted for the scope that it holds and 
   bystander.must(pass("4", "5"));
   SECTION("alone on the row") {
     frozen.must(pass("2", "25"));
-    CHECK(leader.must("SELECT evicted FROM termgate.seal('scope 249', 6, '100 ms')").value() == "1");
+    CHECK(leader.must("SELECT evicted FROM termgate.seal('scope 2490', 6, '100 ms')").value() == "1");
   }
   SECTION("in a savepoint that was released") {
     // Its id stands in the row, and the lock of that id goes with the release.
     frozen.must("BEGIN; SAVEPOINT outside; SAVEPOINT inside");
     frozen.must("SELECT count(termgate.check_term(scope, 5)) FROM t WHERE scope BETWEEN 'scope 3' AND 'scope 35'");
     frozen.must("RELEASE inside; RELEASE outside");
-    CHECK(leader.must("SELECT evicted FROM termgate.seal('scope 349', 6, '100 ms')").value() == "1");
+    CHECK(leader.must("SELECT evicted FROM termgate.seal('scope 3490', 6, '100 ms')").value() == "1");
   }
   SECTION("with savepoints released and rolled back around it") {
     frozen.must("BEGIN; SAVEPOINT s");
     frozen.must("SELECT count(termgate.check_term(scope, 5)) FROM t WHERE scope BETWEEN 'scope 35' AND 'scope 37'");
     frozen.must("ROLLBACK TO s; RELEASE s");
     frozen.must("DO $$ BEGIN BEGIN PERFORM termgate.check_term(scope, 5) FROM t WHERE scope BETWEEN 'scope 38' AND 'scope 4'; EXCEPTION WHEN division_by_zero THEN NULL; END; END $$");
-    CHECK(leader.must("SELECT evicted FROM termgate.seal('scope 369', 6, '100 ms')").value() == "0");
-    CHECK(leader.must("SELECT evicted FROM termgate.seal('scope 399', 6, '100 ms')").value() == "1");
+    CHECK(leader.must("SELECT evicted FROM termgate.seal('scope 3690', 6, '100 ms')").value() == "0");
+    CHECK(leader.must("SELECT evicted FROM termgate.seal('scope 3990', 6, '100 ms')").value() == "1");
   }
   SECTION("two on the row") {
     frozen.must(pass("25", "3"));
     second.must(pass("25", "3"));
-    CHECK(leader.must("SELECT evicted FROM termgate.seal('scope 299', 6, '100 ms')").value() == "2");
+    CHECK(leader.must("SELECT evicted FROM termgate.seal('scope 2990', 6, '100 ms')").value() == "2");
     CHECK(second.run("COMMIT").ended());
   }
   CHECK(frozen.run("COMMIT").ended());
