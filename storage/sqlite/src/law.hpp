@@ -122,6 +122,7 @@ class Law {
 
   std::string job_start(const std::string& job_name, const Scope& scope, const std::string& owner, Term term,
                         const std::optional<std::string>& detail);
+  // False when the run is no longer open. A heartbeat, and that a run is completed, are checked like writes: TG001.
   bool job_heartbeat(const std::string& run_id, const std::optional<std::string>& checkpoint);
   bool job_finish(const std::string& run_id, const std::string& status, std::optional<std::int64_t> exit_code,
                   const std::optional<std::string>& detail);
@@ -221,6 +222,7 @@ class Law {
   void patiently(const std::function<void()>& work);
 
  private:
+  bool job_checked(const std::string& run_id);
   class Unit;
   class Snapshot;
   struct Fence {

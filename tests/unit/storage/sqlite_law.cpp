@@ -629,3 +629,27 @@ TEST_CASE("jobs: a run is started by a leader beaten and finished", "[sqlite]") 
   CHECK(db("SELECT termgate_job_finish('" + second + "', 'failed', 3, 'why')").value() == "1");
   CHECK(db("SELECT status || exit_code || detail FROM termgate_job_runs WHERE run_id = '" + second + "'").value() == "failed3why");
 }
+
+TEST_CASE("jobs: a run is beaten and completed under a term that still stands", "[F2][sqlite]") {
+  Db db;
+  install(db);
+  const std::string run = db.must("SELECT termgate_job_start('nightly', 'a', 'me', 5)");
+  CHECK(db("SELECT termgate_job_heartbeat('" + run + "')").value() == "1");
+  db.must("SELECT termgate_seal('a', 6)");
+  CHECK_THAT(db("SELECT termgate_job_heartbeat('" + run + "')").error, StartsWith("TG001"));
+  CHECK_THAT(db("SELECT termgate_job_finish('" + run + "', 'completed', 0)").error, StartsWith("TG001"));
+  CHECK(db("SELECT status FROM termgate_job_runs").value() == "started");
+  CHECK(db("SELECT termgate_job_finish('" + run + "', 'lost')").value() == "1");
+}
+
+TEST_CASE("prune: the last hour of the audit stays and so does every pruning", "[sqlite]") {
+  Db db;
+  install(db);
+  db.must("SELECT termgate_seal('a', 6); UPDATE termgate_audit SET at = at - 10800000");
+  CHECK_THAT(db("SELECT termgate_prune_history(0)").error, StartsWith("TG005"));
+  CHECK_THAT(db("SELECT termgate_prune_history(3599999)").error, StartsWith("TG005"));
+  db.must("SELECT termgate_seal('a', 7)");
+  CHECK(db("SELECT termgate_prune_history(3600000)").value() == "2");
+  db.must("UPDATE termgate_audit SET at = at - 10800000; SELECT termgate_prune_history(3600000)");
+  CHECK(db("SELECT group_concat(action) FROM termgate_audit").value() == "prune_history,prune_history");
+}
