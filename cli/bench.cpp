@@ -38,10 +38,11 @@ namespace termgate::cli {
 namespace bench {
 
 namespace {
-volatile std::sig_atomic_t stop_wanted = 0;
+std::atomic<bool> stop_wanted{false};  // lock-free, so a signal handler may set it; asked by many threads
+static_assert(std::atomic<bool>::is_always_lock_free);
 }  // namespace
 
-bool interrupted() { return stop_wanted != 0; }
+bool interrupted() { return stop_wanted; }
 
 std::string Load::scope(int index) const { return fmt::format("{}-{}", names, index); }
 
@@ -355,7 +356,7 @@ std::unique_ptr<Target> target_of(const Database& database, const std::string& u
 
 int run_bench(const Arguments& arguments) {
   struct sigaction action {};
-  action.sa_handler = [](int) { stop_wanted = 1; };
+  action.sa_handler = [](int) { stop_wanted = true; };
   action.sa_flags = static_cast<int>(SA_RESETHAND);  // a second Ctrl-C ends at once, and leaves the tables
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);

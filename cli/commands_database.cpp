@@ -18,16 +18,28 @@ int run_init(const Arguments& arguments) {
     if (at == std::string::npos || at == 0)
       throw UsageError(fmt::format("--grant {}: write ROLE=read, ROLE=write, ROLE=lead or ROLE=operate", grant));
     grants.emplace_back(grant.substr(0, at), grant.substr(at + 1));
+    const std::string& level = grants.back().second;
+    if (level != "read" && level != "write" && level != "lead" && level != "operate")
+      throw UsageError(fmt::format("--grant {}: the level is read, write, lead or operate", grant));
   }
   const std::string failover = arguments.text_or("failover", "");
   if (!failover.empty() && failover != "synchronous" && failover != "declared") throw UsageError("--failover is synchronous or declared");
+  if (database.kind() == "sqlite") {
+    if (!grants.empty()) throw InvalidInput("TG005 SQLite has no roles to grant anything to: leave --grant out; nothing was installed");
+    if (!failover.empty()) throw InvalidInput("TG005 an SQLite file has no failover: leave --failover out; nothing was installed");
+  } else {
+    for (const auto& [role, level] : grants) {
+      if (database.query("SELECT FROM pg_catalog.pg_roles WHERE rolname = $1", {Value(role)}).rows.empty())
+        throw Error(fmt::format("--grant {}={}: there is no such role; nothing was installed", role, level));
+    }
+  }
   const auto installed = database.install();
   for (const auto& [role, level] : grants) database.grant(role, level);
   if (!failover.empty()) database.set_setting("failover", failover);
   if (arguments.json()) {
     print_json({{"from_version", installed.from_version}, {"to_version", installed.to_version}, {"grants", grants.size()}});
   } else if (installed.from_version == installed.to_version) {
-    print_line(fmt::format("nothing to do: version {} is installed", installed.to_version));
+    print_line(fmt::format("nothing to upgrade: version {} is installed", installed.to_version));
   } else {
     print_line(fmt::format("{} version {}; try `termgate doctor`", installed.from_version == 0 ? "installed" : "upgraded to",
                            installed.to_version));
@@ -47,11 +59,13 @@ int run_uninstall(const Arguments& arguments) {
 
 int run_settings(const Arguments& arguments) {
   Database database = arguments.open();
+  std::vector<std::pair<std::string, std::string>> wanted;
   for (const std::string& assignment : arguments.list("set")) {
     const auto at = assignment.find('=');
     if (at == std::string::npos) throw UsageError(fmt::format("\"{}\": write NAME=VALUE", assignment));
-    database.set_setting(assignment.substr(0, at), assignment.substr(at + 1));
+    wanted.emplace_back(assignment.substr(0, at), assignment.substr(at + 1));
   }
+  if (!wanted.empty()) database.set_settings(wanted);
   const Rows settings = database.settings();
   if (arguments.json()) {
     boost::json::object object;
@@ -174,7 +188,7 @@ void add_database_commands(std::vector<Command>& commands) {
                       run_uninstall});
   commands.push_back({"settings",
                       "read and set the settings",
-                      "  termgate settings eviction_grace_ms=2000",
+                      "Several are set together: all or none.\n  termgate settings eviction_grace_ms=2000 check_wait_ms=4000",
                       [](po::options_description& o) { o.add_options()("set", po::value<std::vector<std::string>>(), "NAME=VALUE"); },
                       {"set"},
                       run_settings});

@@ -147,7 +147,7 @@ int run_force_release(const Arguments& arguments) {
   if (arguments.json())
     print_json({{"released", released}});
   else
-    print_line(released ? "released, and its term is shut out" : "there is no lease to release");
+    print_line(released ? "released, and its term is shut out" : "nobody holds that lease: acquire it, or seal a term");
   return released ? Exit::done : Exit::failed;
 }
 

@@ -1,14 +1,16 @@
 // append, read, exec: writing and reading behind the fence.
-#include <csignal>
+#include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <cstdio>
-#include <fstream>
-#include <iostream>
-#include <memory>
+#include <set>
 #include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "command.hpp"
+#include "input.hpp"
 #include "output.hpp"
 
 namespace po = boost::program_options;
@@ -19,17 +21,13 @@ namespace {
 // A batch of `--lines` is bounded in writes and in bytes, so that memory stays small whatever the input.
 constexpr std::size_t batch_writes_max = 1000;
 constexpr std::size_t batch_bytes_max = std::size_t{1} << 20;
-constexpr int page_writes = 500;
+// A page of `read` is bounded in writes, and by how large those of the page before were.
+constexpr int page_writes_max = 500;
+constexpr std::size_t page_bytes = std::size_t{4} << 20;
 
-volatile std::sig_atomic_t interrupted = 0;
-
-// The first Ctrl-C ends after the batch in flight, a second one at once: an open batch is then rolled back.
-void interrupt_politely() {
-  struct sigaction action {};
-  action.sa_handler = [](int) { interrupted = 1; };
-  action.sa_flags = static_cast<int>(SA_RESETHAND);
-  sigaction(SIGINT, &action, nullptr);
-}
+// A batch goes when it is full, when nothing has come for `quiet`, and at the latest when its first line is `age_max` old.
+constexpr std::chrono::milliseconds quiet{100};
+constexpr std::chrono::milliseconds age_max{1000};
 
 AppendOptions append_options(const Arguments& arguments) {
   AppendOptions options;
@@ -39,65 +37,45 @@ AppendOptions append_options(const Arguments& arguments) {
   return options;
 }
 
-// Reads no more than one byte over the limit: that is enough to be refused by it.
-std::string read_bounded(std::istream& input) {
-  std::string bytes;
-  std::string part(std::size_t{1} << 20, '\0');
-  while (input && bytes.size() <= Database::payload_bytes_max) {
-    input.read(part.data(), static_cast<std::streamsize>(part.size()));
-    bytes.append(part, 0, static_cast<std::size_t>(input.gcount()));
-  }
-  return bytes;
-}
-
-std::string whole_input(const Arguments& arguments) {
-  if (auto payload = arguments.maybe("payload")) {
-    if (arguments.maybe("file")) throw UsageError("give --payload or --file, not both");
-    return *payload;
-  }
-  const std::string path = arguments.text_or("file", "-");
-  std::string bytes;
-  if (path == "-") {
-    bytes = read_bounded(std::cin);
-  } else {
-    std::ifstream file(path, std::ios::binary);
-    if (!file) throw UsageError(fmt::format("--file {}: it cannot be read", path));
-    bytes = read_bounded(file);
-    if (file.bad()) throw UsageError(fmt::format("--file {}: reading it failed", path));
-  }
-  return bytes;
-}
-
-int append_lines(const Arguments& arguments, Database& database, const Stream& stream, Term term, AppendOptions options) {
-  if (options.write_id) throw UsageError("--write-id names one write; --lines makes many");
-  const std::string path = arguments.text_or("file", "-");
-  std::ifstream file;
-  if (path != "-") {
-    file.open(path, std::ios::binary);
-    if (!file) throw UsageError(fmt::format("--file {}: it cannot be read", path));
-  }
-  std::istream& input = path == "-" ? std::cin : file;
-  std::ios::sync_with_stdio(false);
-  interrupt_politely();
+int append_lines(const Arguments& arguments, Database& database, Input& input, const Stream& stream, Term term, AppendOptions options) {
+  using Clock = std::chrono::steady_clock;
+  // The first Ctrl-C ends after the batch in flight, a second one at once: an open batch is then rolled back.
+  const Interrupts interrupts;
   Progress progress(!arguments.json());
   std::vector<std::string> batch;
+  std::optional<std::string> held;  // a line that the batch before had no room for
   std::int64_t written = 0;
   std::int64_t last = 0;
   std::string line;
-  bool more = true;
-  while (more && !interrupted) {
+  auto state = Input::Next::line;
+  while (state != Input::Next::end && state != Input::Next::interrupted) {
     batch.clear();
     std::size_t bytes = 0;
-    while (batch.size() < batch_writes_max && bytes < batch_bytes_max && (more = static_cast<bool>(std::getline(input, line)))) {
-      bytes += line.size();
-      batch.push_back(std::move(line));
-    }
-    if (batch.empty()) break;
+    auto began = Clock::now();
     try {
+      while (batch.size() < batch_writes_max && bytes < batch_bytes_max && (batch.empty() || Clock::now() - began < age_max)) {
+        if (held) {
+          line = *std::exchange(held, std::nullopt);
+        } else {
+          state = input.line(line, batch.empty() ? std::chrono::milliseconds(-1) : quiet, interrupts);
+          if (state != Input::Next::line) break;
+        }
+        if (batch.empty()) began = Clock::now();
+        if (!batch.empty() && bytes + line.size() > batch_bytes_max) {
+          held = std::move(line);
+          break;
+        }
+        bytes += line.size();
+        batch.push_back(std::move(line));
+      }
+      if (state == Input::Next::interrupted) break;
+      if (batch.empty()) continue;
       last = database.append_many(stream, term, batch, options).value();
-    } catch (...) {
+    } catch (const std::exception&) {
       if (written > 0)
         fmt::print(stderr, "termgate: {} lines were written before, up to number {}; the batch after them was not\n", written, last);
+      else
+        fmt::print(stderr, "termgate: no line was written before\n");
       throw;
     }
     // Only the first batch can be held to --expect as given; each next one follows the one before.
@@ -105,8 +83,9 @@ int append_lines(const Arguments& arguments, Database& database, const Stream& s
     written += static_cast<std::int64_t>(batch.size());
     progress.show(fmt::format("{} lines written", written));
   }
+  const bool interrupted = state == Input::Next::interrupted;
   if (arguments.json())
-    print_json({{"written", written}, {"last", last}, {"interrupted", interrupted != 0}});
+    print_json({{"written", written}, {"last", last}, {"interrupted", interrupted}});
   else if (written > 0)
     print_line(fmt::format("{}", last));
   if (interrupted) {
@@ -120,9 +99,15 @@ int run_append(const Arguments& arguments) {
   const Stream stream(arguments.text("stream"));
   const Term term = arguments.term();
   const AppendOptions options = append_options(arguments);
+  const bool lines = arguments.flag("lines");
+  const auto payload = arguments.maybe("payload");
+  if (payload && (lines || arguments.maybe("file"))) throw UsageError("give --payload alone, without --file or --lines");
+  if (lines && options.write_id) throw UsageError("--write-id names one write; --lines makes many");
+  std::optional<Input> input;
+  if (!payload) input.emplace(arguments.text_or("file", "-"));
   Database database = arguments.open();
-  if (arguments.flag("lines")) return append_lines(arguments, database, stream, term, options);
-  const SequenceNo number = database.append(stream, term, whole_input(arguments), options);
+  if (lines) return append_lines(arguments, database, *input, stream, term, options);
+  const SequenceNo number = database.append(stream, term, payload ? *payload : input->all(), options);
   if (arguments.json())
     print_json({{"stream", stream.name()}, {"sequence_no", number.value()}, {"term", term.value()}});
   else
@@ -154,14 +139,26 @@ int run_read(const Arguments& arguments) {
     fmt::print(stderr, "termgate: there is no stream \"{}\" in this database\n", printable(stream.name()));
     return Exit::failed;
   }
+  std::size_t limit = 1;
   for (;;) {
-    const auto page = database.read_stream(stream, SequenceNo(after), page_writes);
-    for (const StreamWrite& write : page) {
-      print_write(write, arguments.json(), arguments.flag("raw"));
-      after = write.sequence_no.value();
+    std::size_t bytes = 0;
+    std::size_t count = 0;
+    {
+      const auto page = database.read_stream(stream, SequenceNo(after), static_cast<int>(limit));
+      for (const StreamWrite& write : page) {
+        print_write(write, arguments.json(), arguments.flag("raw"));
+        after = write.sequence_no.value();
+        bytes += write.payload.size();
+      }
+      count = page.size();
     }
     if (std::ferror(stdout)) return Exit::failed;
-    if (page.size() == static_cast<std::size_t>(page_writes)) continue;
+    const bool full = count == limit;
+    if (count > 0) {
+      const std::size_t fitting = page_bytes / (bytes / count + 1);
+      limit = std::clamp<std::size_t>(fitting, 1, std::min<std::size_t>(limit * 4, page_writes_max));
+    }
+    if (full) continue;
     if (!follow) return Exit::done;
     if (std::fflush(stdout) != 0) return Exit::failed;
     std::this_thread::sleep_for(pause);
@@ -173,8 +170,15 @@ boost::json::value json_of(const Value& value) {
     boost::json::value operator()(std::monostate) const { return nullptr; }
     boost::json::value operator()(bool held) const { return held; }
     boost::json::value operator()(std::int64_t held) const { return held; }
-    boost::json::value operator()(double held) const { return held; }
-    boost::json::value operator()(const std::string& held) const { return boost::json::value(held); }
+    boost::json::value operator()(double held) const {
+      if (std::isfinite(held)) return held;
+      return std::isnan(held) ? "NaN" : held > 0 ? "Infinity" : "-Infinity";  // JSON has no numbers for them
+    }
+    // SQLite keeps whatever bytes were cast to text.
+    boost::json::value operator()(const std::string& held) const {
+      if (is_utf8(held)) return boost::json::value(held);
+      return (*this)(Bytes{held});
+    }
     boost::json::value operator()(const Bytes& held) const {
       boost::json::object object;
       put_payload(object, held.data);
@@ -184,6 +188,22 @@ boost::json::value json_of(const Value& value) {
     boost::json::value operator()(const TextArray&) const { return nullptr; }
   } convert;
   return std::visit(convert, value.variant());
+}
+
+// Names as an object's keys: valid text, and each different, so that no column hides another.
+std::vector<std::string> json_keys(const std::vector<std::string>& columns) {
+  std::vector<std::string> keys;
+  for (const std::string& column : columns) keys.push_back(is_utf8(column) ? column : printable(column));
+  const std::set<std::string> names(keys.begin(), keys.end());
+  std::set<std::string> given;
+  for (std::string& key : keys) {
+    const std::string name = key;
+    // A suffix must not make it another column's own name.
+    for (int number = 2; given.count(key) != 0 || (key != name && names.count(key) != 0); ++number)
+      key = fmt::format("{}_{}", name, number);
+    given.insert(key);
+  }
+  return keys;
 }
 
 int run_exec(const Arguments& arguments) {
@@ -207,9 +227,10 @@ int run_exec(const Arguments& arguments) {
     boost::json::array list;
     for (const Rows& rows : results) {
       boost::json::array converted;
+      const auto keys = json_keys(rows.columns);
       for (const Row& row : rows.rows) {
         boost::json::object object;
-        for (std::size_t column = 0; column < row.size(); ++column) object[rows.columns[column]] = json_of(row[column]);
+        for (std::size_t column = 0; column < row.size(); ++column) object[keys[column]] = json_of(row[column]);
         converted.push_back(std::move(object));
       }
       list.push_back({{"affected", rows.affected}, {"rows", std::move(converted)}});
@@ -229,7 +250,9 @@ int run_exec(const Arguments& arguments) {
       for (const Value& value : row) cells.push_back(value.is_null() ? "" : printable(value.as_text()));
       table.push_back(std::move(cells));
     }
-    print_table(rows.columns, table);
+    std::vector<std::string> head;
+    for (const std::string& column : rows.columns) head.push_back(printable(column));
+    print_table(head, table);
   }
   return Exit::done;
 }
@@ -243,14 +266,11 @@ int run_prune(const Arguments& arguments) {
     const Stream stream(arguments.text("stream"));
     if (arguments.maybe("keep-last").has_value() == arguments.maybe("before").has_value())
       throw UsageError("give --keep-last N or --before SEQUENCE");
-    std::int64_t before = 0;
-    if (arguments.maybe("before")) {
-      before = arguments.integer("before", 1, Term::max_value);
-    } else {
-      const auto info = database.stream(stream);
-      if (!info) throw InvalidInput(fmt::format("TG005 there is no stream \"{}\"", stream.name()));
-      before = std::max<std::int64_t>(1, info->last_no - arguments.integer("keep-last", 0, Term::max_value) + 1);
-    }
+    const std::int64_t number =
+        arguments.maybe("before") ? arguments.integer("before", 1, Term::max_value) : arguments.integer("keep-last", 0, Term::max_value);
+    const auto info = database.stream(stream);
+    if (!info) throw InvalidInput(fmt::format("TG005 there is no stream \"{}\"", stream.name()));
+    const std::int64_t before = arguments.maybe("before") ? number : std::max<std::int64_t>(1, info->last_no - number + 1);
     pruned = database.prune(stream, SequenceNo(before));
   }
   if (arguments.json())

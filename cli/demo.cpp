@@ -6,9 +6,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <thread>
 
 #include <fmt/format.h>
@@ -22,6 +25,34 @@ namespace termgate::cli {
 namespace {
 
 using std::chrono::milliseconds;
+
+volatile std::sig_atomic_t stopped = 0;
+
+// The first signal ends the play in order, leaders and folder included; a second one at once.
+void stop_in_order() {
+  struct sigaction action {};
+  action.sa_handler = [](int) { stopped = 1; };
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  for (int signal : {SIGINT, SIGTERM, SIGHUP}) sigaction(signal, &action, nullptr);
+}
+
+// The throw-away database's folder; removed however the play ends.
+class Folder {
+ public:
+  Folder() : path_((std::filesystem::temp_directory_path() / "termgate-demo-XXXXXX").string()) {
+    if (mkdtemp(path_.data()) == nullptr) throw Error("no temporary folder for the demo's database");
+  }
+  ~Folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  std::string database() const { return path_ + "/demo.db"; }
+
+ private:
+  std::string path_;
+};
 
 constexpr milliseconds ttl{2000};
 constexpr milliseconds between_writes{400};
@@ -110,19 +141,22 @@ class Child {
         if (line.starts_with("refused")) throw Error("a leader was refused out of turn: " + line);
       }
       const auto left = std::chrono::duration_cast<milliseconds>(end - std::chrono::steady_clock::now()).count();
+      if (stopped != 0) throw Error("interrupted");
+      if (left <= 0) throw Error(fmt::format("a leader did not say \"{}\" within {}", word, length(limit.count())));
+      // In short steps, because a signal may come just before the wait.
       pollfd descriptor{out_, POLLIN, 0};
-      if (left <= 0 || poll(&descriptor, 1, static_cast<int>(left)) <= 0)
-        throw Error(fmt::format("a leader did not say \"{}\" within {}", word, length(limit.count())));
+      if (poll(&descriptor, 1, static_cast<int>(std::min<std::int64_t>(left, 100))) <= 0) continue;
       char bytes[512];
       const auto count = read(out_, bytes, sizeof bytes);
-      if (count <= 0) throw Error(fmt::format("a leader ended before it said \"{}\"", word));
+      if (count <= 0) throw Error(stopped != 0 ? "interrupted" : fmt::format("a leader ended before it said \"{}\"", word));
       buffer_.append(bytes, static_cast<std::size_t>(count));
     }
   }
 
   int exit_status() {
     int status = 0;
-    waitpid(pid_, &status, 0);
+    while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+    }
     pid_ = -1;
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   }
@@ -136,15 +170,14 @@ class Child {
 int play(const Arguments& arguments) {
   std::string url;
   std::string scope_name = "billing";
-  std::filesystem::path folder;
+  stop_in_order();
+  std::optional<Folder> folder;
   if (arguments.maybe("db") || arguments.maybe("db-file") || std::getenv("TERMGATE_DB")) {
     url = arguments.database_url();
     scope_name = "termgate-demo-" + WriteId::random().text().substr(0, 8);
   } else {
-    std::string pattern = (std::filesystem::temp_directory_path() / "termgate-demo-XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr) throw Error("no temporary folder for the demo's database");
-    folder = pattern;
-    url = "sqlite:" + (folder / "demo.db").string();
+    folder.emplace();
+    url = "sqlite:" + folder->database();
   }
   OpenOptions options;
   options.schema = arguments.text_or("schema", options.schema);
@@ -194,12 +227,8 @@ int play(const Arguments& arguments) {
                          findings.empty() ? "the law is kept" : "THE LAW IS BROKEN", terms));
   b.send(SIGKILL);
   b.exit_status();
-  if (!folder.empty()) {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder, ignored);
-  } else {
+  if (!folder)
     database.write(scope, Term(std::stoll(term_b)), [](Transaction& transaction) { transaction.exec("DROP TABLE demo_accounts"); });
-  }
   return status == Exit::refused_stale && findings.empty() ? Exit::done : Exit::failed;
 }
 

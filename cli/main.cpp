@@ -1,5 +1,10 @@
 // termgate: finds the command, parses its options, runs it, and turns errors into messages and exit codes.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <iostream>
 #include <string>
 #include <vector>
@@ -8,6 +13,7 @@
 
 #include "command.hpp"
 #include "output.hpp"
+#include "secrets.hpp"
 
 namespace po = boost::program_options;
 using namespace termgate;
@@ -25,11 +31,33 @@ int exit_code(const Error& error) {
   return Exit::failed;
 }
 
-void complain(bool json, std::string_view code, std::string_view message, int status) {
+// A message for a terminal. Names and bytes in it may be anybody's: controls are escaped, and a line break begins no line
+// that could pass for one of ours.
+std::string shown(std::string_view message) {
+  std::string text;
+  while (!message.empty() && message.back() == '\n') message.remove_suffix(1);
+  for (;;) {
+    const auto end = message.find('\n');
+    std::string_view line = message.substr(0, end);
+    for (auto tab = line.find('\t'); tab != std::string_view::npos; tab = line.find('\t')) {
+      text += escaped(line.substr(0, tab)) + "  ";
+      line.remove_prefix(tab + 1);
+    }
+    text += escaped(line);
+    if (end == std::string_view::npos) return text;
+    text += "\n  ";
+    message.remove_prefix(end + 1);
+  }
+}
+
+// Every message of an error goes through here, and none with a password.
+void complain(bool json, std::string_view code, const std::string& said, int status, std::vector<std::string> given) {
+  if (const char* url = std::getenv("TERMGATE_DB")) given.emplace_back(url);
+  const std::string message = without_passwords(said, given);
   if (json)
-    print_json({{"error", {{"code", code}, {"message", message}, {"exit", status}}}});
+    print_json({{"error", {{"code", code}, {"message", is_utf8(message) ? message : printable(message)}, {"exit", status}}}});
   else
-    fmt::print(stderr, "termgate: {}\n", message);
+    fmt::print(stderr, "termgate: {}\n", shown(message));
 }
 
 void print_overview(const std::vector<Command>& commands) {
@@ -83,7 +111,7 @@ int run_command(const Command& command, const std::vector<std::string>& words, c
     return command.run(arguments);
   } catch (const Error& error) {
     const int status = exit_code(error);
-    complain(arguments.json(), error.code(), error.what(), status);
+    complain(arguments.json(), error.code(), error.what(), status, words);
     return status;
   }
 }
@@ -106,9 +134,11 @@ int run_all(const std::vector<std::string>& words, const std::string& program) {
   }
   const std::string two = words.size() > 1 ? words[0] + " " + words[1] : words[0];
   std::string family;
+  std::size_t widest = 0;
+  for (const Command& command : commands) widest = std::max(widest, command.name.size());
   for (const Command& command : commands) {
     if (command.name == two && two != words[0]) return run_command(command, {words.begin() + 2, words.end()}, program);
-    if (command.name.starts_with(words[0] + " ")) family += fmt::format("\n  termgate {:<22}{}", command.name, command.summary);
+    if (command.name.starts_with(words[0] + " ")) family += fmt::format("\n  termgate {:<{}}{}", command.name, widest + 2, command.summary);
   }
   for (const Command& command : commands) {
     if (command.name == words[0]) return run_command(command, {words.begin() + 1, words.end()}, program);
@@ -121,9 +151,18 @@ int run_all(const std::vector<std::string>& words, const std::string& program) {
   throw UsageError(fmt::format("there is no command \"{}\"; `termgate --help` lists them", words[0]));
 }
 
+// A standard stream that is closed would be taken by the first file or socket that is opened, and a payload read from it or a
+// number printed into it. Opened the wrong way round, its use is an error instead.
+void keep_standard_streams() {
+  for (int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(stream, F_GETFD) == -1 && open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY) != stream) std::abort();
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  keep_standard_streams();
   const std::vector<std::string> words(argv + 1, argv + argc);
   const bool json = std::find(words.begin(), words.end(), "--json") != words.end();
   int status = Exit::failed;
@@ -131,14 +170,14 @@ int main(int argc, char** argv) {
     status = run_all(words, argv[0]);
   } catch (const UsageError& error) {
     status = Exit::wrong_usage;
-    complain(json, "", error.what(), status);
+    complain(json, "", error.what(), status, words);
   } catch (const po::error& error) {
     status = Exit::wrong_usage;
-    complain(json, "", fmt::format("{}; --help lists what there is", error.what()), status);
+    complain(json, "", fmt::format("{}; --help lists what there is", error.what()), status, words);
   } catch (const std::bad_alloc&) {
-    complain(json, "", "out of memory", status);
+    complain(json, "", "out of memory", status, words);
   } catch (const std::exception& error) {
-    complain(json, "", error.what(), status);
+    complain(json, "", error.what(), status, words);
   }
   // A full disk or a closed pipe must not pass for success.
   if (std::fflush(stdout) != 0 || std::ferror(stdout)) {

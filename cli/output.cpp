@@ -2,9 +2,11 @@
 
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <ctime>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -12,17 +14,6 @@
 
 namespace termgate::cli {
 namespace {
-
-bool is_utf8(std::string_view bytes) {
-  // name_problem knows UTF-8; it is asked about pieces that its length limits allow, cut between sequences.
-  while (!bytes.empty()) {
-    std::size_t cut = std::min<std::size_t>(bytes.size(), 190);
-    while (cut < bytes.size() && cut > 180 && (static_cast<unsigned char>(bytes[cut]) & 0xC0) == 0x80) --cut;
-    if (name_problem(bytes.substr(0, cut)) != nullptr) return false;
-    bytes.remove_prefix(cut);
-  }
-  return true;
-}
 
 // RFC 4648, section 4, with padding.
 std::string base64(std::string_view bytes) {
@@ -36,6 +27,63 @@ std::string base64(std::string_view bytes) {
     for (std::size_t i = 0; i < 4; ++i) text += i <= count ? alphabet[group >> (18 - 6 * i) & 63] : '=';
   }
   return text;
+}
+
+}  // namespace
+
+bool is_utf8(std::string_view bytes) {
+  // name_problem knows UTF-8; it is asked about pieces that its length limits allow, cut between sequences.
+  while (!bytes.empty()) {
+    std::size_t cut = std::min<std::size_t>(bytes.size(), 190);
+    while (cut < bytes.size() && cut > 180 && (static_cast<unsigned char>(bytes[cut]) & 0xC0) == 0x80) --cut;
+    if (name_problem(bytes.substr(0, cut)) != nullptr) return false;
+    bytes.remove_prefix(cut);
+  }
+  return true;
+}
+
+namespace {
+
+std::string escape(std::string_view bytes, bool backslashes) {
+  const bool text = is_utf8(bytes);
+  // What each byte becomes, so that a large payload is not a branch and three calls a byte.
+  enum Way : char { as_it_is, hex, twice, perhaps_control };
+  std::array<Way, 256> ways{};
+  for (std::size_t value = 0; value < ways.size(); ++value) {
+    if (value < 0x20 || value == 0x7F || (value >= 0x80 && !text)) ways[value] = hex;
+  }
+  if (backslashes) ways['\\'] = twice;
+  // The controls from U+0080 to U+009F steer a terminal as well as those below U+0020; both their bytes are escaped.
+  if (text) ways[0xC2] = perhaps_control;
+  static constexpr char digits[] = "0123456789abcdef";
+  std::size_t size = bytes.size();
+  for (const char byte : bytes) size += ways[static_cast<unsigned char>(byte)] == hex ? 3 : 0;
+  std::string line;
+  line.reserve(size);
+  std::array<char, 4096> part;  // handed on when an escape of two bytes might not fit
+  std::size_t filled = 0;
+  const auto put_hex = [&](unsigned char value) {
+    part[filled++] = '\\';
+    part[filled++] = 'x';
+    part[filled++] = digits[value >> 4];
+    part[filled++] = digits[value & 15];
+  };
+  for (std::size_t at = 0; at < bytes.size(); ++at) {
+    if (filled + 8 > part.size()) line.append(part.data(), std::exchange(filled, 0));
+    const auto value = static_cast<unsigned char>(bytes[at]);
+    const Way way = ways[value];
+    if (way == hex) {
+      put_hex(value);
+    } else if (way == perhaps_control && static_cast<unsigned char>(bytes[at + 1]) < 0xA0) {
+      put_hex(value);
+      put_hex(static_cast<unsigned char>(bytes[++at]));
+    } else {
+      if (way == twice) part[filled++] = '\\';
+      part[filled++] = bytes[at];
+    }
+  }
+  line.append(part.data(), filled);
+  return line;
 }
 
 }  // namespace
@@ -57,20 +105,8 @@ std::string length(std::int64_t ms) {
   return fmt::format("{} h", ms / 3'600'000);
 }
 
-std::string printable(std::string_view bytes) {
-  const bool text = is_utf8(bytes);
-  std::string line;
-  for (const char byte : bytes) {
-    const auto value = static_cast<unsigned char>(byte);
-    if (byte == '\\')
-      line += "\\\\";
-    else if (value < 0x20 || value == 0x7F || (value >= 0x80 && !text))
-      line += fmt::format("\\x{:02x}", value);
-    else
-      line += byte;
-  }
-  return line;
-}
+std::string printable(std::string_view bytes) { return escape(bytes, true); }
+std::string escaped(std::string_view message) { return escape(message, false); }
 
 void put_payload(boost::json::object& object, std::string_view bytes) {
   if (is_utf8(bytes))

@@ -1,5 +1,6 @@
 -- Takes all of layer 1 away: triggers on the owner's tables first (they depend on functions of the schema), then schema and data. Parameters:
 -- none. Locks: ACCESS EXCLUSIVE on every protected or adopted table. After it no fence is remembered: F3 ends here, on purpose.
+SET LOCAL search_path = pg_catalog, pg_temp;
 DO $$
 DECLARE
   t record;

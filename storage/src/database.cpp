@@ -65,7 +65,8 @@ struct DatabaseState {
   // Nothing hangs on it: a role that may not write to the audit, or a database that has gone, must not hide the refusal itself.
   void report(const Refusals& due) noexcept {
     try {
-      const Value values[] = {Value(due.scope), Value(due.term), Value(due.count), Value(due.first_ms), Value(due.last_ms), Value("library")};
+      const Value values[] = {Value(due.scope),    Value(due.term),    Value(due.count),
+                              Value(due.first_ms), Value(due.last_ms), Value("library")};
       const Rows rows = driver->call(calls().record_refusal, values, false, milliseconds(1000));
       if (!rows.one()[0].as_bool()) refusals.put_back(due);
     } catch (const std::exception&) {
@@ -108,11 +109,12 @@ struct DatabaseState {
     }
   }
 
-  // Before an append, whose answer is a number and no fence. Only its scope's memory can tell that the database
-  // has forgotten a raise; a term that is not below what is remembered does no harm there.
+  // Before an append. It is one statement and raises by itself, so nothing is raised ahead of it: such a raise would stand
+  // even where the append is refused. But its answer is a number and no fence, so that only the scope's memory can tell
+  // that the database has forgotten a raise; a term that is not below what is remembered does no harm there.
   void check_before_append(const Stream& stream, const std::optional<Scope>& named, Term term) {
     if (named) {
-      if (memory.highest(named->name()) != term.value()) check_ahead(*named, term);
+      if (memory.highest(named->name()) > term.value()) check_ahead(*named, term);
       return;
     }
     // Not named: a stream that has no other scope yet takes its own name.
@@ -176,7 +178,8 @@ std::optional<std::string> name_of(const std::optional<Scope>& scope) {
 // Said here, before gigabytes are sent in vain; the setting payload_bytes_max may be lower.
 void check_payload(std::string_view payload) {
   if (payload.size() > Database::payload_bytes_max) {
-    throw InvalidInput(fmt::format("TG005 a payload of {} bytes is over the limit of {} (setting payload_bytes_max)", payload.size(), Database::payload_bytes_max));
+    throw InvalidInput(fmt::format("TG005 a payload of {} bytes is over the limit of {} (setting payload_bytes_max)", payload.size(),
+                                   Database::payload_bytes_max));
   }
 }
 
@@ -251,9 +254,15 @@ Wrote Database::write(const Scope& scope, Term term, const std::function<void(Tr
   detail::TransactOptions transact;
   transact.timeout = options.timeout;
   transact.isolation = options.isolation;
-  // With a write id the id is looked up before the term is compared, so a raise ahead could refuse a write
-  // that did happen; claim_write raises by itself in that case.
-  if (!options.write_id) state_->raise_ahead(scope, term, options.timeout);
+  if (!options.write_id) {
+    state_->raise_ahead(scope, term, options.timeout);
+  } else if (state_->memory.highest(scope.name()) < term.value() && !outcome(*options.write_id)) {
+    // With a write id the id is looked up before the term is compared: the write may have happened meanwhile, so claim_write has the last word.
+    try {
+      state_->raise_ahead(scope, term, options.timeout);
+    } catch (const StaleTerm&) {
+    }
+  }
   for (int attempt = 0;; ++attempt) {
     Wrote wrote = Wrote::now;
     std::int64_t fence = 0;
@@ -301,6 +310,8 @@ SequenceNo Database::append(const Stream& stream, Term term, std::string_view pa
   if (!options.write_id) state_->check_before_append(stream, options.scope, term);
   const Rows rows = state_->run(state_->calls().append, stream.name(), term.value(), Bytes{std::string(payload)},
                                 detail::number_of(options.expected), detail::name_of(options.scope), detail::text_of(options.write_id));
+  // With a write id the answer may be about a write of long ago.
+  if (options.scope && !options.write_id) state_->memory.saw(options.scope->name(), term.value());
   return SequenceNo(rows.one()[0].as_int());
 }
 
@@ -329,6 +340,7 @@ SequenceNo Database::append_many(const Stream& stream, Term term, const std::vec
   }
   const Rows rows = state_->run(state_->calls().append_many, stream.name(), term.value(), payloads, detail::number_of(options.expected),
                                 detail::name_of(options.scope), std::move(ids));
+  if (options.scope && write_ids.empty()) state_->memory.saw(options.scope->name(), term.value());
   return SequenceNo(rows.one()[0].as_int());
 }
 
@@ -357,8 +369,18 @@ std::optional<Lease> Database::try_acquire_lease(const Scope& scope, millisecond
   // The window runs from before the request was sent: the answer may have been long on its way.
   const auto sent = Lease::Clock::now();
   const std::int64_t remembered = state_->memory.highest(scope.name());
-  const Rows rows = state_->run(state_->calls().acquire_lease, scope.name(), owner, ttl.count(),
-                                options.endpoint.empty() ? Value() : Value(options.endpoint), detail::milliseconds_of(options.grace));
+  const auto ask = [&] {
+    // Where serializable is the default, two that acquire at once may meet a conflict: then nothing was done.
+    for (int attempt = 1;; ++attempt) {
+      try {
+        return state_->run(state_->calls().acquire_lease, scope.name(), owner, ttl.count(),
+                           options.endpoint.empty() ? Value() : Value(options.endpoint), detail::milliseconds_of(options.grace));
+      } catch (const Conflict&) {
+        if (attempt == 10) throw;
+      }
+    }
+  };
+  const Rows rows = ask();
   const Row& row = rows.one();
   if (!row[0].as_bool()) return std::nullopt;
   const Term term(row[1].as_int());
@@ -507,6 +529,14 @@ std::vector<Finding> Database::verify(std::optional<std::int64_t> since_ms) {
 
 Rows Database::settings() { return state_->read(state_->calls().settings); }
 void Database::set_setting(std::string_view name, std::string_view value) { state_->run(state_->calls().set_setting, name, value); }
+void Database::set_settings(const std::vector<std::pair<std::string, std::string>>& names_and_values) {
+  state_->driver->transact({}, [&](detail::Session& session) {
+    for (const auto& [name, value] : names_and_values) {
+      const Value values[] = {Value(name), Value(value)};
+      session.execute(state_->calls().set_setting, values);
+    }
+  });
+}
 Rows Database::explain(const Scope& scope, int limit) { return state_->read(state_->calls().explain, scope.name(), limit); }
 
 }  // namespace termgate::inline v0

@@ -22,7 +22,9 @@ std::unique_ptr<Driver> open_driver(std::string_view url, const OpenOptions& opt
 #endif
 #ifdef TERMGATE_WITH_POSTGRES
   if (scheme == "postgresql" || scheme == "postgres") {
-    return open_postgres(std::string(url), PostgresOptions{options.schema, options.connections_max, options.check_wait, options.answer_wait});
+    return open_postgres(std::string(url),
+                         PostgresOptions{options.schema, options.connections_max,
+                                         options.check_wait.value_or(std::chrono::milliseconds(5000)), options.answer_wait});
   }
 #endif
   if (scheme == "sqlite" || scheme == "postgresql" || scheme == "postgres" || scheme == "sqlserver" || scheme == "odbc") {

@@ -283,6 +283,29 @@ TEST_CASE("append: the first write fixes a stream's scope", "[conformance]") {
   db.write(scope, Term(3), [&](Transaction& tx) { CHECK(tx.append(stream, "in a transaction") == SequenceNo(3)); });
 }
 
+TEST_CASE("append: one that is refused raises no fence", "[F5][issue-2][conformance]") {
+  auto& db = shared();
+  const Stream stream(unique("events"));
+  db.append(stream, Term(1), "x");
+  const Term highest(Term::max_value);
+  const Scope wrong(unique("wrong"));
+  CHECK_THROWS_AS(db.append(stream, highest, "x", {.scope = wrong}), InvalidInput);
+  CHECK_THROWS_AS(db.append_many(stream, highest, {"x", "y"}, {.scope = wrong}), InvalidInput);
+  CHECK_FALSE(db.fence(wrong));
+  CHECK_THROWS_AS(db.append(stream, highest, "x", {.expected = SequenceNo(7)}), SequenceConflict);
+  CHECK_THROWS_AS(db.append_many(stream, highest, {"x"}, {.expected = SequenceNo(7)}), SequenceConflict);
+  CHECK(db.fence(Scope(stream.name()))->term == 1);
+  const Stream fresh(unique("fresh"));
+  const Scope named(unique("named"));
+  CHECK_THROWS_AS(db.append(fresh, highest, "x", {.expected = SequenceNo(5), .scope = named}), SequenceConflict);
+  CHECK_THROWS_AS(db.append_many(fresh, highest, {"x"}, {.expected = SequenceNo(5), .scope = named}), SequenceConflict);
+  CHECK_FALSE(db.fence(named));
+  CHECK_FALSE(db.stream(fresh));
+  // One that is accepted does.
+  CHECK(db.append(fresh, Term(4), "x", {.expected = SequenceNo(0), .scope = named}).value() == 1);
+  CHECK(db.fence(named)->term == 4);
+}
+
 TEST_CASE("append_many: all or nothing", "[F5][conformance]") {
   auto& db = shared();
   const Stream stream(unique("batch"));

@@ -19,9 +19,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   } catch (const cli::UsageError&) {
   }
   // No byte of a payload may steer a terminal or begin a new line.
-  for (const char character : cli::printable(text)) {
-    const auto byte = static_cast<unsigned char>(character);
+  const std::string shown = cli::printable(text);
+  for (std::size_t at = 0; at < shown.size(); ++at) {
+    const auto byte = static_cast<unsigned char>(shown[at]);
     if (byte < 0x20 || byte == 0x7f) std::abort();
+    if (byte == 0xc2 && at + 1 < shown.size() && static_cast<unsigned char>(shown[at + 1]) < 0xa0) std::abort();
   }
   // Whatever the payload, the document can be read again, and holds it unchanged where it is text.
   boost::json::object object;

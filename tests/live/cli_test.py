@@ -10,6 +10,8 @@ import json
 import os
 import re
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -30,6 +32,16 @@ def termgate(*words, url=None, stdin=b"", extra=None, timeout=120):
     if url is not None:
         env["TERMGATE_DB"] = url
     return subprocess.run([TERMGATE, *words], input=stdin, capture_output=True, env=env, timeout=timeout)
+
+
+def measured(*words, url):
+    """Exit status, standard error, the most memory that the command ever held, in MB, and the seconds that it computed."""
+    with tempfile.TemporaryFile() as error:
+        process = subprocess.Popen([TERMGATE, *words], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=error, env=dict(environment, TERMGATE_DB=url))
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        error.seek(0)
+        return process.returncode, error.read().decode(errors="replace"), usage.ru_maxrss // 1024, usage.ru_utime
 
 
 def psql(url, statement):
@@ -140,6 +152,19 @@ class Cases:
         rows = json.loads(self.run_ok("exec", "--scope", scope, "--term", "2", f"SELECT id FROM {table}", "--json"))["results"][0]["rows"]
         self.assertEqual(rows, [{"id": 1}])
 
+    def test_exec_prints_valid_json_whatever_the_values(self):
+        done = self.run_ok("exec", "--scope", self.name("scope"), "--term", "1", "--json", self.odd_values)
+
+        def refuse(word):
+            self.fail(f"{word} is no JSON")
+
+        row = json.loads(done, parse_constant=refuse)["results"][0]["rows"][0]
+        self.assertEqual(row, dict(self.odd_row, a=1, a_3=2, a_2=3, a_4=4))
+        said = termgate("exec", "--scope", b"caf\xe9", "--term", "1", "--json", b"\xff", url=self.url).stdout
+        self.assertIn("error", json.loads(said.decode()))
+        said = termgate(b"caf\xe9", "--json").stdout
+        self.assertIn("caf", json.loads(said.decode())["error"]["message"])
+
     def test_terms_that_are_none(self):
         stream = self.name("stream")
         for term in ["0", "-1", "4611686018427387905", "99999999999999999999999", "five", "5x", "0x5", " 5"]:
@@ -174,6 +199,130 @@ class Cases:
         self.run_ok("append", "--stream", stream, "--term", "1", stdin=b"")
         self.assertEqual(self.last_no(stream), 1)
 
+    def test_an_input_that_cannot_be_read_is_not_an_empty_one(self):
+        stream = self.name("stream")
+        words = [TERMGATE, "append", "--stream", stream, "--term", "1"]
+        env = dict(environment, TERMGATE_DB=self.url)
+        directory = os.open(scratch.name, os.O_RDONLY)
+        with open("/proc/self/mem", "rb") as unmapped:
+            for lines in ([], ["--lines"]):
+                for stdin in (directory, unmapped):
+                    done = subprocess.run([*words, *lines], stdin=stdin, capture_output=True, env=env, timeout=60)
+                    self.assertEqual((done.returncode, done.stdout), (1, b""), done.stderr)
+                    self.assertRegex(done.stderr.decode(), "standard input: reading it failed: (Is a directory|Input/output error)")
+                closed = subprocess.run(["bash", "-c", 'exec "$0" "$@" <&-', *words, *lines], capture_output=True, env=env, timeout=60)
+                self.assertEqual((closed.returncode, closed.stdout), (1, b""), closed.stderr)
+                self.assertIn("reading it failed", closed.stderr.decode())
+                self.refused(2, "--file .*directory", *words[1:], *lines, "--file", scratch.name)
+                self.refused(2, "--file .*No such file", *words[1:], *lines, "--file", scratch.name + "/none")
+        os.close(directory)
+        self.assertEqual(self.last_no(stream), 0)
+
+    def test_an_input_that_fails_half_way_is_told_with_what_was_written(self):
+        stream = self.name("stream")
+        # A connection that its other side resets fails after its first lines.
+        with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as side:
+            given, _ = server.accept()
+            with given:
+                process = subprocess.Popen([TERMGATE, "append", "--stream", stream, "--term", "1", "--lines"], stdin=given, stdout=subprocess.PIPE,
+                                           stderr=subprocess.PIPE, env=dict(environment, TERMGATE_DB=self.url))
+            side.sendall(b"one\ntwo\n")
+            self.wait_for(lambda: self.last_no(stream) == 2)
+            side.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        out, said = process.communicate(timeout=60)
+        self.assertEqual((process.returncode, out), (1, b""), said)
+        self.assertRegex(said.decode(), "2 lines were written before, up to number 2")
+        self.assertRegex(said.decode(), r"standard input: reading it failed: .* \(after line 2\)")
+
+    def wait_for(self, holds, limit=30):
+        deadline = time.monotonic() + limit
+        while not holds():
+            self.assertLess(time.monotonic(), deadline, "it did not come about in time")
+            time.sleep(0.02)
+
+    def test_lines_are_written_while_the_input_goes_on(self):
+        stream = self.name("stream")
+        process = subprocess.Popen([TERMGATE, "append", "--stream", stream, "--term", "1", "--lines", "--json"], stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=dict(environment, TERMGATE_DB=self.url))
+        for text, count in ((b"one\ntw", 1), (b"o\nthree\nbeg", 3)):
+            process.stdin.write(text)
+            process.stdin.flush()
+            self.wait_for(lambda: self.last_no(stream) == count)
+        # And the first interrupt ends it although nothing comes: the line that was begun is not written.
+        process.send_signal(signal.SIGINT)
+        out = process.stdout.read()
+        self.assertEqual(process.wait(timeout=30), 1)
+        process.stdin.close()
+        process.stdout.close()
+        process.stderr.close()
+        self.assertEqual(json.loads(out), {"written": 3, "last": 3, "interrupted": True})
+        self.assertEqual(self.run_ok("read", "--stream", stream, "--raw"), "one\ntwo\nthree\n")
+
+    def test_lines_longer_than_a_batch(self):
+        stream = self.name("stream")
+        lines = [b"a" * 10, b"b" * (3 << 20), b"", b"c" * ((1 << 20) - 1), b"d" * 5, b"last"]
+        self.assertEqual(self.run_ok("append", "--stream", stream, "--term", "1", "--lines", stdin=b"\n".join(lines)), "6\n")
+        done = termgate("read", "--stream", stream, "--raw", url=self.url)
+        self.assertEqual(done.stdout.splitlines(), lines)
+
+    def test_memory_stays_bounded_by_a_payload(self):
+        stream = self.name("stream")
+        path = Path(scratch.name) / "endless"
+        with open(path, "wb") as file:
+            file.write(b"one\n")
+            file.truncate(1 << 30)
+        for words, said, most in ((["--file", str(path)], "TG005 a payload of 1073741824 bytes is over the limit", 100),
+                                  (["--lines", "--file", str(path)], "TG005 line 2 has more than 268435456 bytes", 400)):
+            status, error, megabytes, _ = measured("append", "--stream", stream, "--term", "1", *words, url=self.url)
+            self.assertEqual(status, 9, error)
+            self.assertIn(said, error)
+            self.assertLess(megabytes, most)
+        path.unlink()
+        self.assertEqual(self.last_no(stream), 0)
+
+    def test_reading_large_writes_is_quick_and_holds_few(self):
+        stream = self.name("stream")
+        path = Path(scratch.name) / "large"
+        path.write_bytes(os.urandom(16 << 20))
+        for _ in range(8):
+            self.run_ok("append", "--stream", stream, "--term", "1", "--file", str(path))
+        self.run_ok("append", "--stream", stream, "--term", "1", "--lines", stdin=b"small\n" * 700)
+        status, error, megabytes, seconds = measured("read", "--stream", stream, url=self.url)
+        self.assertEqual(status, 0, error)
+        self.assertLess(megabytes, 240)
+        self.assertLess(seconds, 6)
+        self.assertEqual(self.run_ok("read", "--stream", stream, "--raw", "--from", "9"), "small\n" * 700)
+        path.unlink()
+
+    def test_settings_are_set_together_or_not_at_all(self):
+        self.run_ok("settings", "check_wait_ms=5000", "eviction_grace_ms=1000")
+        for wrong in ("eviction_grace_ms=never", "no_such=1"):
+            self.refused(9, "TG005", "settings", "check_wait_ms=4321", wrong)
+        self.refused(2, "NAME=VALUE", "settings", "check_wait_ms=4321", "eviction_grace_ms")
+        self.assertEqual(json.loads(self.run_ok("settings", "--json"))["check_wait_ms"], "5000")
+        said = json.loads(self.run_ok("settings", "--json", "check_wait_ms=5001", "eviction_grace_ms=1001"))
+        self.assertEqual((said["check_wait_ms"], said["eviction_grace_ms"]), ("5001", "1001"))
+        self.run_ok("settings", "check_wait_ms=5000", "eviction_grace_ms=1000")
+
+    def test_a_refusal_steers_no_terminal(self):
+        scope = self.name("\x1b[31m red \u009b32m\ntermgate: done \\")
+        self.run_ok("seal", "--scope", scope, "--term", "5")
+        said = self.refused(3, r"TG001 stale term 4 for scope \"\\x1b\[31m red \\xc2\\x9b32m", "seal", "--scope", scope, "--term", "4")
+        self.assertNotRegex(said, "[\x00-\x09\x0b-\x1f\x7f-\x9f]")
+        self.assertNotIn("\ntermgate: done", said)
+        told = termgate("seal", "--scope", scope, "--term", "4", "--json", url=self.url)
+        self.assertIn(scope, json.loads(told.stdout)["error"]["message"])
+
+    def test_prune_of_no_stream(self):
+        for words in (["--before", "9"], ["--keep-last", "9"]):
+            self.refused(9, "TG005 there is no stream \"nope\"", "prune", "--stream", "nope", *words)
+
+    def test_init_refuses_before_it_installs(self):
+        url = self.fresh()
+        for status, text, *words in self.refused_by_init:
+            self.refused(status, text, "init", *words, url=url)
+            self.refused(1, "termgate init", "status", url=url)
+
     def test_two_init_at_once(self):
         url = self.fresh()
         results = []
@@ -184,7 +333,7 @@ class Cases:
             thread.join()
         for done in results:
             self.assertEqual(done.returncode, 0, done.stderr.decode())
-        self.assertIn("nothing to do", termgate("init", url=url).stdout.decode())
+        self.assertIn("nothing to upgrade", termgate("init", url=url).stdout.decode())
 
     def test_without_init(self):
         url = self.fresh()
@@ -192,7 +341,7 @@ class Cases:
         self.assertNotIn("Traceback", said)
         self.refused(1, "termgate init", "status", url=url)
 
-    def test_interrupt_keeps_whole_batches(self):
+    def test_interrupt_tells_what_was_written(self):
         stream = self.name("stream")
         env = dict(environment, TERMGATE_DB=self.url)
         process = subprocess.Popen([TERMGATE, "append", "--stream", stream, "--term", "1", "--lines", "--json"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -227,7 +376,6 @@ class Cases:
         told = json.loads(out)
         self.assertTrue(told["interrupted"])
         self.assertEqual(told["written"], self.last_no(stream))
-        self.assertEqual(told["written"] % 1000, 0)
         self.assertIn("law is kept", self.run_ok("verify"))
 
     def test_reset_prune_settings(self):
@@ -250,6 +398,10 @@ class OnSqlite(Cases, unittest.TestCase):
         cls.url = f"sqlite:{scratch.name}/cli.db"
         assert termgate("init", url=cls.url).returncode == 0
 
+    odd_values = "SELECT 1e400 AS e, -1e400 AS m, cast(x'ff' AS text) AS c, 1 AS a, 2 AS a, 3 AS a_2, 4 AS a"
+    odd_row = {"e": "Infinity", "m": "-Infinity", "c": {"payload_base64": "/w=="}}
+    refused_by_init = [(9, "TG005 SQLite has no roles", "--grant", "app=write"), (9, "TG005 .*no failover", "--failover", "synchronous"),
+                       (2, "the level is", "--grant", "app=all"), (2, "--failover is", "--failover", "maybe")]
     files = 0
 
     def fresh(self):
@@ -294,6 +446,10 @@ class OnSqlite(Cases, unittest.TestCase):
 
 @unittest.skipUnless(SERVER, "TERMGATE_TEST_POSTGRESQL is not set")
 class OnPostgresql(Cases, unittest.TestCase):
+    odd_values = "SELECT 'Infinity'::float8 AS e, '-Infinity'::float8 AS m, 'NaN'::float8 AS n, 1 AS a, 2 AS a, 3 AS a_2, 4 AS a"
+    odd_row = {"e": "Infinity", "m": "-Infinity", "n": "NaN"}
+    refused_by_init = [(1, "no such role", "--grant", "nobody_at_all=write"), (2, "the level is", "--grant", "postgres=all"),
+                       (2, "--failover is", "--failover", "maybe")]
     databases = 0
 
     @classmethod
@@ -347,6 +503,25 @@ class WithoutDatabase(unittest.TestCase):
         for words in (["--help"], ["append", "--help"], ["lease", "acquire", "--help"], ["--version"]):
             self.assertEqual(termgate(*words).returncode, 0)
 
+    def test_each_family_lists_its_commands_legibly(self):
+        for family in ("fence", "lease", "stream"):
+            for line in termgate(family, "--help").stdout.decode().splitlines()[1:]:
+                self.assertRegex(line, r"^  termgate %s [a-z-]+  +[a-z]" % family)
+
+    def test_an_interrupted_demo_leaves_nothing(self):
+        folder = Path(scratch.name) / "demo"
+        folder.mkdir()
+        for ending in (signal.SIGINT, signal.SIGTERM):
+            process = subprocess.Popen([TERMGATE, "demo"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=dict(environment, TMPDIR=str(folder)))
+            while b"SIGSTOP" not in (line := process.stdout.readline()):
+                self.assertTrue(line, "the demo ended by itself")
+            self.assertEqual(len(list(folder.iterdir())), 1)
+            process.send_signal(ending)
+            _, said = process.communicate(timeout=30)
+            self.assertEqual(process.returncode, 1)
+            self.assertIn(b"interrupted", said)
+            self.assertEqual(list(folder.iterdir()), [])
+
     def test_url_of_no_kind(self):
         self.refused(9, "unknown kind of database URL", "status", url="mysql://u:hunter2@h/d")
         self.refused(9, "no driver", "status", url="sqlserver://u:hunter2@h/d")
@@ -355,8 +530,25 @@ class WithoutDatabase(unittest.TestCase):
     def test_no_server_and_no_password_in_sight(self):
         said = self.refused(1, "refused|connect", "status", url="postgresql://u:hunter2@127.0.0.1:1/d")
         self.assertNotIn("hunter2", said)
-        said = self.refused(1, ".", "status", url="postgresql://u:hunt@er2@127.0.0.1:port/d")
+        said = self.refused(9, "TG005.*%40", "status", url="postgresql://u:hunt@er2@127.0.0.1:port/d")
         self.assertNotIn("er2", said.replace("server", ""))
+
+    def test_no_password_in_sight_wherever_a_url_is_given_by_mistake(self):
+        for password in ("s3cret", "s3 c@r s3cret", "s3c/s3cret"):
+            url = f"postgresql://u:{password}@127.0.0.1:1/db"
+            for words in ([url], ["status", "--dbb=" + url], ["status", "--dbb", url], ["status", url], ["--db", url, "status"], ["fence", url],
+                          ["status", "--db-file", url], ["append", "--stream", "s", "--term", url], ["append", "--stream", "s", "--term", "1", "--file", url],
+                          ["settings", url], ["status", "--db", url], ["status", "--db", "sqlite:/none/" + url], ["init", "--grant", url],
+                          ["lease", "acquire", "--scope", "x", "--ttl", url], ["seal", "--scope", url, "--term", url]):
+                for json_too in ([], ["--json"]):
+                    done = termgate(*words, *json_too)
+                    said = (done.stdout + done.stderr).decode()
+                    self.assertNotEqual(done.returncode, 0, words)
+                    self.assertNotIn("s3c", said, words)
+                    self.assertNotIn("c@r", said, words)
+                    self.assertTrue(said.strip(), words)
+        self.refused(2, r"no command \"postgresql://u:\*\*\*@h/db\"", "postgresql://u:s3cret@h/db")
+        self.refused(9, "TG005.*%2F", "status", url="postgresql://u:s3c/ret@h")
 
     def test_db_file(self):
         path = Path(scratch.name) / "url"

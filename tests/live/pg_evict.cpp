@@ -174,12 +174,81 @@ TEST_CASE("evict: who may not be signalled is named with the grant that is missi
   CHECK(blocked.message.find("pid " + std::to_string(super.pid())) != std::string::npos);
   CHECK(blocked.message.find("GRANT pg_signal_backend TO " + owner) != std::string::npos);
   CHECK(leader.value("SELECT count(*) FROM plain_law.doctor() WHERE remedy LIKE 'GRANT pg_signal_backend%'") == "1");
+  CHECK(leader.value("SELECT problem FROM plain_law.doctor() WHERE object = 'pid " + std::to_string(super.pid()) + "'").find("holds the lock of scope \"s\"") != std::string::npos);
   super.must("COMMIT");
   // Its own sessions it may end.
   PgSession own(url);
   own.must("BEGIN; SELECT plain_law.check_term('s', 5)");
   CHECK(leader.must("SELECT evicted FROM plain_law.seal('s', 6, '100 ms')").value() == "1");
   admin.must("DROP SCHEMA plain_law CASCADE; DROP OWNED BY " + owner + "; DROP ROLE " + owner);
+}
+
+TEST_CASE("evict: who changes fences and stays open is named and evicted", "[F4][live]") {
+  PgSession admin(database().url());
+  PgSession leader(database().url());
+  const auto scope = fresh_scope();
+  leader.must(seal(scope, 5));
+  // protect() marks every fence, declare_in_doubt() too; neither holds a lock that belongs to the scope.
+  admin.must("UPDATE termgate.fences SET marked = false; CREATE TABLE IF NOT EXISTS public.opened (scope text)");
+  struct Way {
+    const char *before, *work, *after;
+  };
+  const Way way = GENERATE(Way{"", "SELECT termgate.protect('public.opened', 'scope')", ""},
+                           Way{"SAVEPOINT s;", "SELECT termgate.protect('public.opened', 'scope')", "; RELEASE s"}, Way{"", "SELECT termgate.declare_in_doubt('me', 'a test')", ""},
+                           Way{"SAVEPOINT s;", "SELECT termgate.declare_in_doubt('me', 'a test')", "; RELEASE s"},
+                           Way{"", "DO $$ BEGIN BEGIN PERFORM termgate.protect('public.opened', 'scope'); EXCEPTION WHEN division_by_zero THEN NULL; END; END $$", ""});
+  CAPTURE(way.before, way.work);
+  PgSession open(database().url());
+  open.must(std::string("BEGIN; ") + way.before + way.work + way.after);
+  CHECK(leader.must(seal(scope, 6, "100 ms")).rows[0][2] == "1");
+  CHECK(open.run("COMMIT").ended());
+}
+
+TEST_CASE("evict: a check waits for who changes fences no longer than check_wait", "[F4][live]") {
+  PgSession admin(database().url());
+  const auto scope = fresh_scope();
+  admin.must(seal(scope, 5));
+  admin.must("DROP TABLE IF EXISTS public.opened, public.guarded; CREATE TABLE public.opened (scope text); CREATE TABLE public.guarded (scope text); SELECT termgate.protect('public.guarded', 'scope')");
+  admin.must("UPDATE termgate.fences SET marked = false; SELECT termgate.set_setting('check_wait_ms', '200')");
+  PgSession open(database().url());
+  PgSession writer(database().url());
+  open.must("BEGIN; SELECT termgate.protect('public.opened', 'scope')");
+  const std::string how = GENERATE("by a call", "by a trigger");
+  CAPTURE(how);
+  writer.must("BEGIN ISOLATION LEVEL REPEATABLE READ; SET LOCAL statement_timeout = '10 s'; SET LOCAL termgate.scope = '" + scope + "'; SET LOCAL termgate.term = '5'");
+  termgate::test::PgResult blocked;
+  const auto took = time_of([&] { blocked = writer.run(how == "by a call" ? check(scope, 5) : "INSERT INTO public.guarded VALUES ('" + scope + "')"); });
+  CHECK(blocked.code == "TG006");
+  CHECK(took < 200ms + slack);
+  open.must("COMMIT");
+  admin.must("SELECT termgate.set_setting('check_wait_ms', '5000')");
+}
+
+TEST_CASE("evict: evictions by an operator's calls and by adopt are audited", "[F4][live]") {
+  PgSession admin(database().url());
+  const auto scope = fresh_scope();
+  admin.must(seal(scope, 5) + "; SELECT termgate.append('moved " + scope + "', 5, 'x', scope => '" + scope + "')");
+  admin.must("SELECT termgate.set_setting('eviction_grace_ms', '100')");
+  const std::vector<std::string> calls{"SELECT termgate.set_raise_by('" + scope + "', 'seal')",
+                                       "SELECT termgate.stream_move('moved " + scope + "', 'to " + scope + "', 'me', 'a test')",
+                                       "SELECT termgate.adopt('public.adopted', 'scope', 'term')"};
+  const auto call = calls[GENERATE(0U, 1U, 2U)];
+  CAPTURE(call);
+  admin.must("DROP TABLE IF EXISTS public.adopted; CREATE TABLE public.adopted (scope text, term bigint); CREATE INDEX ON public.adopted (scope, term);"
+             "INSERT INTO public.adopted VALUES ('" + scope + "', 9)");
+  PgSession frozen(database().url());
+  frozen.must("BEGIN; " + check(scope, 5));
+  admin.must(call);
+  CHECK(frozen.run("COMMIT").ended());
+  CHECK(admin.value("SELECT detail -> 'pids' FROM termgate.audit WHERE action = 'evict' AND scope = '" + scope + "'") == "[" + std::to_string(frozen.pid()) + "]");
+  admin.must("SELECT termgate.unadopt('public.adopted'); SELECT termgate.set_setting('eviction_grace_ms', '1000')");
+}
+
+TEST_CASE("evict: who has gone by itself is not counted", "[F4][live]") {
+  PgSession admin(database().url());
+  const auto scope = fresh_scope();
+  // The very step between the list of holders and the signal: the transaction that was listed holds the key no more.
+  CHECK(admin.value("SELECT termgate._evict(termgate._queue_key('" + scope + "'), '" + scope + "', " + std::to_string(admin.pid()) + ", '1/1', 'nobody') IS NULL") == "t");
 }
 
 TEST_CASE("evict: busy writers and ever more frozen ones do not starve a seal", "[F4][live]") {

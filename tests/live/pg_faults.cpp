@@ -602,6 +602,26 @@ TEST_CASE("pool: all connections busy is blocked and a free one is taken up", "[
   CHECK(rig.proxy.accepted() <= 2);
 }
 
+TEST_CASE("pool: a write that waits for a connection keeps its timeout", "[F5][live]") {
+  Rig rig({.connections_max = 1, .check_wait = 60s});
+  int runs = 0;
+  std::promise<void> leave;
+  std::promise<void> inside;
+  auto holder = std::async(std::launch::async, [&] {
+    return rig.db.write(billing, five, [&](Transaction&) {
+      inside.set_value();
+      leave.get_future().wait();
+    });
+  });
+  inside.get_future().wait();
+  const auto start = std::chrono::steady_clock::now();
+  CHECK(ending([&] { rig.db.write(billing, five, Callback{"late", &runs}, {.timeout = 100ms}); }) == Ended::blocked);
+  CHECK(std::chrono::steady_clock::now() - start < 30s);
+  CHECK(runs == 0);
+  leave.set_value();
+  CHECK(holder.get() == Wrote::now);
+}
+
 TEST_CASE("memory: a database that shows a lower fence than was seen is in doubt", "[F3][live]") {
   Rig rig;
   const Scope scope{"remembered"};

@@ -204,6 +204,47 @@ TEST_CASE("raise: is notified on commit and a write is not", "[live]") {
   CHECK(PQnotifies(listener.raw()) == nullptr);
 }
 
+TEST_CASE("seal: above read committed a raise behind the snapshot is a serialization error", "[F2][live]") {
+  const auto scope = fresh_scope();
+  const auto leased = fresh_scope();
+  PgSession sealer(database().url());
+  PgSession other(database().url());
+  other.must(call("seal", scope, "5"));
+  const auto before = other.value("SELECT term FROM termgate.acquire_lease('" + leased + "', 'a', '1 h')");
+  sealer.must("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_class");
+  CHECK(sealer.must(call("seal", scope, "5")).value() == "5");  // the snapshot is right so far
+  const auto after = other.value("SELECT term FROM termgate.acquire_lease('" + leased + "', 'a', '1 h')");
+  CHECK(other.must(call("seal", scope, "8")).ok());  // nobody was in its way
+  REQUIRE(before != after);
+  CHECK(sealer.run(call("seal", scope, "5")).code == "40001");
+  sealer.must("ROLLBACK; BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_class");
+  const auto latest = other.value("SELECT term FROM termgate.acquire_lease('" + leased + "', 'a', '1 h')");
+  CHECK(sealer.run(call("check_term", leased, latest)).code == "40001");
+  sealer.must("ROLLBACK");
+  CHECK(sealer.value(call("check_term", leased, latest)) == latest);
+  CHECK(sealer.run(call("check_term", leased, "1000000")).code == "TG005");
+}
+
+TEST_CASE("check: a session that remembers a term may raise to it again after a reset", "[F3][live]") {
+  const auto scope = fresh_scope();
+  PgSession writer(database().url());
+  PgSession other(database().url());
+  for (int i = 0; i < 3; ++i) writer.must(call("check_term", scope, "9"));
+  other.must("SELECT termgate.reset_fence('" + scope + "', 5, 'test', 'mistyped')");
+  // Another that still holds the lock of the lower term is not pushed aside without a wait for it.
+  other.must("BEGIN; " + call("check_term", scope, "5"));
+  CHECK(writer.run(call("check_term", scope, "9")).code == "TG005");
+  other.must("COMMIT");
+  CHECK(writer.value(call("check_term", scope, "9")) == "9");
+  CHECK(other.run(call("check_term", scope, "5")).code == "TG001");
+  // What the transaction has raised itself is not raised a second time.
+  for (int i = 0; i < 3; ++i) writer.must(call("check_term", scope, "9"));
+  other.must("SELECT termgate.reset_fence('" + scope + "', 5, 'test', 'mistyped')");
+  writer.must("BEGIN; " + call("seal", scope, "6"));
+  CHECK(writer.run(call("check_term", scope, "9")).code == "TG005");
+  writer.must("ROLLBACK");
+}
+
 TEST_CASE("seal: the same term again takes no lock at all", "[F2][live]") {
   const auto scope = fresh_scope();
   PgSession writer(database().url());
@@ -380,4 +421,66 @@ TEST_CASE("search_path: what a caller puts in its way is not what the law calls"
   CHECK(writer.run("SELECT termgate.append('" + scope + "', 4, 'x')").code == "TG001");
   writer.must("RESET search_path");
   owner.must("DROP SCHEMA evil CASCADE");
+}
+
+TEST_CASE("search_path: a collation of the caller's own does not change whose lock is taken", "[F1][F2][live]") {
+  const auto scope = fresh_scope();
+  PgSession admin(database().url());
+  admin.must(call("seal", scope, "5"));
+  admin.must("CREATE SCHEMA hostile; CREATE COLLATION hostile.\"C\" (provider = icu, locale = 'und-u-ks-level1', deterministic = false)");
+  PgSession writer(database().url());
+  PgSession sealer(database().url());
+  writer.must("SET search_path = hostile, pg_catalog");
+  for (int i = 0; i < 2; ++i) {
+    CAPTURE(i);
+    writer.must("BEGIN; " + call("check_term", scope, std::to_string(5 + i)));
+    sealer.send(call("seal", scope, std::to_string(6 + i) + ", '10 s'"));
+    wait_for_lock(admin, sealer);
+    writer.must("COMMIT");
+    CHECK(sealer.finish().ok());
+  }
+}
+
+TEST_CASE("check: a setting of the application's does not take back what has passed", "[live]") {
+  const auto scope = fresh_scope();
+  PgSession writer(database().url());
+  writer.must("CREATE TABLE IF NOT EXISTS settings_table (scope text, v int); SELECT termgate.protect('settings_table', 'scope'); " + call("seal", scope, "5"));
+  for (const std::string setting : {"timezone = 'Asia/Tokyo'", "datestyle = 'SQL, DMY'", "bytea_output = 'escape'", "extra_float_digits = 0", "intervalstyle = 'iso_8601'"}) {
+    CAPTURE(setting);
+    writer.must("BEGIN; " + call("check_term", scope, "5") + "; SET LOCAL " + setting);
+    CHECK(writer.run("INSERT INTO settings_table VALUES ('" + scope + "', 1)").code.empty());
+    writer.must("COMMIT");
+  }
+  writer.must("SELECT termgate.unprotect('settings_table'); DROP TABLE settings_table");
+}
+
+TEST_CASE("jobs: a run of an overtaken term beats and completes no more", "[F2][live]") {
+  PgSession worker(database().url());
+  PgSession leader(database().url());
+  const auto scope = fresh_scope();
+  const auto run = worker.value("SELECT termgate.job_start('nightly', '" + scope + "', 'me', 5)");
+  CHECK(worker.value("SELECT termgate.job_heartbeat(" + run + ", 'half')") == "t");
+  leader.must(call("seal", scope, "6"));
+  CHECK(worker.run("SELECT termgate.job_heartbeat(" + run + ")").code == "TG001");
+  CHECK(worker.run("SELECT termgate.job_finish(" + run + ", 'completed', 0)").code == "TG001");
+  CHECK(leader.value("SELECT status FROM termgate.job_history WHERE run_id = " + run) == "started");
+  const std::string status = GENERATE("failed", "cancelled", "lost");
+  CHECK(worker.value("SELECT termgate.job_finish(" + run + ", '" + status + "')") == "t");
+  CHECK(worker.value("SELECT termgate.job_finish(" + run + ", 'completed', 0)") == "f");
+  CHECK(worker.value("SELECT termgate.job_heartbeat(" + run + ")") == "f");
+}
+
+TEST_CASE("audit: nothing of the last hour is pruned and every pruning stays on record", "[F3][live]") {
+  PgSession operator_(database().url());
+  operator_.must(call("seal", fresh_scope(), "5"));
+  for (const std::string age : {"0 s", "59 minutes", "-1 day"}) {
+    CAPTURE(age);
+    CHECK(operator_.run("SELECT termgate.prune_history('" + age + "')").code == "TG005");
+  }
+  CHECK(operator_.run("SELECT termgate.prune_history(NULL)").code == "TG005");
+  operator_.must("UPDATE termgate.audit SET at = at - interval '1 day'");
+  operator_.must("SELECT termgate.prune_history('2 hours')");
+  operator_.must("UPDATE termgate.audit SET at = at - interval '1 day'");
+  operator_.must("SELECT termgate.prune_history('2 hours')");
+  CHECK(operator_.value("SELECT string_agg(DISTINCT action, ',') || count(*) FROM termgate.audit") == "prune_history2");
 }

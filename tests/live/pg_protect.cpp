@@ -242,14 +242,92 @@ TEST_CASE("protect: observe refuses nothing and takes no lock and counts once a 
   CHECK(p.admin.value("SELECT count(*) FROM termgate.observed") == "3");
 }
 
-TEST_CASE("adopt: needs an index and counts the rows and follows them upward only", "[F3][live]") {
+TEST_CASE("protect: terms of 19 digits pass for any scope too", "[F2][live]") {
   Protected p;
-  p.app.must("CREATE TABLE t (leader text, epoch bigint, v int); INSERT INTO t VALUES ('adopted', 5, 1), ('adopted', 7, 2), ('a', 2, 3)");
-  const auto refused = p.app.run("SELECT adopt('t', 'leader', 'epoch')");
-  CHECK(refused.code == "TG005");
+  p.app.must("CREATE TABLE t (v int); SELECT protect('t', scope => '*')");
+  CHECK(p.try_in("SELECT check_term('nanoseconds', 1763712000000000000)", "INSERT INTO t VALUES (1)") == "");
+  CHECK(p.as_nobody("INSERT INTO t VALUES (1)") == "TG002");
+  CHECK(p.app.run("INSERT INTO t VALUES (1)").message.find("\"*\"") == std::string::npos);
+}
+
+TEST_CASE("protect: a role without any grant of ours truncates when it has declared", "[F2][F6][live]") {
+  Protected p;
+  const bool by_column = GENERATE(true, false);
+  CAPTURE(by_column);
+  p.app.must("CREATE TABLE t (scope text, v int); GRANT ALL ON t TO PUBLIC; INSERT INTO t VALUES ('a', 1), ('a', 2)");
+  p.app.must(by_column ? "SELECT protect('t', 'scope')" : "SELECT protect('t', scope => 'a')");
+  const auto role = "tg_plain_" + std::to_string(getpid());
+  PgSession plain(Protected::database().url_as(role, "") + "?options=-csearch_path%3Dapp");
+  const auto truncate = [&](const std::string& scope, const std::string& term) {
+    plain.must("BEGIN; SET LOCAL termgate.scope = '" + scope + "'; SET LOCAL termgate.term = '" + term + "'");
+    // What somebody wrote where the collected scopes are kept is written over.
+    plain.must("SELECT set_config('termgate.truncating', '{\"table\": \"' || 't'::regclass::oid || '\", \"scopes\": []}', true)");
+    const auto code = plain.run("TRUNCATE t").code;
+    plain.must("ROLLBACK");
+    return code;
+  };
+  CHECK(truncate("a", "5") == "");
+  CHECK(truncate("a", "4") == "TG001");
+  CHECK(truncate("", "") == "TG002");
+  p.admin.must("ALTER TABLE app.t DISABLE TRIGGER USER; INSERT INTO app.t VALUES ('b', 3); ALTER TABLE app.t ENABLE TRIGGER USER");
+  CHECK(truncate("a", "5") == (by_column ? "TG002" : ""));
+  p.app.must("SELECT unprotect('t')");
+  CHECK(p.admin.value("SELECT count(*) FROM pg_trigger WHERE tgrelid = 'app.t'::regclass") == "0");
+}
+
+TEST_CASE("doctor: lists tables without protect and names its remedies in full", "[F6][live]") {
+  Protected p;
+  p.app.must("CREATE TABLE covered (v int); SELECT protect('covered', scope => 'a', mode => 'observe'); CREATE TABLE open (v int); CREATE TABLE parts (v int) PARTITION BY LIST (v);"
+             "CREATE TABLE part PARTITION OF parts DEFAULT");
+  const auto remedy = [&](const std::string& table) {
+    return p.admin.value("SELECT coalesce((SELECT remedy FROM termgate.doctor() WHERE object = '" + table + "' AND (problem LIKE 'neither%' OR problem LIKE 'mode observe%')), 'none')");
+  };
+  CHECK(remedy("app.open").find("SELECT \"termgate\".protect('app.open'") == 0);
+  CHECK(remedy("app.parts") != "none");
+  CHECK(remedy("app.part") == "none");
+  CHECK(p.admin.run(remedy("app.covered")).ok());
+  CHECK(remedy("app.covered") == "none");
+  CHECK(p.admin.value("SELECT count(*) FROM termgate.doctor() WHERE object LIKE 'termgate.%' OR object LIKE 'pg\\_%'") == "0");
+}
+
+namespace {
+
+// Layer 1 as it should be installed: owned by a role of its own, which is no superuser, in schema own_law. The session owns its tables and has level write.
+struct OwnLaw {
+  const std::string owner = "tg_law_" + std::to_string(getpid());
+  const std::string role = "tg_adopter_" + std::to_string(getpid());
+  PgSession admin{Protected::database().url()};
+  PgSession law{installed()};
+  PgSession app{granted()};
+
+  std::string url_of(const std::string& name) const {
+    const auto& url = Protected::database().url();
+    const auto at = url.find("postgres@");
+    return url.substr(0, at) + name + url.substr(at + 8);
+  }
+  std::string installed() {
+    admin.run("CREATE ROLE " + owner + " LOGIN");
+    admin.must("GRANT pg_signal_backend TO " + owner + "; GRANT CREATE ON DATABASE " + admin.value("SELECT quote_ident(current_database())") + " TO " + owner);
+    admin.must("DROP SCHEMA IF EXISTS own_law CASCADE; DROP SCHEMA IF EXISTS app CASCADE; CREATE SCHEMA app; GRANT ALL ON SCHEMA app TO PUBLIC");
+    termgate::Database::open(url_of(owner), {.schema = "own_law"}).install();
+    return url_of(owner) + "?options=-csearch_path%3Dapp,own_law";
+  }
+  std::string granted() {
+    admin.run("CREATE ROLE " + role + " LOGIN");
+    law.must("SELECT _grant('" + role + "', 'write')");
+    return url_of(role) + "?options=-csearch_path%3Dapp,own_law";
+  }
+};
+
+}  // namespace
+
+TEST_CASE("adopt: needs an index and counts the rows and follows them upward only", "[F3][live]") {
+  OwnLaw p;
+  p.app.must("CREATE TABLE t (leader text, epoch bigint, v int); INSERT INTO t VALUES ('adopted', 5, 1), ('adopted', 7, 2)");
+  CHECK(p.app.run("SELECT adopt('t', 'leader', 'epoch')").message.find("needs an index") != std::string::npos);
+  p.app.must("CREATE INDEX ON t (leader, epoch) WHERE v > 0; CREATE INDEX ON t (leader, (epoch + 0))");
+  CHECK(p.app.run("SELECT adopt('t', 'leader', 'epoch')").message.find("needs an index") != std::string::npos);
   p.app.must("CREATE INDEX ON t (leader, epoch)");
-  PgSession owner_of_law(Protected::database().url());
-  owner_of_law.must("GRANT USAGE ON SCHEMA app TO PUBLIC");
   CHECK(p.app.value("SELECT adopt('t', 'leader', 'epoch')") == "1");
   const auto fence = [&] { return p.app.value("SELECT term FROM fence('adopted')"); };
   CHECK(fence() == "7");
@@ -258,8 +336,131 @@ TEST_CASE("adopt: needs an index and counts the rows and follows them upward onl
   p.app.must("DELETE FROM t WHERE leader = 'adopted'");
   CHECK(fence() == "9");
   CHECK(p.app.run("SELECT check_term('adopted', 8)").code == "TG001");
-  CHECK(p.admin.value("SELECT count(*) FROM termgate.verify_findings()") == "0");
+  CHECK(p.law.value("SELECT count(*) FROM verify_findings()") == "0");
   CHECK(p.app.value("SELECT unadopt('t')") == "t");
   p.app.must("INSERT INTO t VALUES ('adopted', 99, 1)");
   CHECK(fence() == "9");
+}
+
+TEST_CASE("protect: a cast of a type that the table's owner made never runs as the owner of layer 1", "[F3][F6][live]") {
+  Protected p;
+  // One protected table makes the row function for its column's name, which any table may then bear.
+  p.app.must("CREATE TABLE honest (scope text, v int); SELECT protect('honest', 'scope')");
+  const auto function = p.admin.value("SELECT p.oid::regproc FROM pg_trigger g JOIN pg_proc p ON p.oid = g.tgfoid WHERE g.tgrelid = 'app.honest'::regclass AND g.tgname = 'termgate_row'");
+  p.app.must("CREATE TABLE ran_as (who text); GRANT ALL ON ran_as TO PUBLIC; CREATE TYPE app.e AS ENUM ('a')");
+  p.app.must("CREATE FUNCTION app.evil(app.e) RETURNS text LANGUAGE plpgsql AS $$ BEGIN INSERT INTO app.ran_as VALUES (current_user); RETURN 'a'; END $$");
+  // A type's owner makes casts of it.
+  p.app.must("CREATE CAST (app.e AS text) WITH FUNCTION app.evil(app.e) AS ASSIGNMENT");
+  p.app.must("CREATE TABLE t (scope app.e, v int); CREATE TRIGGER t AFTER INSERT OR UPDATE OR DELETE ON t FOR EACH ROW EXECUTE FUNCTION " + function + "('observe', '', '')");
+  CHECK(p.app.run("INSERT INTO t VALUES ('a', 1)").code == "TG005");
+  p.app.must("ALTER TABLE t DISABLE TRIGGER t; INSERT INTO t VALUES ('a', 1); ALTER TABLE t ENABLE TRIGGER t");
+  CHECK(p.app.run("UPDATE t SET v = 2").code == "TG005");
+  CHECK(p.app.run("DELETE FROM t").code == "TG005");
+  // A column that gets such a type later.
+  p.app.must("CREATE TABLE later (scope text, v int); SELECT protect('later', 'scope')");
+  p.app.must("ALTER TABLE later ALTER scope TYPE app.e USING 'a'::app.e");
+  CHECK(p.app.run("INSERT INTO later VALUES ('a', 1)").code == "TG005");
+  CHECK(p.admin.value("SELECT count(*) FROM app.ran_as") == "0");
+}
+
+TEST_CASE("adopt: code of the table's owner never runs as the owner of layer 1", "[F3][live]") {
+  OwnLaw p;
+  p.app.must("CREATE TABLE ran_as (who text); GRANT ALL ON ran_as TO PUBLIC");
+  p.app.must("CREATE FUNCTION app.note() RETURNS void LANGUAGE sql AS $$ INSERT INTO app.ran_as VALUES (current_user) $$");
+  p.app.must("CREATE FUNCTION app.evil(int) RETURNS boolean IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN PERFORM app.note(); RETURN true; END $$");
+  p.app.must("CREATE TABLE t (scope text, term bigint, v int); CREATE INDEX ON t (scope, term); INSERT INTO t VALUES ('s', 3, 1)");
+  const auto ran = [&] { return p.admin.value("SELECT count(*) FROM app.ran_as WHERE who <> '" + p.role + "'"); };
+  struct Way {
+    const char *make, *undo;
+  };
+  const Way way = GENERATE(Way{"CREATE INDEX evil ON t (v) WHERE app.evil(1)", "DROP INDEX evil"}, Way{"CREATE INDEX evil ON t (app.evil(1))", "DROP INDEX evil"},
+                           Way{"ALTER TABLE t ADD CONSTRAINT evil CHECK (app.evil(1))", "ALTER TABLE t DROP CONSTRAINT evil"},
+                           Way{"CREATE DOMAIN app.d AS text CHECK (app.evil(1)); ALTER TABLE t ALTER scope TYPE app.d", "ALTER TABLE t ALTER scope TYPE text; DROP DOMAIN app.d"});
+  CAPTURE(way.make);
+  SECTION("before") {
+    p.app.must(way.make);
+    CHECK(p.app.run("SELECT adopt('t', 'scope', 'term')").code == "TG005");
+    CHECK(ran() == "0");
+    p.app.must(way.undo);
+    CHECK(p.app.value("SELECT adopt('t', 'scope', 'term')") == "1");
+  }
+  SECTION("after") {
+    CHECK(p.app.value("SELECT adopt('t', 'scope', 'term')") == "1");
+    p.app.must(way.make);
+    const auto refused = p.law.run("SELECT seal('never seen', 1)");
+    CHECK(refused.code == "TG005");
+    CHECK(refused.message.find("app.t") != std::string::npos);
+    CHECK(p.law.value("SELECT kind FROM verify_findings()") == "adopted table unreadable");
+    CHECK(p.law.value("SELECT count(*) FROM doctor() WHERE severity = 'error' AND object = 'app.t'") == "1");
+    CHECK(ran() == "0");
+    p.app.must(way.undo);
+    CHECK(p.law.run("SELECT seal('never seen', 1)").ok());
+  }
+  p.app.must("SELECT unadopt('t')");
+}
+
+TEST_CASE("adopt: a superuser's layer 1 reads superusers' tables only", "[F3][live]") {
+  Protected p;
+  p.app.must("CREATE TABLE t (scope text, term bigint); CREATE INDEX ON t (scope, term)");
+  const auto refused = p.app.run("SELECT adopt('t', 'scope', 'term')");
+  CHECK(refused.code == "TG005");
+  CHECK(refused.message.find("no superuser") != std::string::npos);
+  p.admin.must("CREATE TABLE app.own (scope text, term bigint); CREATE INDEX ON app.own (scope, term); INSERT INTO app.own VALUES ('adopted by a superuser', 4)");
+  CHECK(p.admin.value("SELECT termgate.adopt('app.own', 'scope', 'term')") == "1");
+  p.admin.must("SELECT termgate.unadopt('app.own')");
+}
+
+TEST_CASE("adopt: takes level write and raises only what a writer may raise", "[F3][live]") {
+  OwnLaw p;
+  p.law.must("SELECT acquire_lease('leased', 'me', '1 hour'), seal('sealed', 3), set_raise_by('sealed', 'seal')");
+  const auto reader = "tg_reader_" + std::to_string(getpid());
+  p.admin.run("CREATE ROLE " + reader + " LOGIN");
+  p.law.must("SELECT _grant('" + reader + "', 'read')");
+  PgSession low(p.url_of(reader) + "?options=-csearch_path%3Dapp,own_law");
+  const std::string scope = GENERATE("leased", "sealed", "free");
+  CAPTURE(scope);
+  const auto fence = [&] { return p.law.value("SELECT coalesce((SELECT term FROM fence('" + scope + "')), 0)"); };
+  const auto before = fence();
+  low.must("CREATE TABLE l (scope text, term bigint); CREATE INDEX ON l (scope, term); INSERT INTO l VALUES ('" + scope + "', 4611686018427387900)");
+  CHECK(low.run("SELECT adopt('l', 'scope', 'term')").code == "42501");
+  CHECK(low.run("SELECT _adopt_register('l', 'scope', 'term')").code == "42501");
+  p.app.must("CREATE TABLE t (scope text, term bigint); CREATE INDEX ON t (scope, term); SELECT adopt('t', 'scope', 'term'); SELECT unadopt('t'); INSERT INTO t VALUES ('" +
+             scope + "', 777)");
+  const auto function = p.admin.value("SELECT p.oid::regproc FROM pg_proc p WHERE p.pronamespace = 'own_law'::regnamespace AND p.proname LIKE '\\_adopted\\_row\\_%'");
+  CHECK(low.run("CREATE TRIGGER t AFTER INSERT ON l FOR EACH ROW EXECUTE FUNCTION " + function + "()").code == "42501");
+  CHECK(fence() == before);
+  if (scope == "free") {
+    CHECK(p.app.value("SELECT adopt('t', 'scope', 'term')") == "1");
+    CHECK(fence() == "777");
+  } else {
+    CHECK(p.app.run("SELECT adopt('t', 'scope', 'term')").code == "TG005");
+    p.app.must("TRUNCATE t; SELECT adopt('t', 'scope', 'term')");
+    CHECK(p.app.run("INSERT INTO t VALUES ('" + scope + "', 777)").code == "TG005");
+    CHECK(fence() == before);
+  }
+  p.app.must("SELECT unadopt('t')");
+}
+
+TEST_CASE("adopt: a table that changed or is locked is named and never hangs an acquisition", "[F3][F4][live]") {
+  OwnLaw p;
+  CHECK(p.app.run("CREATE TEMP TABLE passing (scope text, term bigint); CREATE INDEX ON passing (scope, term); SELECT adopt('passing', 'scope', 'term')").code == "TG005");
+  p.app.must("CREATE TABLE t (scope text, term bigint); CREATE INDEX ON t (scope, term); SELECT adopt('t', 'scope', 'term')");
+  const std::string acquire = "SELECT acquired FROM acquire_lease('after', 'me', '1 s')";
+  SECTION("a column is dropped") {
+    p.app.must("ALTER TABLE t DROP COLUMN scope");
+    const auto refused = p.law.run(acquire);
+    CHECK(refused.code == "TG005");
+    CHECK(refused.message.find("table app.t ") != std::string::npos);
+    CHECK(p.law.value("SELECT remedy FROM doctor() WHERE severity = 'error' AND object = 'app.t'").find("own_law\".unadopt('app.t')") != std::string::npos);
+  }
+  SECTION("it is locked") {
+    p.law.must("SELECT set_setting('check_wait_ms', '200')");
+    p.app.must("BEGIN; LOCK TABLE t");
+    const auto refused = p.law.run(acquire);
+    CHECK(refused.code == "TG006");
+    CHECK(refused.message.find("pid " + std::to_string(p.app.pid())) != std::string::npos);
+    p.app.must("COMMIT");
+  }
+  p.app.must("SELECT unadopt('t')");
+  CHECK(p.law.value(acquire) == "t");
 }

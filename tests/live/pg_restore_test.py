@@ -91,6 +91,7 @@ class Restored(unittest.TestCase):
         """A server whose scope `external` stands at 5 and whose scope `leased` has a lease."""
         self.ok(server.url, "init", *init)
         self.ok(server.url, "seal", "--scope", "external", "--term", "5")
+        self.ok(server.url, "seal", "--scope", "bystander", "--term", "5")
         self.ok(server.url, "lease", "acquire", "--scope", "leased", "--owner", "a", "--ttl", "1h")
         return server
 
@@ -121,7 +122,12 @@ class Restored(unittest.TestCase):
         term = int(self.ok(url, "lease", "acquire", "--scope", "leased", "--owner", "a").split("\t")[0])
         self.assertGreater(term, 2**32)
         self.assertIn("TG004", self.seal(url, 20).stderr)
+        # One scope's way out is no other's: not for an equal term, and not for a session that has passed elsewhere.
+        self.assertIn("TG004", termgate(url, "exec", "--scope", "bystander", "--term", "5", "SELECT 1").stderr)
+        mixed = f"SELECT termgate.check_term('leased', {term}); SELECT termgate.check_term('leased', {term}); SELECT termgate.check_term('bystander', 5)"
+        self.assertIn("TG004", sh("psql", "-qXAt", url, *(word for part in mixed.split("; ") for word in ("-c", part)), check=False).stderr)
         self.ok(url, "fence", "declare-restored", "--scope", "external", "--above", "9", "--reason", "etcd says 9")
+        self.assertIn("TG004", termgate(url, "append", "--stream", "late", "--scope", "bystander", "--term", "5", "--payload", "x").stderr)
         self.assertEqual(self.seal(url, 8).returncode, 3)
         self.assertEqual(self.seal(url, 10).returncode, 0)
         self.assertIn("TG004", termgate(url, "append", "--stream", "s", "--scope", "never seen", "--term", "1").stderr)
@@ -212,8 +218,15 @@ class Restored(unittest.TestCase):
         standby.sql("SELECT pg_reload_conf()")
         self.eventually(lambda: standby.sql("SELECT count(*) FROM pg_stat_wal_receiver") == "0")
         self.seal(server.url, 9)
+        # A session of the standby that lives to see the promotion must not go on with what it knew.
+        reader = subprocess.Popen(["psql", "-qXAt", standby.url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        for _ in range(3):
+            reader.stdin.write("SELECT termgate.check_term('bystander', 5);\n")
+            reader.stdin.flush()
+            self.assertEqual(reader.stdout.readline().strip(), "5")
         server.stop("immediate")
         self.promote(standby)
+        self.assertIn("TG004", reader.communicate("SELECT termgate.check_term('bystander', 5);\n", timeout=60)[0])
         self.assertEqual(self.fence(standby.url), "5")
         self.assert_in_doubt(standby.url)
         self.assert_settled_by_operator(standby.url)

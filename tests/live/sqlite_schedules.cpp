@@ -1,6 +1,6 @@
 // [F1] [F2] [F5] Ten thousand seeded schedules of up to eight connections on one SQLite file in WAL mode, through the real loadable
-// extension: checks, raises, seals, writes, reads that pin a snapshot, savepoints, commits and rollbacks. Each step is forced by the
-// test, and every answer is compared with a model of one writer: whoever checks becomes it, everybody else is blocked
+// extension: checks, raises, seals, adopted rows, protected writes, reads that pin a snapshot, savepoints, commits and rollbacks. Each step
+// is forced by the test, and every answer is compared with a model of one writer: whoever checks becomes it, everybody else is blocked
 // (TG006) until it ends, and who read before somebody else's commit meets a conflict.
 #include <catch2/catch.hpp>
 
@@ -54,11 +54,16 @@ class Client {
     const std::string said = problem == nullptr ? "" : problem;
     sqlite3_free(problem);
     answer.text = said;
-    if (said.starts_with("TG001")) answer.outcome = Outcome::stale;
-    else if (said.starts_with("TG005")) answer.outcome = Outcome::invalid;
-    else if (said.starts_with("TG006")) answer.outcome = Outcome::blocked;
-    else if (sqlite3_extended_errcode(db_) == SQLITE_BUSY_SNAPSHOT) answer.outcome = Outcome::conflict;
-    else throw std::runtime_error(sql + ": " + said);
+    if (said.starts_with("TG001"))
+      answer.outcome = Outcome::stale;
+    else if (said.starts_with("TG002") || said.starts_with("TG005"))
+      answer.outcome = Outcome::invalid;
+    else if (said.starts_with("TG006"))
+      answer.outcome = Outcome::blocked;
+    else if (sqlite3_extended_errcode(db_) == SQLITE_BUSY_SNAPSHOT)
+      answer.outcome = Outcome::conflict;
+    else
+      throw std::runtime_error(sql + ": " + said);
     return answer;
   }
 
@@ -83,6 +88,7 @@ struct Session {
   Passed passed;
   std::vector<std::pair<int, std::int64_t>> writes;
   bool savepoint = false;
+  bool touched = false;  // has written a row that is no pass's and no fence's
   Passed at_savepoint;
   std::size_t writes_at_savepoint = 0;
 };
@@ -91,7 +97,8 @@ class Schedule {
  public:
   static inline std::map<Outcome, int> answered;
 
-  Schedule(std::vector<Session>& sessions, unsigned seed, std::string prefix) : sessions_(sessions), random_(seed), prefix_(std::move(prefix)) {
+  Schedule(std::vector<Session>& sessions, unsigned seed, std::string prefix)
+      : sessions_(sessions), random_(seed), prefix_(std::move(prefix)) {
     log_ = "seed " + std::to_string(seed) + ":";
   }
 
@@ -108,7 +115,8 @@ class Schedule {
       if (fence.text != std::to_string(fences_[scope])) fail("the fence stands at " + fence.text);
       std::string terms;
       for (auto term : committed_[scope]) terms += (terms.empty() ? "" : ",") + std::to_string(term);
-      const auto stored = client.run("SELECT coalesce(group_concat(term, ','), '') FROM (SELECT term FROM schedule_log WHERE scope = '" + name(scope) + "' ORDER BY id)");
+      const auto stored = client.run("SELECT coalesce(group_concat(term, ','), '') FROM (SELECT term FROM schedule_log WHERE scope = '" +
+                                     name(scope) + "' ORDER BY id)");
       if (stored.text != terms) fail("stored terms " + stored.text + ", committed " + terms);
     }
   }
@@ -123,18 +131,35 @@ class Schedule {
     Session& session = at(index);
     if (!session.open) {
       switch (random_() % 6) {
-        case 0: return seal_alone(index);
-        case 1: return check(index);  // in autocommit: a transaction of its own
-        default: return begin(index);
+        case 0:
+          return seal_alone(index);
+        case 1:
+          return check(index);  // in autocommit: a transaction of its own
+        default:
+          return begin(index);
       }
     }
-    switch (random_() % 10) {
-      case 0: case 1: case 2: case 3: return check(index);
-      case 4: case 5: return write(index);
-      case 6: return random_() % 2 == 0 ? read(index) : savepoint(index);
-      case 7: return rollback_to(index);
-      case 8: return finish(index, true);
-      default: return finish(index, random_() % 2 == 0);
+    switch (random_() % 12) {
+      case 10:
+        return seal_inside(index);
+      case 11:
+        return adopt_row(index);
+      case 0:
+      case 1:
+      case 2:
+      case 3:
+        return check(index);
+      case 4:
+      case 5:
+        return write(index);
+      case 6:
+        return random_() % 2 == 0 ? read(index) : savepoint(index);
+      case 7:
+        return rollback_to(index);
+      case 8:
+        return finish(index, true);
+      default:
+        return finish(index, random_() % 2 == 0);
     }
   }
 
@@ -170,14 +195,19 @@ class Schedule {
     const int scope = static_cast<int>(random_() % scopes);
     const std::int64_t fence = fences_[scope];
     const unsigned choice = random_() % 8;
-    const std::int64_t term = choice == 0 ? fence + 1 + static_cast<std::int64_t>(random_() % 3) : std::max<std::int64_t>(1, choice == 1 ? fence - 1 : fence);
+    const std::int64_t term =
+        choice == 0 ? fence + 1 + static_cast<std::int64_t>(random_() % 3) : std::max<std::int64_t>(1, choice == 1 ? fence - 1 : fence);
     Outcome due = writer_for(index);
     const bool also_conflict = due == Outcome::blocked && session.snapshot >= 0 && session.snapshot != commits_;
     if (due == Outcome::ok) {
       const auto passed = session.passed.terms.find(scope);
       const std::int64_t seen = fence_seen(session, scope);
-      if (passed != session.passed.terms.end()) due = term == passed->second ? Outcome::ok : term < passed->second ? Outcome::stale : Outcome::invalid;
-      else due = term < seen ? Outcome::stale : Outcome::ok;
+      if (passed != session.passed.terms.end())
+        due = term == passed->second  ? (term < seen ? Outcome::stale : Outcome::ok)
+              : term < passed->second ? Outcome::stale
+                                      : Outcome::invalid;
+      else
+        due = term < seen ? Outcome::stale : Outcome::ok;
     }
     // In autocommit nothing but a raise wants the lock.
     if (!session.open && term <= fence) due = term < fence ? Outcome::stale : Outcome::ok;
@@ -216,6 +246,46 @@ class Schedule {
     if (answer.outcome == Outcome::ok && term > fences_[scope]) commit_fence(scope, term);
   }
 
+  // A seal inside a transaction raises without a pass.
+  void seal_inside(int index) {
+    Session& session = at(index);
+    const int scope = static_cast<int>(random_() % scopes);
+    const std::int64_t seen = fence_seen(session, scope);
+    const std::int64_t term = std::max<std::int64_t>(1, seen - 1 + static_cast<std::int64_t>(random_() % 3));
+    Outcome due = writer_for(index);
+    const bool also_conflict = due == Outcome::blocked && session.snapshot >= 0 && session.snapshot != commits_;
+    if (due == Outcome::ok && session.passed.terms.contains(scope)) due = Outcome::invalid;
+    if (due == Outcome::ok && term < seen) due = Outcome::stale;
+    note(index, "seal inside " + name(scope) + " " + std::to_string(term));
+    const Answer answer = session.client->run("SELECT termgate_seal('" + name(scope) + "', " + std::to_string(term) + ")");
+    ++answered[answer.outcome];
+    if (answer.outcome != due && !(also_conflict && answer.outcome == Outcome::conflict)) {
+      return fail(std::string("answered ") + name_of(answer.outcome) + " " + answer.text + ", due was " + name_of(due));
+    }
+    if (answer.outcome != Outcome::ok) return finish(index, false);
+    raised(index, scope, term);
+  }
+
+  // So does a row of an adopted table; a pass below it is stale from then on.
+  void adopt_row(int index) {
+    if (writer_ != index) return;
+    const int scope = static_cast<int>(random_() % scopes);
+    const std::int64_t term = std::max<std::int64_t>(1, fence_seen(at(index), scope) - 1 + static_cast<std::int64_t>(random_() % 3));
+    note(index, "adopted row " + name(scope) + " " + std::to_string(term));
+    const Answer answer =
+        at(index).client->run("INSERT INTO schedule_adopted VALUES ('" + name(scope) + "', " + std::to_string(term) + ")");
+    if (answer.outcome != Outcome::ok) return fail("an adopted row answered " + answer.text);
+    at(index).touched = true;
+    raised(index, scope, term);
+  }
+
+  void raised(int index, int scope, std::int64_t term) {
+    Session& session = at(index);
+    writer_ = index;
+    if (session.snapshot < 0) session.snapshot = commits_;
+    if (term > fence_seen(session, scope)) session.passed.pending[scope] = term;
+  }
+
   void commit_fence(int scope, std::int64_t term) {
     fences_[scope] = term;
     ++commits_;
@@ -223,12 +293,17 @@ class Schedule {
 
   void write(int index) {
     Session& session = at(index);
-    if (session.passed.terms.empty() || writer_ != index) return;
-    auto chosen = session.passed.terms.begin();
-    std::advance(chosen, static_cast<long>(random_() % session.passed.terms.size()));
-    note(index, "write " + name(chosen->first) + " " + std::to_string(chosen->second));
-    session.client->run("INSERT INTO schedule_log (scope, term) VALUES ('" + name(chosen->first) + "', " + std::to_string(chosen->second) + ")");
-    session.writes.emplace_back(chosen->first, chosen->second);
+    if (writer_ != index) return;
+    const int scope = static_cast<int>(random_() % scopes);
+    const auto passed = session.passed.terms.find(scope);
+    const std::int64_t term = passed == session.passed.terms.end() ? 0 : passed->second;
+    // The table is protected: without a pass, or with one that an adopted row has overtaken, it refuses.
+    const bool due = term != 0 && term >= fence_seen(session, scope);
+    note(index, "write " + name(scope) + " " + std::to_string(term));
+    const Answer answer =
+        session.client->run("INSERT INTO schedule_log (scope, term) VALUES ('" + name(scope) + "', " + std::to_string(term) + ")");
+    if ((answer.outcome == Outcome::ok) != due) return fail("a write answered " + answer.text);
+    if (due) session.writes.emplace_back(scope, term);
   }
 
   void savepoint(int index) {
@@ -257,7 +332,7 @@ class Schedule {
     if (answer.outcome != Outcome::ok) return fail("the end answered " + answer.text);
     if (commit && writer_ == index) {
       // A transaction that only passed a check leaves nothing behind that another one's snapshot could miss.
-      if (!session.passed.pending.empty() || !session.writes.empty()) ++commits_;
+      if (!session.passed.pending.empty() || !session.writes.empty() || session.touched) ++commits_;
       for (const auto& [scope, term] : session.passed.pending) fences_[scope] = term;
       for (const auto& [scope, term] : session.writes) {
         if (!committed_[scope].empty() && term < committed_[scope].back()) return fail("a committed term decreased");
@@ -265,7 +340,7 @@ class Schedule {
       }
     }
     if (writer_ == index) writer_ = -1;
-    session.open = session.savepoint = false;
+    session.open = session.savepoint = session.touched = false;
     session.snapshot = -1;
     session.passed = {};
     session.writes.clear();
@@ -286,7 +361,8 @@ class Schedule {
 TEST_CASE("schedules: ten thousand of up to eight connections answer as one writer would", "[F1][F2][F5][live]") {
   // In memory where there is such a folder: this test is about order, not about the disk.
   const std::filesystem::path shared = "/dev/shm";
-  std::string folder = ((std::filesystem::exists(shared) ? shared : std::filesystem::temp_directory_path()) / "termgate-schedules-XXXXXX").string();
+  std::string folder =
+      ((std::filesystem::exists(shared) ? shared : std::filesystem::temp_directory_path()) / "termgate-schedules-XXXXXX").string();
   REQUIRE(mkdtemp(folder.data()) != nullptr);
   const std::string path = folder + "/schedules.db";
   {
@@ -295,6 +371,10 @@ TEST_CASE("schedules: ten thousand of up to eight connections answer as one writ
     owner.run("SELECT termgate_init()");
     owner.run("SELECT termgate_set_setting('check_wait_ms', '0')");
     owner.run("CREATE TABLE schedule_log (id INTEGER PRIMARY KEY, scope TEXT, term INTEGER)");
+    owner.run("SELECT termgate_protect('schedule_log', 'scope')");
+    owner.run("CREATE TABLE schedule_adopted (scope TEXT, term INTEGER)");
+    owner.run("CREATE INDEX schedule_adopted_index ON schedule_adopted (scope, term)");
+    owner.run("SELECT termgate_adopt('schedule_adopted', 'scope', 'term')");
     std::vector<Session> sessions(8);
     for (auto& session : sessions) session.client = std::make_unique<Client>(path);
     const char* wanted = std::getenv("TERMGATE_TEST_SCHEDULES");

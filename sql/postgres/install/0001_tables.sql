@@ -2,6 +2,9 @@
 -- Parameters: none. The installer puts the schema's name where it is marked (see ../README.md) and runs every pending file in one
 -- transaction, behind an advisory lock. Locks: those of CREATE. Keeps F3: a fence row is never lowered, deleted or truncated.
 
+-- For all files: whoever may create a function in a schema of the installer's path could otherwise have it run by the installer.
+SET LOCAL search_path = pg_catalog, pg_temp;
+
 DO $$
 BEGIN
   IF current_setting('server_encoding') <> 'UTF8' THEN
@@ -32,7 +35,7 @@ CREATE TABLE IF NOT EXISTS @schema@.migrations (
 
 -- One row a scope, kept for ever. Term 0: known, but no term accepted yet.
 CREATE TABLE IF NOT EXISTS @schema@.fences (
-  scope      text COLLATE "C" PRIMARY KEY CHECK (char_length(scope) BETWEEN 1 AND 200),
+  scope      text COLLATE pg_catalog."C" PRIMARY KEY CHECK (char_length(scope) BETWEEN 1 AND 200),
   term       bigint NOT NULL CHECK (term BETWEEN 0 AND 4611686018427387904),
   raised_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
   raised_by  text NOT NULL DEFAULT session_user,
@@ -66,7 +69,7 @@ CREATE TABLE IF NOT EXISTS @schema@.incarnation (
 -- The audited way down. Terms above to_term and not above from_term are no evidence any more.
 CREATE TABLE IF NOT EXISTS @schema@.resets (
   id        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-  scope     text COLLATE "C" NOT NULL,
+  scope     text COLLATE pg_catalog."C" NOT NULL,
   from_term bigint NOT NULL,
   to_term   bigint NOT NULL,
   xid       xid8 NOT NULL DEFAULT pg_current_xact_id(),
@@ -75,7 +78,7 @@ CREATE TABLE IF NOT EXISTS @schema@.resets (
 CREATE INDEX IF NOT EXISTS resets_scope ON @schema@.resets (scope);
 
 CREATE TABLE IF NOT EXISTS @schema@.leases (
-  scope       text COLLATE "C" PRIMARY KEY CHECK (char_length(scope) BETWEEN 1 AND 200),
+  scope       text COLLATE pg_catalog."C" PRIMARY KEY CHECK (char_length(scope) BETWEEN 1 AND 200),
   owner_id    text NOT NULL,
   term        bigint NOT NULL CHECK (term BETWEEN 0 AND 4611686018427387904),
   expires_at  timestamptz NOT NULL,
@@ -89,17 +92,17 @@ CREATE INDEX IF NOT EXISTS leases_expires_at ON @schema@.leases (expires_at);
 -- Never pruned: a stream keeps its scope and its numbering. Half empty pages, so that last_no is updated in place. No CHECK here and
 -- on stream_writes: PostgreSQL reads each anew in every statement, which costs an append a tenth; the functions check.
 CREATE TABLE IF NOT EXISTS @schema@.streams (
-  stream_id  text COLLATE "C" PRIMARY KEY,
-  scope      text COLLATE "C" NOT NULL,
+  stream_id  text COLLATE pg_catalog."C" PRIMARY KEY,
+  scope      text COLLATE pg_catalog."C" NOT NULL,
   last_no    bigint NOT NULL DEFAULT 0,
   created_at timestamptz NOT NULL DEFAULT clock_timestamp()
 ) WITH (fillfactor = 50);
 CREATE INDEX IF NOT EXISTS streams_scope ON @schema@.streams (scope);
 
 CREATE TABLE IF NOT EXISTS @schema@.stream_writes (
-  stream_id   text COLLATE "C" NOT NULL,
+  stream_id   text COLLATE pg_catalog."C" NOT NULL,
   sequence_no bigint NOT NULL,
-  scope       text COLLATE "C" NOT NULL,
+  scope       text COLLATE pg_catalog."C" NOT NULL,
   term        bigint NOT NULL,
   payload     bytea NOT NULL,
   created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -111,9 +114,9 @@ CREATE INDEX IF NOT EXISTS stream_writes_scope_term ON @schema@.stream_writes (s
 -- Ids outlive the pruning of their writes. stream_id is NULL for a plain write (claim_write).
 CREATE TABLE IF NOT EXISTS @schema@.write_ids (
   write_id    uuid PRIMARY KEY,
-  stream_id   text COLLATE "C",
+  stream_id   text COLLATE pg_catalog."C",
   sequence_no bigint,
-  scope       text COLLATE "C" NOT NULL,
+  scope       text COLLATE pg_catalog."C" NOT NULL,
   term        bigint NOT NULL,
   created_at  timestamptz NOT NULL DEFAULT clock_timestamp()
 );
@@ -134,7 +137,7 @@ CREATE TABLE IF NOT EXISTS @schema@.protected (
   root_oid     oid NOT NULL,
   table_name   text NOT NULL,
   scope_column name,
-  scope        text COLLATE "C",
+  scope        text COLLATE pg_catalog."C",
   mode         text NOT NULL CHECK (mode IN ('enforce', 'observe')),
   protected_at timestamptz NOT NULL DEFAULT clock_timestamp(),
   protected_by text NOT NULL DEFAULT session_user,
@@ -147,7 +150,7 @@ CREATE TABLE IF NOT EXISTS @schema@.observed (
   at          timestamptz NOT NULL DEFAULT clock_timestamp(),
   table_oid   oid NOT NULL,
   table_name  text NOT NULL,
-  scope       text COLLATE "C",
+  scope       text COLLATE pg_catalog."C",
   code        text NOT NULL,
   reason      text NOT NULL,
   role_name   text NOT NULL DEFAULT session_user,
@@ -158,7 +161,7 @@ CREATE INDEX IF NOT EXISTS observed_at ON @schema@.observed (at);
 -- Passes of transactions over very many scopes: see docs/lock-protocol.md, escalation. Rows of finished transactions mean nothing.
 CREATE UNLOGGED TABLE IF NOT EXISTS @schema@.passes (
   xid   xid8 NOT NULL,
-  scope text COLLATE "C" NOT NULL,
+  scope text COLLATE pg_catalog."C" NOT NULL,
   term  bigint NOT NULL,
   PRIMARY KEY (xid, scope)
 );
@@ -166,7 +169,7 @@ CREATE UNLOGGED TABLE IF NOT EXISTS @schema@.passes (
 CREATE TABLE IF NOT EXISTS @schema@.job_runs (
   run_id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   job_name       text NOT NULL CHECK (char_length(job_name) BETWEEN 1 AND 200),
-  scope          text COLLATE "C" NOT NULL,
+  scope          text COLLATE pg_catalog."C" NOT NULL,
   owner_id       text NOT NULL,
   term           bigint NOT NULL,
   started_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -187,7 +190,7 @@ CREATE TABLE IF NOT EXISTS @schema@.audit (
   "session_user" text NOT NULL DEFAULT session_user,
   client         text,
   action         text NOT NULL,
-  scope          text COLLATE "C",
+  scope          text COLLATE pg_catalog."C",
   detail         jsonb NOT NULL DEFAULT '{}'
 );
 CREATE INDEX IF NOT EXISTS audit_scope ON @schema@.audit (scope, id);

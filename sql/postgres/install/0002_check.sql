@@ -5,11 +5,11 @@
 
 -- The advisory keys of a scope. The seed keeps kinds and schemas apart.
 CREATE OR REPLACE FUNCTION @schema@._queue_key(p_scope text) RETURNS bigint LANGUAGE sql IMMUTABLE AS
-$$ SELECT pg_catalog.hashtextextended(p_scope COLLATE "C", pg_catalog.hashtextextended(@schema_lit@ COLLATE "C", 1)) $$;
+$$ SELECT pg_catalog.hashtextextended(p_scope COLLATE pg_catalog."C", pg_catalog.hashtextextended(@schema_lit@ COLLATE pg_catalog."C", 1)) $$;
 CREATE OR REPLACE FUNCTION @schema@._turnstile_key(p_scope text) RETURNS bigint LANGUAGE sql IMMUTABLE AS
-$$ SELECT pg_catalog.hashtextextended(p_scope COLLATE "C", pg_catalog.hashtextextended(@schema_lit@ COLLATE "C", 2)) $$;
+$$ SELECT pg_catalog.hashtextextended(p_scope COLLATE pg_catalog."C", pg_catalog.hashtextextended(@schema_lit@ COLLATE pg_catalog."C", 2)) $$;
 CREATE OR REPLACE FUNCTION @schema@._lease_key(p_scope text) RETURNS bigint LANGUAGE sql IMMUTABLE AS
-$$ SELECT pg_catalog.hashtextextended(p_scope COLLATE "C", pg_catalog.hashtextextended(@schema_lit@ COLLATE "C", 3)) $$;
+$$ SELECT pg_catalog.hashtextextended(p_scope COLLATE pg_catalog."C", pg_catalog.hashtextextended(@schema_lit@ COLLATE pg_catalog."C", 3)) $$;
 
 CREATE OR REPLACE FUNCTION @schema@._setting(p_name text) RETURNS text LANGUAGE sql STABLE AS
 $$ SELECT s.value FROM @schema@.settings s WHERE s.name OPERATOR(pg_catalog.=) p_name $$;
@@ -64,7 +64,7 @@ CREATE OR REPLACE FUNCTION @schema@._not_upgraded(p_scope text, p_term bigint, p
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   RAISE EXCEPTION 'TG005 term % is above the fence of scope "%" (%), and this transaction already holds the lock of that scope', p_term, p_scope, p_fence
-    USING ERRCODE = 'TG005', HINT = 'Raise first, in a transaction of its own: SELECT seal(scope, term). The term of a transaction is fixed by its first check.';
+    USING ERRCODE = 'TG005', HINT = 'Raise first, in a transaction of its own: SELECT @schema@.seal(scope, term). The term of a transaction is fixed by its first check.';
 END $$;
 
 CREATE OR REPLACE FUNCTION @schema@._audit(p_action text, p_scope text, p_actor text, p_detail jsonb) RETURNS void
@@ -84,7 +84,8 @@ CREATE OR REPLACE FUNCTION @schema@._unescape(p_token text) RETURNS text LANGUAG
 $$ SELECT pg_catalog.replace(pg_catalog.replace(p_token, '\p', '|'), '\b', '\') $$;
 CREATE OR REPLACE FUNCTION @schema@._sign(p_scope text, p_term bigint, p_key uuid) RETURNS text LANGUAGE sql STABLE AS $$
   SELECT pg_catalog.encode(pg_catalog.sha256(pg_catalog.textsend(
-    pg_catalog.concat_ws('/', p_key, pg_catalog.pg_backend_pid(), pg_catalog.transaction_timestamp(), p_term, p_scope))), 'hex')
+    pg_catalog.concat_ws('/', p_key, pg_catalog.pg_backend_pid(), pg_catalog.encode(pg_catalog.timestamptz_send(pg_catalog.transaction_timestamp()), 'hex'),
+                         p_term, p_scope))), 'hex')
 $$;
 
 -- Why the fences of this database cannot be trusted, or NULL. A mere restart is noted, by whoever comes first, and waited for by nobody.
@@ -293,6 +294,22 @@ BEGIN
   END;
 END $$;
 
+-- The fence row FOR SHARE, waited for no longer than a check may wait. 40001 where the transaction's snapshot is older than the row.
+CREATE OR REPLACE FUNCTION @schema@._share_row(p_scope text) RETURNS @schema@.fences
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  f @schema@.fences;
+  v_user text := current_setting('lock_timeout');
+BEGIN
+  PERFORM @schema@._set_lock_timeout(clock_timestamp() + @schema@._wait('check_wait_ms'), v_user);
+  SELECT * INTO f FROM @schema@.fences t WHERE t.scope = p_scope FOR SHARE;
+  PERFORM set_config('lock_timeout', v_user, true);
+  RETURN f;
+EXCEPTION WHEN lock_not_available THEN
+  RAISE EXCEPTION 'TG006 blocked at the fence row of scope "%" by a transaction that changes it', p_scope
+    USING ERRCODE = 'TG006', DETAIL = format('check_wait is %s ms', @schema@._setting('check_wait_ms')), HINT = 'Nothing was written.';
+END $$;
+
 -- Everything about a check that is not the common case. enable_seqscan: a session keeps its plans, and one that was made while a table
 -- had a single page must not read all of it when there are 10^5 scopes; where a scan is all there is, its cost must not call the compiler (jit).
 CREATE OR REPLACE FUNCTION @schema@._check(p_scope text, p_term bigint) RETURNS bigint
@@ -320,11 +337,11 @@ BEGIN
   END IF;
   -- In a new statement, hence with a new snapshot; where the snapshot is the transaction's, a locking read fails with 40001 on a hidden raise.
   IF v_committed THEN
-    SELECT t.scope, t.term, t.generation, t.pass_key, t.vouched = t.tableoid AND i.postmaster_start = pg_postmaster_start_time() AND i.fences_path = pg_relation_filepath(t.tableoid)
+    SELECT t.scope, t.term, t.generation, t.pass_key, t.vouched = t.tableoid AND t.generation >= i.trusted_since AND i.postmaster_start = pg_postmaster_start_time() AND i.fences_path = pg_relation_filepath(t.tableoid)
       INTO f.scope, f.term, f.generation, f.pass_key, v_sure
       FROM @schema@.fences t, @schema@.incarnation i WHERE t.scope = p_scope AND i.one;
   ELSE
-    SELECT * INTO f FROM @schema@.fences t WHERE t.scope = p_scope FOR SHARE;
+    f := @schema@._share_row(p_scope);
   END IF;
   IF v_sure IS NOT TRUE THEN
     PERFORM @schema@._need_no_doubt(p_scope, f.generation);
@@ -359,13 +376,17 @@ BEGIN
                   AND pg_catalog.strpos(v_passed, pg_catalog.concat('|S', @schema@._escape(p_scope), '|')) OPERATOR(pg_catalog.=) 0, false);
 END $$;
 
--- What check_term() remembers of this session's last check of a scope, so that it need not read the fence before the lock as well, nor ask again whether this
--- database was restored: neither can change within a session unseen (`vouched` tells). In one of 256 settings by the scope's hash: so many locks more
--- a transaction may hold than _many_scopes() knows of. The fence is read under the lock all the same.
+-- What check_term() remembers of this session's last check of a scope, so that it need not look at the fence before the lock as well. In one of 128
+-- settings by the scope's hash: so many locks a transaction may hold that nobody counts.
 CREATE OR REPLACE FUNCTION @schema@._place(p_scope text) RETURNS text LANGUAGE sql IMMUTABLE AS
-$$ SELECT 'termgate.seen_' OPERATOR(pg_catalog.||) (pg_catalog.hashtext(p_scope COLLATE "C") OPERATOR(pg_catalog.&) 255)::pg_catalog.text $$;
+$$ SELECT 'termgate.seen_' OPERATOR(pg_catalog.||) (pg_catalog.hashtext(p_scope COLLATE pg_catalog."C") OPERATOR(pg_catalog.&) 127)::pg_catalog.text $$;
 CREATE OR REPLACE FUNCTION @schema@._seen(p_scope text, p_term bigint) RETURNS text LANGUAGE sql IMMUTABLE AS
 $$ SELECT p_term::pg_catalog.text OPERATOR(pg_catalog.||) '|' OPERATOR(pg_catalog.||) p_scope $$;
+-- The shared lock of a scope, if it can be had at once. The turnstile is taken and given back in one expression: nothing can be cancelled in between.
+CREATE OR REPLACE FUNCTION @schema@._try_share(p_scope text) RETURNS boolean LANGUAGE sql VOLATILE AS $$
+  SELECT pg_catalog.pg_try_advisory_lock_shared(@schema@._turnstile_key(p_scope)) AND pg_catalog.pg_advisory_unlock_shared(@schema@._turnstile_key(p_scope))
+     AND pg_catalog.pg_try_advisory_xact_lock_shared(@schema@._queue_key(p_scope))
+$$;
 
 -- check_term(scope, term) → the fence after it. Shared lock to the end of the transaction; above the fence it raises, in a transaction that
 -- holds no lock on the scope yet. TG001, TG004, TG005, TG006; 40001 where the snapshot hides a raise.
@@ -375,13 +396,29 @@ LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   v_fence pg_catalog.int8;
   v_key pg_catalog.uuid;
+  v_held pg_catalog.text;
+  v_locked pg_catalog.bool;
 BEGIN
-  -- NULL is made false first: `NULL AND …` would still call what follows, and lock. The turnstile is taken and given back in one
-  -- expression: nothing can be cancelled in between.
+  -- NULL is made false first: `NULL AND …` would still call what follows, and lock.
   IF coalesce(pg_catalog.current_setting(@schema@._place(scope), true) OPERATOR(pg_catalog.=) @schema@._seen(scope, term), false)
-     AND pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed'
-     AND pg_catalog.pg_try_advisory_lock_shared(@schema@._turnstile_key(scope)) AND pg_catalog.pg_advisory_unlock_shared(@schema@._turnstile_key(scope))
-     AND pg_catalog.pg_try_advisory_xact_lock_shared(@schema@._queue_key(scope)) THEN
+     AND pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed' AND @schema@._try_share(scope) THEN
+    v_locked := true;
+  ELSE
+    -- `held`: the generation that a fence must have, known once this session has asked whether the database was restored; and the scopes
+    -- that this transaction has locked here, as many as the lock table can bear.
+    v_held := nullif(pg_catalog.current_setting('termgate.held', true), '');
+    IF pg_catalog.octet_length(v_held) OPERATOR(pg_catalog.<) 1500
+       AND pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed' THEN
+      SELECT CASE WHEN f.term OPERATOR(pg_catalog.=) check_term.term AND f.vouched OPERATOR(pg_catalog.=) f.tableoid
+                   AND f.generation OPERATOR(pg_catalog.>=) pg_catalog.split_part(v_held, '|', 1)::pg_catalog.int8 THEN @schema@._try_share(f.scope) END
+        INTO v_locked FROM @schema@.fences f WHERE f.scope OPERATOR(pg_catalog.=) check_term.scope;
+      IF v_locked THEN
+        v_held := pg_catalog.set_config(@schema@._place(scope), @schema@._seen(scope, term), false) OPERATOR(pg_catalog.||)
+                  pg_catalog.set_config('termgate.held', v_held OPERATOR(pg_catalog.||) scope OPERATOR(pg_catalog.||) '|', true);
+      END IF;
+    END IF;
+  END IF;
+  IF v_locked THEN
     -- A new statement, hence a new snapshot.
     SELECT CASE WHEN f.marked THEN f.pass_key END INTO v_key FROM @schema@.fences f
      WHERE f.scope OPERATOR(pg_catalog.=) check_term.scope AND f.term OPERATOR(pg_catalog.=) check_term.term AND f.vouched OPERATOR(pg_catalog.=) f.tableoid;
@@ -392,7 +429,18 @@ BEGIN
       RETURN term;
     END IF;
   END IF;
-  v_fence := @schema@._check(scope, term);
-  PERFORM pg_catalog.set_config(@schema@._place(scope), @schema@._seen(scope, term), false);
+  IF v_locked THEN
+    -- A session may remember a term that a reset has taken back, and has then locked before it looked.
+    v_fence := @schema@._raise_again(scope, term);
+  END IF;
+  IF v_fence IS NULL THEN
+    v_fence := @schema@._check(scope, term);
+  END IF;
+  -- A standby's session may live to see the promotion, which puts everything in doubt.
+  IF NOT pg_catalog.pg_is_in_recovery() THEN
+    v_held := pg_catalog.set_config(@schema@._place(scope), @schema@._seen(scope, term), false) OPERATOR(pg_catalog.||)
+              coalesce(nullif(pg_catalog.current_setting('termgate.held', true), ''),
+                       pg_catalog.set_config('termgate.held', (SELECT i.trusted_since::pg_catalog.text FROM @schema@.incarnation i) OPERATOR(pg_catalog.||) '|', false));
+  END IF;
   RETURN v_fence;
 END $$;

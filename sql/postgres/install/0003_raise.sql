@@ -2,11 +2,11 @@
 -- the way when the grace is over is evicted. Keeps F1, F2, F3, F4. Only raises notify: NOTIFY serialises the server's commits.
 
 -- What a raise announces: (high, its term's high 31 bits) and (low, the low 31 bits), as shared two-number locks, so that seal(7) need not evict an
--- uncommitted 9. They count only beside a RowExclusiveLock on fences, for which applications have no privilege, and the exclusive lock itself.
+-- uncommitted 9. They count only beside a RowExclusiveLock on fences, which applications get only by a raise, and the exclusive lock itself.
 CREATE OR REPLACE FUNCTION @schema@._announce_high(p_scope text) RETURNS integer LANGUAGE sql IMMUTABLE AS
-$$ SELECT (pg_catalog.hashtextextended(p_scope COLLATE "C", pg_catalog.hashtextextended(@schema_lit@ COLLATE "C", 4)) OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4 $$;
+$$ SELECT (pg_catalog.hashtextextended(p_scope COLLATE pg_catalog."C", pg_catalog.hashtextextended(@schema_lit@ COLLATE pg_catalog."C", 4)) OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4 $$;
 CREATE OR REPLACE FUNCTION @schema@._announce_low(p_scope text) RETURNS integer LANGUAGE sql IMMUTABLE AS
-$$ SELECT (pg_catalog.hashtextextended(p_scope COLLATE "C", pg_catalog.hashtextextended(@schema_lit@ COLLATE "C", 5)) OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4 $$;
+$$ SELECT (pg_catalog.hashtextextended(p_scope COLLATE pg_catalog."C", pg_catalog.hashtextextended(@schema_lit@ COLLATE pg_catalog."C", 5)) OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4 $$;
 
 CREATE OR REPLACE FUNCTION @schema@._announce(p_scope text, p_term bigint) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -17,7 +17,7 @@ BEGIN
 END $$;
 
 -- Ends one session, if it still holds the key in the transaction in which it was seen. Verified at the last moment, in a statement of
--- its own: in a WHERE clause the planner may kill before it filters. False: it may not be signalled.
+-- its own: in a WHERE clause the planner may kill before it filters. False: it may not be signalled. NULL: it had gone by itself.
 CREATE OR REPLACE FUNCTION @schema@._evict(p_key bigint, p_scope text, p_pid integer, p_vxid text, p_who text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -28,8 +28,9 @@ BEGIN
     PERFORM pg_terminate_backend(p_pid);
     -- The server's log keeps this even where the raise fails in the end and its audit row with it.
     RAISE LOG 'Termgate evicts % from scope "%"', p_who, p_scope;
+    RETURN true;
   END IF;
-  RETURN true;
+  RETURN NULL;
 EXCEPTION WHEN insufficient_privilege THEN
   RETURN false;
 END $$;
@@ -43,6 +44,7 @@ DECLARE
   v_user text := current_setting('lock_timeout');
   v_wait_until timestamptz;
   v_immovable text;
+  v_ended boolean;
   h record;
 BEGIN
   IF pg_try_advisory_xact_lock(p_key) THEN
@@ -57,10 +59,13 @@ BEGIN
           CONTINUE;
         ELSIF h.pid IS NULL THEN
           v_immovable := h.who;
-        ELSIF NOT @schema@._evict(p_key, p_scope, h.pid, h.virtualtransaction, h.who) THEN
-          v_immovable := h.who || format('; role %I may not signal it: GRANT pg_signal_backend TO %I (superusers stay beyond it)', current_user, current_user);
-        ELSIF NOT h.pid = ANY (v_evicted) THEN
-          v_evicted := v_evicted || h.pid;
+        ELSE
+          v_ended := @schema@._evict(p_key, p_scope, h.pid, h.virtualtransaction, h.who);
+          IF NOT v_ended THEN
+            v_immovable := h.who || format('; role %I may not signal it: GRANT pg_signal_backend TO %I (superusers stay beyond it)', current_user, current_user);
+          ELSIF v_ended AND NOT h.pid = ANY (v_evicted) THEN
+            v_evicted := v_evicted || h.pid;
+          END IF;
         END IF;
       END LOOP;
       IF v_immovable IS NOT NULL OR clock_timestamp() >= p_until THEN
@@ -173,12 +178,16 @@ DECLARE
   v_issued bigint := (SELECT l.term FROM @schema@.leases l WHERE l.scope = p_scope);
 BEGIN
   IF p_term > v_issued THEN
+    IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
+      -- 40001 where the snapshot hides a newer lease; else the error below gives the lock up again.
+      PERFORM 1 FROM @schema@.leases l WHERE l.scope = p_scope FOR SHARE NOWAIT;
+    END IF;
     RAISE EXCEPTION 'TG005 term % was never issued for scope "%": its leases stand at %', p_term, p_scope, v_issued
       USING ERRCODE = 'TG005', HINT = 'Terms of this scope come from acquire_lease.';
   END IF;
 END $$;
 
--- Raises the fence to p_term and returns it. p_how: 'check' (also append; needs raise_by = writer) or 'seal'. TG001 when the fence turns out to be
+-- Raises the fence to p_term and returns it. p_how: 'check' (also append; needs raise_by = writer), 'again' (see _raise_again) or 'seal'. TG001 when the fence turns out to be
 -- higher under the lock; p_evicted and p_previous go to the receipt.
 CREATE OR REPLACE FUNCTION @schema@._raise(p_scope text, p_term bigint, p_how text, p_grace interval,
                                            OUT fence bigint, OUT previous bigint, OUT evicted integer, OUT sealed_at timestamptz)
@@ -189,9 +198,9 @@ DECLARE
 BEGIN
   PERFORM @schema@._need_issued(p_scope, p_term);
   SELECT * INTO f FROM @schema@.fences t WHERE t.scope = p_scope;
-  IF p_how = 'check' AND coalesce(f.raise_by, @schema@._setting('default_raise_by')) = 'seal' THEN
+  IF p_how <> 'seal' AND coalesce(f.raise_by, @schema@._setting('default_raise_by')) = 'seal' THEN
     RAISE EXCEPTION 'TG005 term % is above the fence of scope "%" (%), which only a seal may raise', p_term, p_scope, coalesce(f.term, 0)
-      USING ERRCODE = 'TG005', HINT = 'The leader that won this term seals it first: SELECT seal(scope, term).';
+      USING ERRCODE = 'TG005', HINT = 'The leader that won this term seals it first: SELECT @schema@.seal(scope, term).';
   END IF;
   IF p_how = 'check' AND @schema@._holds(@schema@._queue_key(p_scope), 'ExclusiveLock') THEN
     -- This transaction has raised the scope before, and its first term there is its only one.
@@ -213,9 +222,22 @@ BEGIN
   ELSE
     sealed_at := @schema@._set_fence(p_scope, p_term, CASE p_how WHEN 'seal' THEN 'seal' ELSE 'raise' END, NULL, jsonb_build_object('previous', previous, 'evicted', evicted));
   END IF;
-  IF p_how = 'check' THEN
+  IF p_how <> 'seal' THEN
     PERFORM @schema@._mark(p_scope, p_term, (SELECT t.pass_key FROM @schema@.fences t WHERE t.scope = p_scope));
   END IF;
+END $$;
+
+-- For a check that took the shared lock because its session remembers the term, and found a lower fence: a reset has taken it back. The lock is made
+-- exclusive only where nobody else holds it, so that nobody waits for anybody. NULL where the fence is not lower, where the transaction has
+-- raised it itself, or where others hold the lock.
+CREATE OR REPLACE FUNCTION @schema@._raise_again(p_scope text, p_term bigint) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF NOT EXISTS (SELECT FROM @schema@.fences f WHERE f.scope = p_scope AND f.term < p_term) OR @schema@._holds(@schema@._queue_key(p_scope), 'ExclusiveLock')
+     OR NOT pg_try_advisory_xact_lock(@schema@._turnstile_key(p_scope)) OR NOT pg_try_advisory_xact_lock(@schema@._queue_key(p_scope)) THEN
+    RETURN NULL;
+  END IF;
+  RETURN (SELECT r.fence FROM @schema@._raise(p_scope, p_term, 'again', NULL) r);
 END $$;
 
 -- seal(scope, term, grace) → the receipt. The same term again changes nothing and locks nothing. TG001 where the fence is higher.
@@ -233,6 +255,15 @@ BEGIN
     PERFORM @schema@._need_no_doubt(scope, f.generation);
     IF f.term > term THEN
       PERFORM @schema@._stale(scope, term, f.term);
+    END IF;
+    IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
+      BEGIN
+        -- 40001 where the snapshot hides a raise. The row's lock goes with the subtransaction.
+        PERFORM @schema@._share_row(scope);
+        RAISE EXCEPTION 'through' USING ERRCODE = 'TGTHR';
+      EXCEPTION WHEN SQLSTATE 'TGTHR' THEN
+        NULL;
+      END;
     END IF;
     fence := f.term; previous := f.term; evicted := 0; sealed_at := f.raised_at;
     RETURN;

@@ -193,10 +193,8 @@ BEGIN
   RETURN @schema@._append(stream, term, payload, expected, scope, write_id);
 END $$;
 
--- append_many(stream, term, payloads, expected, scope, write_ids) → last sequence number. All or nothing; with write ids, all of them or none may
--- have been written before.
-CREATE OR REPLACE FUNCTION @schema@.append_many(stream text, term bigint, payloads bytea[], expected bigint DEFAULT NULL,
-                                                scope text DEFAULT NULL, write_ids uuid[] DEFAULT NULL) RETURNS bigint
+-- Everything about a batch that is not the common case.
+CREATE OR REPLACE FUNCTION @schema@._append_many(stream text, term bigint, payloads bytea[], expected bigint, scope text, write_ids uuid[]) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   v_scope text;
@@ -227,7 +225,7 @@ BEGIN
   IF write_ids IS NOT NULL THEN
     IF NOT c.done THEN
       INSERT INTO @schema@.write_ids (write_id, stream_id, sequence_no, scope, term)
-      SELECT u.id, append_many.stream, v_last + u.n, v_scope, append_many.term FROM unnest(append_many.write_ids) WITH ORDINALITY u(id, n)
+      SELECT u.id, _append_many.stream, v_last + u.n, v_scope, _append_many.term FROM unnest(_append_many.write_ids) WITH ORDINALITY u(id, n)
       ON CONFLICT DO NOTHING;
       GET DIAGNOSTICS v_known = ROW_COUNT;
       v_known := v_count - v_known;
@@ -237,13 +235,13 @@ BEGIN
     IF v_known > 0 THEN
       -- Written before, all of them and in this order, or not at all.
       SELECT max(i.sequence_no) INTO v_last
-        FROM unnest(append_many.write_ids) WITH ORDINALITY u(id, n) JOIN @schema@.write_ids i ON i.write_id = u.id AND i.stream_id = append_many.stream
+        FROM unnest(_append_many.write_ids) WITH ORDINALITY u(id, n) JOIN @schema@.write_ids i ON i.write_id = u.id AND i.stream_id = _append_many.stream
       HAVING count(*) = v_count AND max(i.sequence_no - u.n) = min(i.sequence_no - u.n);
       IF v_last IS NULL OR v_known <> v_count THEN
         RAISE EXCEPTION 'TG005 % of the % write ids of this batch were used before, and not for this same batch', v_known, v_count USING ERRCODE = 'TG005';
       END IF;
       IF NOT c.done THEN
-        UPDATE @schema@.streams s SET last_no = s.last_no - v_count WHERE s.stream_id = append_many.stream;
+        UPDATE @schema@.streams s SET last_no = s.last_no - v_count WHERE s.stream_id = _append_many.stream;
       END IF;
       RETURN v_last;
     END IF;
@@ -252,9 +250,44 @@ BEGIN
     END IF;
   END IF;
   INSERT INTO @schema@.stream_writes (stream_id, sequence_no, scope, term, payload, write_id)
-  SELECT append_many.stream, v_last + u.n, v_scope, append_many.term, u.payload, append_many.write_ids[u.n::integer]
-    FROM unnest(append_many.payloads) WITH ORDINALITY u(payload, n);
+  SELECT _append_many.stream, v_last + u.n, v_scope, _append_many.term, u.payload, _append_many.write_ids[u.n::integer]
+    FROM unnest(_append_many.payloads) WITH ORDINALITY u(payload, n);
   RETURN v_last + v_count;
+END $$;
+
+-- append_many(stream, term, payloads, expected, scope, write_ids) → last sequence number. All or nothing; with write ids, all of them or none may
+-- have been written before. As append().
+CREATE OR REPLACE FUNCTION @schema@.append_many(stream text, term bigint, payloads bytea[], expected bigint DEFAULT NULL,
+                                                scope text DEFAULT NULL, write_ids uuid[] DEFAULT NULL) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+DECLARE
+  v_scope pg_catalog.text := scope;
+  v_count pg_catalog.int8 := pg_catalog.cardinality(payloads);
+  v_last pg_catalog.int8;
+BEGIN
+  IF write_ids IS NULL AND v_count OPERATOR(pg_catalog.>) 0 AND pg_catalog.array_ndims(payloads) OPERATOR(pg_catalog.=) 1
+     AND pg_catalog.octet_length(pg_catalog.array_send(payloads)) OPERATOR(pg_catalog.<=) 1048576
+     AND pg_catalog.array_position(payloads, NULL::pg_catalog.bytea) IS NULL THEN
+    IF v_scope IS NULL THEN
+      SELECT s.scope INTO v_scope FROM @schema@.streams s WHERE s.stream_id OPERATOR(pg_catalog.=) append_many.stream;
+    END IF;
+    IF v_scope IS NOT NULL THEN
+      v_last := @schema@.check_term(v_scope, term);
+      UPDATE @schema@.streams s SET last_no = s.last_no OPERATOR(pg_catalog.+) v_count
+       WHERE s.stream_id OPERATOR(pg_catalog.=) append_many.stream AND s.scope OPERATOR(pg_catalog.=) v_scope
+         AND (append_many.expected IS NULL OR s.last_no OPERATOR(pg_catalog.=) append_many.expected)
+         AND (SELECT w.term FROM @schema@.stream_writes w WHERE w.scope OPERATOR(pg_catalog.=) v_scope AND w.term OPERATOR(pg_catalog.>) append_many.term
+               ORDER BY w.scope, w.term LIMIT 1) IS NULL
+      RETURNING s.last_no INTO v_last;
+      IF FOUND THEN
+        INSERT INTO @schema@.stream_writes (stream_id, sequence_no, scope, term, payload)
+        SELECT append_many.stream, v_last OPERATOR(pg_catalog.-) v_count OPERATOR(pg_catalog.+) u.n, v_scope, append_many.term, u.payload
+          FROM pg_catalog.unnest(append_many.payloads) WITH ORDINALITY u(payload, n);
+        RETURN v_last;
+      END IF;
+    END IF;
+  END IF;
+  RETURN @schema@._append_many(stream, term, payloads, expected, scope, write_ids);
 END $$;
 
 CREATE OR REPLACE FUNCTION @schema@._sequence_conflict(p_stream text, p_last bigint, p_expected bigint) RETURNS void

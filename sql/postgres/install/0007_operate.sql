@@ -74,7 +74,7 @@ BEGIN
   IF raise_by IS NULL OR raise_by NOT IN ('writer', 'seal') THEN
     RAISE EXCEPTION 'TG005 raise_by must be writer or seal' USING ERRCODE = 'TG005';
   END IF;
-  PERFORM @schema@._exclude(scope, greatest(1, @schema@._evidence(scope)), NULL);
+  PERFORM @schema@._audit_evictions(scope, greatest(1, @schema@._evidence(scope)), @schema@._exclude(scope, greatest(1, @schema@._evidence(scope)), NULL));
   UPDATE @schema@.fences f SET raise_by = set_raise_by.raise_by WHERE f.scope = set_raise_by.scope;
   IF NOT FOUND THEN
     PERFORM @schema@._need_no_doubt(scope, NULL);
@@ -127,7 +127,8 @@ BEGIN
   RETURN v_count;
 END $$;
 
--- prune_history(older_than) → how many rows of audit, of ended job runs and of observations were deleted.
+-- prune_history(older_than) → how many rows of audit, of ended job runs and of observations were deleted. Nothing younger than an hour, so that what is
+-- collected elsewhere each hour misses nothing; and every pruning stays on record, as resets do.
 CREATE OR REPLACE FUNCTION @schema@.prune_history(older_than interval) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -135,10 +136,10 @@ DECLARE
   v_count bigint;
   v_all bigint;
 BEGIN
-  IF older_than IS NULL OR older_than < interval '0' THEN
-    RAISE EXCEPTION 'TG005 prune_history needs an age of 0 or more' USING ERRCODE = 'TG005';
+  IF older_than IS NULL OR older_than < interval '1 hour' THEN
+    RAISE EXCEPTION 'TG005 prune_history needs an age of 1 hour or more, not %', coalesce(older_than::text, 'NULL') USING ERRCODE = 'TG005';
   END IF;
-  DELETE FROM @schema@.audit a WHERE a.at < v_before;
+  DELETE FROM @schema@.audit a WHERE a.at < v_before AND a.action <> 'prune_history';
   GET DIAGNOSTICS v_all = ROW_COUNT;
   DELETE FROM @schema@.job_runs j WHERE j.status <> 'started' AND coalesce(j.completed_at, j.last_heartbeat) < v_before;
   GET DIAGNOSTICS v_count = ROW_COUNT;
@@ -168,9 +169,9 @@ BEGIN
   ELSIF v_from = scope THEN
     RETURN false;
   END IF;
-  FOR v_scope IN SELECT s FROM unnest(ARRAY[v_from, scope]) s ORDER BY s COLLATE "C" LOOP
+  FOR v_scope IN SELECT s FROM unnest(ARRAY[v_from, scope]) s ORDER BY s COLLATE pg_catalog."C" LOOP
     PERFORM @schema@._need_no_doubt(v_scope, (SELECT f.generation FROM @schema@.fences f WHERE f.scope = v_scope));
-    PERFORM @schema@._exclude(v_scope, greatest(1, @schema@._evidence(v_scope)), NULL);
+    PERFORM @schema@._audit_evictions(v_scope, greatest(1, @schema@._evidence(v_scope)), @schema@._exclude(v_scope, greatest(1, @schema@._evidence(v_scope)), NULL));
   END LOOP;
   PERFORM 1 FROM @schema@.streams s WHERE s.stream_id = stream AND s.scope = v_from FOR UPDATE;
   IF NOT FOUND THEN
@@ -236,6 +237,7 @@ BEGIN
   -- Only so that checks are quick again: rows that somebody holds keep asking.
   UPDATE @schema@.fences f SET vouched = f.tableoid
    WHERE f.scope IN (SELECT g.scope FROM @schema@.fences g WHERE g.vouched <> g.tableoid FOR UPDATE SKIP LOCKED);
+  PERFORM @schema@._name_row_locks();
   RETURN v_scopes;
 END $$;
 
@@ -253,6 +255,7 @@ BEGIN
   BEGIN
     PERFORM set_config('lock_timeout', (@schema@._setting('check_wait_ms')::bigint + 1)::text, true);
     UPDATE @schema@.fences f SET vouched = 0;
+    PERFORM @schema@._name_row_locks();
     PERFORM set_config('lock_timeout', v_user, true);
   EXCEPTION WHEN lock_not_available THEN
     RAISE EXCEPTION 'TG006 a session holds the row of a fence' USING ERRCODE = 'TG006', HINT = 'End the sessions of applications first: they may still be writing.';

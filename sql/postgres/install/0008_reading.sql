@@ -93,22 +93,42 @@ BEGIN
   RETURN v_run;
 END $$;
 
--- job_heartbeat(run, checkpoint) → false when the run is no longer open (lost to a later term, or finished).
+-- The scope and term of an open run pass the check, or TG001; false: the run is no longer open.
+CREATE OR REPLACE FUNCTION @schema@._job_checked(p_run bigint) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  j @schema@.job_runs;
+BEGIN
+  SELECT * INTO j FROM @schema@.job_runs r WHERE r.run_id = p_run AND r.status = 'started';
+  IF NOT FOUND THEN
+    RETURN false;
+  END IF;
+  PERFORM @schema@.check_term(j.scope, j.term);
+  RETURN true;
+END $$;
+
+-- job_heartbeat(run, checkpoint) → false when the run is no longer open (lost to a later term, or finished). Checked like a write.
 CREATE OR REPLACE FUNCTION @schema@.job_heartbeat(run_id bigint, checkpoint text DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+  IF NOT @schema@._job_checked(run_id) THEN
+    RETURN false;
+  END IF;
   UPDATE @schema@.job_runs j SET last_heartbeat = clock_timestamp(), checkpoint = coalesce(job_heartbeat.checkpoint, j.checkpoint)
    WHERE j.run_id = job_heartbeat.run_id AND j.status = 'started';
   RETURN FOUND;
 END $$;
 
--- job_finish(run, status, exit code, detail, checkpoint) → false when the run was no longer open.
+-- job_finish(run, status, exit code, detail, checkpoint) → false when the run was no longer open. That a run is completed counts as a write and is checked like
+-- one; failed, cancelled and lost may be said by whoever has lost the lead.
 CREATE OR REPLACE FUNCTION @schema@.job_finish(run_id bigint, status text, exit_code integer DEFAULT NULL, detail text DEFAULT NULL, checkpoint text DEFAULT NULL)
 RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   IF status IS NULL OR status NOT IN ('completed', 'failed', 'cancelled', 'lost') THEN
     RAISE EXCEPTION 'TG005 a run ends as completed, failed, cancelled or lost' USING ERRCODE = 'TG005';
+  ELSIF status = 'completed' AND NOT @schema@._job_checked(run_id) THEN
+    RETURN false;
   END IF;
   UPDATE @schema@.job_runs j
      SET status = job_finish.status, completed_at = clock_timestamp(), last_heartbeat = clock_timestamp(), exit_code = job_finish.exit_code,

@@ -43,7 +43,7 @@ BEGIN
   IF v_declared IS NOT NULL AND char_length(v_declared) > 200 THEN
     PERFORM @schema@._need_scope(v_declared, 'declared termgate.scope');
   END IF;
-  IF v_declared = p_scope COLLATE "C" THEN
+  IF v_declared = p_scope COLLATE pg_catalog."C" THEN
     term := @schema@._declared_term();
   END IF;
 END $$;
@@ -51,9 +51,14 @@ END $$;
 CREATE OR REPLACE FUNCTION @schema@._no_term(p_table oid, p_scope text) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+  IF p_scope = '*' THEN
+    RAISE EXCEPTION 'TG002 no scope and term declared: table % is protected for any scope that the transaction has passed', p_table::regclass
+      USING ERRCODE = 'TG002', TABLE = p_table::regclass::text,
+      HINT = 'In the same transaction, before the write: SELECT @schema@.check_term(scope, term), or SET LOCAL termgate.scope = …; SET LOCAL termgate.term = …';
+  END IF;
   RAISE EXCEPTION 'TG002 no term declared for scope "%": table % is protected', p_scope, p_table::regclass
     USING ERRCODE = 'TG002', TABLE = p_table::regclass::text,
-    HINT = 'In the same transaction, before the write: SELECT check_term(scope, term), or SET LOCAL termgate.scope = …; SET LOCAL termgate.term = …';
+    HINT = 'In the same transaction, before the write: SELECT @schema@.check_term(scope, term), or SET LOCAL termgate.scope = …; SET LOCAL termgate.term = …';
 END $$;
 
 -- One scope of a write to a protected table: the check, with the term passed or declared. Never raises.
@@ -96,15 +101,15 @@ BEGIN
   END IF;
   IF current_setting('transaction_isolation') IN ('read committed', 'read uncommitted') THEN
     SELECT f.term, f.pass_key, f.generation,
-           f.vouched = f.tableoid AND i.postmaster_start = pg_postmaster_start_time() AND i.fences_path = pg_relation_filepath(f.tableoid)
+           f.vouched = f.tableoid AND f.generation >= i.trusted_since AND i.postmaster_start = pg_postmaster_start_time() AND i.fences_path = pg_relation_filepath(f.tableoid)
       INTO v_fence, v_key, v_generation, v_sure
       FROM @schema@.fences f, @schema@.incarnation i WHERE f.scope = p_scope AND i.one;
   ELSE
-    SELECT f.term, f.pass_key, f.generation, false INTO v_fence, v_key, v_generation, v_sure FROM @schema@.fences f WHERE f.scope = p_scope FOR SHARE;
+    SELECT f.term, f.pass_key, f.generation, false INTO v_fence, v_key, v_generation, v_sure FROM @schema@._share_row(p_scope) f;
   END IF;
   IF c.sign IS DISTINCT FROM @schema@._sign(p_scope, c.term, v_key) AND c.sign IS NOT NULL THEN
     -- Nobody passed with that mark: somebody wrote it. What is declared counts.
-    v_term := CASE WHEN @schema@._declared_scope() = p_scope COLLATE "C" THEN @schema@._declared_term() END;
+    v_term := CASE WHEN @schema@._declared_scope() = p_scope COLLATE pg_catalog."C" THEN @schema@._declared_term() END;
     IF v_term IS NULL THEN
       PERFORM @schema@._no_term(p_table, p_scope);
     END IF;
@@ -118,7 +123,7 @@ BEGIN
     PERFORM @schema@._stale(p_scope, c.term, v_fence);
   ELSIF c.term > coalesce(v_fence, 0) THEN
     RAISE EXCEPTION 'TG005 declared term % is above the fence of scope "%" (%): a trigger never raises it', c.term, p_scope, coalesce(v_fence, 0)
-      USING ERRCODE = 'TG005', HINT = 'Seal it first, in a transaction of its own: SELECT seal(scope, term).';
+      USING ERRCODE = 'TG005', HINT = 'Seal it first, in a transaction of its own: SELECT @schema@.seal(scope, term).';
   END IF;
   IF c.sign IS NULL THEN
     PERFORM @schema@._mark(p_scope, c.term, v_key);
@@ -137,7 +142,7 @@ BEGIN
   WHILE i + 2 <= cardinality(v_parts) LOOP
     v_scope := @schema@._unescape(substr(v_parts[i], 2));
     SELECT f.pass_key INTO v_key FROM @schema@.fences f WHERE f.scope = v_scope;
-    IF FOUND AND v_parts[i + 1] ~ '^[0-9]{1,18}$' AND v_parts[i + 2] = @schema@._sign(v_scope, v_parts[i + 1]::bigint, v_key) THEN
+    IF FOUND AND v_parts[i + 1] ~ '^[0-9]{1,18}$|^[0-4][0-9]{18}$' AND v_parts[i + 2] = @schema@._sign(v_scope, v_parts[i + 1]::bigint, v_key) THEN
       PERFORM @schema@._guard(p_table, v_scope, p_mode);
       RETURN;
     END IF;
@@ -168,7 +173,7 @@ BEGIN
     SELECT * INTO f FROM @schema@.fences t WHERE t.scope = p_scope;
     c := @schema@._claim(p_scope);
     IF c.sign IS NOT NULL AND c.sign IS DISTINCT FROM @schema@._sign(p_scope, c.term, f.pass_key) THEN
-      c.term := CASE WHEN @schema@._declared_scope() = p_scope COLLATE "C" THEN @schema@._declared_term() END;
+      c.term := CASE WHEN @schema@._declared_scope() = p_scope COLLATE pg_catalog."C" THEN @schema@._declared_term() END;
     END IF;
     IF p_scope IS NULL THEN
       v_code := 'TG005'; v_reason := 'a row has NULL for its scope';
@@ -222,29 +227,38 @@ BEGIN
   RETURN NULL;
 END $$;
 
--- TRUNCATE removes the rows of every scope in the table. Runs as who truncates, because only that role's right to read the table is at stake.
-CREATE OR REPLACE FUNCTION @schema@._protect_truncate() RETURNS trigger
+-- TRUNCATE removes the rows of every scope in the table. The first trigger collects them as who truncates, for only that role's right to read the table is
+-- at stake, and the owner of layer 1 must not read tables of others; the second, later by its name, checks them.
+CREATE OR REPLACE FUNCTION @schema@._protect_scopes() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET row_security = off AS $$
 DECLARE
+  v_scopes jsonb;
+BEGIN
+  EXECUTE format('SELECT coalesce(jsonb_agg(DISTINCT t.%I::text COLLATE pg_catalog."C"), ''[]'') FROM ONLY %s t', TG_ARGV[1], TG_RELID::regclass) INTO v_scopes;
+  PERFORM set_config('termgate.truncating', jsonb_build_object('table', TG_RELID::text, 'scopes', v_scopes)::text, true);
+  RETURN NULL;
+END $$;
+CREATE OR REPLACE FUNCTION @schema@._protect_truncate() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_found jsonb;
   v_scope text;
 BEGIN
-  IF TG_ARGV[1] = '' THEN
-    PERFORM @schema@._guard_truncate(TG_RELID, TG_ARGV[2], TG_ARGV[0]);
+  IF TG_ARGV[2] = '*' THEN
+    PERFORM @schema@._guard_any(TG_RELID, TG_ARGV[0]);
+  ELSIF TG_ARGV[2] <> '' THEN
+    PERFORM @schema@._guard(TG_RELID, TG_ARGV[2], TG_ARGV[0]);
   ELSE
-    FOR v_scope IN EXECUTE format('SELECT DISTINCT t.%I::text FROM ONLY %s t', TG_ARGV[1], TG_RELID::regclass) LOOP
-      PERFORM @schema@._guard_truncate(TG_RELID, v_scope, TG_ARGV[0]);
+    v_found := nullif(current_setting('termgate.truncating', true), '')::jsonb;
+    IF v_found ->> 'table' IS DISTINCT FROM TG_RELID::text THEN
+      PERFORM @schema@._not_registered(TG_RELID);
+    END IF;
+    PERFORM set_config('termgate.truncating', '', true);
+    FOR v_scope IN SELECT jsonb_array_elements_text(v_found -> 'scopes') LOOP
+      PERFORM @schema@._guard(TG_RELID, v_scope, TG_ARGV[0]);
     END LOOP;
   END IF;
   RETURN NULL;
-END $$;
-CREATE OR REPLACE FUNCTION @schema@._guard_truncate(p_table oid, p_scope text, p_mode text) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-  IF p_scope = '*' THEN
-    PERFORM @schema@._guard_any(p_table, p_mode);
-  ELSE
-    PERFORM @schema@._guard(p_table, p_scope, p_mode);
-  END IF;
 END $$;
 
 -- Row triggers of a partitioned table are copied to a partition that is attached later. This one fires there and nowhere else (its WHEN
@@ -269,17 +283,23 @@ DECLARE
   v_done text;
 BEGIN
   IF TG_OP <> 'INSERT' THEN
+    IF pg_typeof(OLD.%1$I) <> ALL ('{text,varchar,smallint,integer,bigint,uuid}'::regtype[]) THEN
+      PERFORM @schema@._wrong_type(TG_RELID, %2$L, pg_typeof(OLD.%1$I));
+    END IF;
     v_done := @schema@._guard(TG_RELID, OLD.%1$I::text, TG_ARGV[0]);
   END IF;
   IF TG_OP = 'INSERT' THEN
+    IF pg_typeof(NEW.%1$I) <> ALL ('{text,varchar,smallint,integer,bigint,uuid}'::regtype[]) THEN
+      PERFORM @schema@._wrong_type(TG_RELID, %2$L, pg_typeof(NEW.%1$I));
+    END IF;
     v_done := @schema@._guard(TG_RELID, NEW.%1$I::text, TG_ARGV[0]);
   ELSIF TG_OP = 'UPDATE' THEN
-    IF NEW.%1$I::text COLLATE "C" IS DISTINCT FROM OLD.%1$I::text THEN
+    IF NEW.%1$I::text COLLATE pg_catalog."C" IS DISTINCT FROM OLD.%1$I::text THEN
       v_done := @schema@._guard(TG_RELID, NEW.%1$I::text, TG_ARGV[0]);
     END IF;
   END IF;
   RETURN NULL;
-END $body$, p_column));
+END $body$, p_column, p_column));
     EXECUTE format('GRANT EXECUTE ON FUNCTION @schema@.%I() TO PUBLIC', v_name);
   END IF;
   RETURN v_name;
@@ -296,6 +316,7 @@ CREATE OR REPLACE FUNCTION @schema@._missing_triggers(p_table oid, p_column name
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
   SELECT coalesce(array_agg(w.trigger ORDER BY w.trigger), '{}')
     FROM (VALUES ('termgate_statement', '_protect_statement', 30), ('termgate_truncate', '_protect_truncate', 34),
+                 ('termgate_scopes', CASE WHEN p_column IS NOT NULL THEN '_protect_scopes' END, 34),
                  ('termgate_row', '_protected_row_' || @schema@._short_hash(quote_ident(p_column)), 29)) w(trigger, function, type)
    WHERE w.function IS NOT NULL
      AND NOT EXISTS (SELECT FROM pg_trigger g JOIN pg_proc p ON p.oid = g.tgfoid JOIN pg_namespace n ON n.oid = p.pronamespace
@@ -324,6 +345,7 @@ BEGIN
   -- From now on checks leave marks. A transaction that passed one before this commits may be told TG002, once.
   UPDATE @schema@.fences f SET marked = true
    WHERE NOT f.marked AND (p_column IS NOT NULL OR p_scope IN ('*', f.scope));
+  PERFORM @schema@._name_row_locks();
   PERFORM @schema@._audit('protect', p_scope, NULL, jsonb_strip_nulls(jsonb_build_object('table', p_root::text, 'scope_column', p_column, 'mode', p_mode)));
   RETURN v_count;
 END $$;
@@ -336,7 +358,7 @@ DECLARE
 BEGIN
   WITH gone AS (
     DELETE FROM @schema@.protected p
-     WHERE NOT EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = p.table_oid AND g.tgname IN ('termgate_statement', 'termgate_truncate', 'termgate_row'))
+     WHERE NOT EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = p.table_oid AND g.tgname IN ('termgate_statement', 'termgate_truncate', 'termgate_scopes', 'termgate_row'))
     RETURNING p.table_oid, p.root_oid)
   SELECT count(*) INTO v_count FROM gone WHERE gone.root_oid = p_root OR gone.table_oid IN (SELECT @schema@._tree(p_root));
   IF v_count > 0 THEN
@@ -353,7 +375,7 @@ DECLARE
 BEGIN
   FOR g IN SELECT t.tgname, t.tgrelid FROM pg_trigger t
             WHERE t.tgrelid IN (SELECT @schema@._tree(p_root)) AND t.tgparentid = 0 AND NOT t.tgisinternal
-              AND t.tgname IN ('termgate_statement', 'termgate_truncate', 'termgate_row', 'termgate_attached', 'termgate_attached_delete') LOOP
+              AND t.tgname IN ('termgate_statement', 'termgate_truncate', 'termgate_scopes', 'termgate_row', 'termgate_attached', 'termgate_attached_delete') LOOP
     EXECUTE format('DROP TRIGGER %I ON %s', g.tgname, g.tgrelid::regclass);
   END LOOP;
 END $$;
@@ -388,6 +410,10 @@ BEGIN
                    v_rel::regclass, v_arguments);
     EXECUTE format('CREATE TRIGGER termgate_truncate BEFORE TRUNCATE ON %s FOR EACH STATEMENT EXECUTE FUNCTION @schema@._protect_truncate(%s)',
                    v_rel::regclass, v_arguments);
+    IF scope_column IS NOT NULL THEN
+      EXECUTE format('CREATE TRIGGER termgate_scopes BEFORE TRUNCATE ON %s FOR EACH STATEMENT EXECUTE FUNCTION @schema@._protect_scopes(%s)',
+                     v_rel::regclass, v_arguments);
+    END IF;
     -- Row triggers on a partitioned table reach its partitions by themselves.
     CONTINUE WHEN v_rel <> target AND (SELECT c.relispartition FROM pg_class c WHERE c.oid = v_rel);
     IF scope_column IS NOT NULL THEN

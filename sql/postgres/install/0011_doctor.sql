@@ -16,7 +16,7 @@ BEGIN
   RETURN QUERY
     SELECT 'error', format('scope "%s"', f.scope), 'its fence is in doubt: this database was restored or promoted, and nobody has vouched for the scope since',
            'acquire its lease, or termgate fence declare-restored --scope … --above N'
-      FROM @schema@.fences f WHERE v_why IS NULL AND f.generation < v_since ORDER BY f.scope COLLATE "C" LIMIT 100;
+      FROM @schema@.fences f WHERE v_why IS NULL AND f.generation < v_since ORDER BY f.scope COLLATE pg_catalog."C" LIMIT 100;
   RETURN QUERY
     SELECT 'error', format('trigger %I on fences', w.name), 'it is gone or not ENABLE ALWAYS: fences could be lowered by hand', 'termgate uninstall is the only way out of the law: run termgate init again'
       FROM unnest(ARRAY['fences_guard', 'fences_guard_truncate', 'fences_flush']) w(name)
@@ -28,9 +28,23 @@ BEGIN
 
   -- Tables.
   RETURN QUERY
-    SELECT 'warning', a.table_oid::regclass::text, 'adopted but not protected: a stale writer can change its rows', format('SELECT protect(%L, %L)', a.table_oid::regclass, a.scope_column)
+    SELECT 'warning', a.table_oid::regclass::text, 'adopted but not protected: a stale writer can change its rows', format('SELECT @schema@.protect(%L, %L)', a.table_oid::regclass, a.scope_column)
       FROM @schema@.adopted a JOIN pg_class c ON c.oid = a.table_oid
      WHERE NOT EXISTS (SELECT FROM @schema@.protected p WHERE p.table_oid = a.table_oid);
+  RETURN QUERY
+    SELECT 'error', a.table_oid::regclass::text, 'adopted, but its terms cannot be read, which stops acquisitions and the first raise of every scope: ' || u.why,
+           format('its owner puts that right, or: SELECT @schema@.unadopt(%L); the owner of layer 1 can: DELETE FROM @schema@.adopted WHERE table_oid = %s', a.table_oid::regclass, a.table_oid)
+      FROM @schema@.adopted a JOIN pg_class c ON c.oid = a.table_oid, LATERAL (SELECT @schema@._unreadable(a.table_oid, a.scope_column, a.term_column) AS why) u
+     WHERE u.why IS NOT NULL;
+  RETURN QUERY
+    SELECT 'info', 'role ' || quote_ident(pg_get_userbyid(c.relowner)), format('owns adopted table %s: by an index or a CHECK made at the right moment it could run code as %I, the owner of layer 1', a.table_oid::regclass, v_owner),
+           'adopt tables of trusted roles only'
+      FROM @schema@.adopted a JOIN pg_class c ON c.oid = a.table_oid WHERE c.relowner <> (SELECT r.oid FROM pg_roles r WHERE r.rolname = v_owner)
+       AND NOT (SELECT r.rolsuper FROM pg_roles r WHERE r.oid = c.relowner);
+  RETURN QUERY
+    SELECT 'warning', 'role ' || quote_ident(v_owner), 'a superuser owns layer 1: its functions run with all rights, and tables of ordinary roles cannot be adopted',
+           'install layer 1 as a role of its own, with GRANT pg_signal_backend'
+     WHERE (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = v_owner);
   RETURN QUERY
     SELECT 'warning', a.table_name, 'adopted once, but the table is gone', 'nothing to do: the fences keep its terms'
       FROM @schema@.adopted a WHERE NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = a.table_oid);
@@ -38,27 +52,27 @@ BEGIN
     SELECT 'warning', a.table_oid::regclass::text, 'adopted, but its index on scope and term is gone: a first check reads the whole table',
            format('CREATE INDEX ON %s (%I, %I);', a.table_oid::regclass, a.scope_column, a.term_column)
       FROM @schema@.adopted a JOIN pg_class c ON c.oid = a.table_oid
-     WHERE NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = a.table_oid AND i.indisvalid AND i.indpred IS NULL AND i.indnkeyatts >= 2
+     WHERE NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = a.table_oid AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL AND i.indnkeyatts >= 2
                           AND i.indkey[0] = (SELECT x.attnum FROM pg_attribute x WHERE x.attrelid = a.table_oid AND x.attname = a.scope_column)
                           AND i.indkey[1] = (SELECT x.attnum FROM pg_attribute x WHERE x.attrelid = a.table_oid AND x.attname = a.term_column));
   RETURN QUERY
-    SELECT 'error', a.table_oid::regclass::text, 'adopted, but the trigger that reports its terms is gone or disabled', format('SELECT adopt(%L, %L, %L)', a.table_oid::regclass, a.scope_column, a.term_column)
+    SELECT 'error', a.table_oid::regclass::text, 'adopted, but the trigger that reports its terms is gone or disabled', format('SELECT @schema@.adopt(%L, %L, %L)', a.table_oid::regclass, a.scope_column, a.term_column)
       FROM @schema@.adopted a JOIN pg_class c ON c.oid = a.table_oid
      WHERE NOT EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = a.table_oid AND g.tgname = 'termgate_adopted' AND g.tgenabled IN ('O', 'A'));
   RETURN QUERY
-    SELECT 'error', p.table_oid::regclass::text, 'protected, but triggers are missing, disabled or changed: ' || array_to_string(m.missing, ', '), format('SELECT protect(%L, …)', p.root_oid::regclass)
+    SELECT 'error', p.table_oid::regclass::text, 'protected, but triggers are missing, disabled or changed: ' || array_to_string(m.missing, ', '), format('SELECT @schema@.protect(%L, …)', p.root_oid::regclass)
       FROM @schema@.protected p JOIN pg_class c ON c.oid = p.table_oid, LATERAL (SELECT @schema@._missing_triggers(p.table_oid, p.scope_column, p.scope, p.mode) AS missing) m
      WHERE m.missing <> '{}';
   RETURN QUERY
-    SELECT 'error', t.oid::regclass::text, format('partition or child of protected table %s, attached since: not covered', p.root_oid::regclass), format('SELECT protect(%L, …)', p.root_oid::regclass)
+    SELECT 'error', t.oid::regclass::text, format('partition or child of protected table %s, attached since: not covered', p.root_oid::regclass), format('SELECT @schema@.protect(%L, …)', p.root_oid::regclass)
       FROM (SELECT DISTINCT q.root_oid FROM @schema@.protected q JOIN pg_class c ON c.oid = q.root_oid) p, LATERAL @schema@._tree(p.root_oid) t(oid)
      WHERE NOT EXISTS (SELECT FROM @schema@.protected q WHERE q.table_oid = t.oid);
   RETURN QUERY
-    SELECT 'error', g.tgrelid::regclass::text, 'bears triggers of protect() but is not covered (restored from a dump, or copied): every write is refused', format('SELECT protect(%L, …)', g.tgrelid::regclass)
+    SELECT 'error', g.tgrelid::regclass::text, 'bears triggers of protect() but is not covered (restored from a dump, or copied): every write is refused', format('SELECT @schema@.protect(%L, …)', g.tgrelid::regclass)
       FROM pg_trigger g JOIN pg_proc f ON f.oid = g.tgfoid JOIN pg_namespace n ON n.oid = f.pronamespace
      WHERE n.nspname = @schema_lit@ AND g.tgname = 'termgate_statement' AND NOT EXISTS (SELECT FROM @schema@.protected p WHERE p.table_oid = g.tgrelid);
   RETURN QUERY
-    SELECT 'info', p.table_oid::regclass::text, 'mode observe: nothing is refused there', format('SELECT protect(%L, %s)', p.table_oid::regclass,
+    SELECT 'info', p.table_oid::regclass::text, 'mode observe: nothing is refused there', format('SELECT @schema@.protect(%L, %s)', p.table_oid::regclass,
              CASE WHEN p.scope_column IS NULL THEN format('scope => %L', p.scope) ELSE format('scope_column => %L', p.scope_column) END)
       FROM @schema@.protected p JOIN pg_class c ON c.oid = p.table_oid WHERE p.mode = 'observe' AND p.table_oid = p.root_oid;
   RETURN QUERY
@@ -72,6 +86,16 @@ BEGIN
     SELECT 'warning', s.subname::text, 'logical replication applies its rows without triggers: protected tables that it writes to are outside', 'exclude protected tables from the subscription'
       FROM pg_subscription s WHERE s.subdbid = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
         AND EXISTS (SELECT FROM @schema@.protected);
+
+  RETURN QUERY
+    SELECT 'info', c.oid::regclass::text, 'neither protected nor adopted: whoever may write to it writes unfenced', format('SELECT @schema@.protect(%L, …), if a leader writes to it', c.oid::regclass)
+      FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+     WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relpersistence <> 't'
+       AND n.nspname <> @schema_lit@ AND n.nspname <> 'information_schema' AND n.nspname NOT LIKE 'pg\_%'
+       AND NOT EXISTS (SELECT FROM @schema@.protected p WHERE p.table_oid = c.oid) AND NOT EXISTS (SELECT FROM @schema@.adopted a WHERE a.table_oid = c.oid)
+       AND NOT EXISTS (SELECT FROM pg_inherits i JOIN @schema@.protected p ON p.table_oid = i.inhparent WHERE i.inhrelid = c.oid)
+       AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e')
+     ORDER BY c.oid::regclass::text COLLATE pg_catalog."C" LIMIT 100;
 
   -- Roles and settings that could get round it.
   RETURN QUERY
@@ -89,6 +113,23 @@ BEGIN
     SELECT 'error', 'role ' || quote_ident(pg_get_userbyid(x.grantee)), format('has %s on table %s.%s: it could change what the law keeps', x.privilege_type, @schema_lit@, c.relname), format('REVOKE ALL ON %I.%I FROM %I;', @schema_lit@, c.relname, pg_get_userbyid(x.grantee))
       FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace, LATERAL aclexplode(c.relacl) x
      WHERE n.nspname = @schema_lit@ AND c.relkind = 'r' AND x.grantee <> c.relowner AND x.privilege_type IN ('INSERT', 'UPDATE', 'DELETE', 'TRUNCATE', 'TRIGGER');
+
+  -- Who could not be evicted, were there a raise now. (A raise that ended so took its own trace back; the server's log has the TG006.)
+  RETURN QUERY
+    WITH here AS (
+      SELECT d.oid FROM pg_database d WHERE d.datname = current_database()
+    ), held AS MATERIALIZED (
+      SELECT l.pid, (l.classid::bigint << 32) | l.objid::bigint AS key FROM pg_locks l, here
+       WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND l.granted AND l.database = here.oid AND l.pid <> pg_backend_pid()
+    )
+    SELECT 'warning', format('pid %s', a.pid), format('user %s, application "%s", holds the lock of %s, and role %I may not end its session: a raise ends with TG006', r.rolname, a.application_name,
+             CASE WHEN count(*) = 1 THEN format('scope "%s"', min(f.scope)) ELSE format('%s scopes, "%s" among them', count(*), min(f.scope)) END, v_owner),
+           CASE WHEN r.rolsuper THEN 'let applications connect as a plain role' ELSE format('GRANT pg_signal_backend TO %I;', v_owner) END
+      FROM held h JOIN @schema@.fences f ON @schema@._queue_key(f.scope) = h.key JOIN pg_stat_activity a ON a.pid = h.pid JOIN pg_roles r ON r.oid = a.usesysid
+     WHERE NOT (SELECT o.rolsuper FROM pg_roles o WHERE o.rolname = v_owner)
+       AND (r.rolsuper OR NOT (pg_has_role(v_owner, r.oid, 'USAGE') OR pg_has_role(v_owner, 'pg_signal_backend', 'USAGE')))
+       AND coalesce(a.xact_start < clock_timestamp() - @schema@._wait('eviction_grace_ms'), true)
+     GROUP BY a.pid, r.rolname, a.application_name, r.rolsuper LIMIT 100;
 
   -- The server.
   RETURN QUERY
@@ -154,8 +195,12 @@ BEGIN
     SELECT 'lease above its fence', l.scope, NULL::text, format('the lease of %s has term %s, the fence stands at %s', l.owner_id, l.term, coalesce(f.term, 0))
       FROM @schema@.leases l LEFT JOIN @schema@.fences f ON f.scope = l.scope WHERE l.term > coalesce(f.term, 0) LIMIT 1000;
   FOR a IN SELECT t.* FROM @schema@.adopted t JOIN pg_class c ON c.oid = t.table_oid LOOP
+    IF @schema@._unreadable(a.table_oid, a.scope_column, a.term_column) IS NOT NULL THEN
+      RETURN QUERY SELECT 'adopted table unreadable', NULL::text, a.table_oid::regclass::text, @schema@._unreadable(a.table_oid, a.scope_column, a.term_column);
+      CONTINUE;
+    END IF;
     FOR r IN EXECUTE format(
-        'SELECT q.scope, q.term, f.term AS fence FROM (SELECT t.%1$I::text COLLATE "C" AS scope, max(t.%2$I)::bigint AS term FROM %3$s t WHERE t.%1$I IS NOT NULL GROUP BY t.%1$I) q '
+        'SELECT q.scope, q.term, f.term AS fence FROM (SELECT t.%1$I::text COLLATE pg_catalog."C" AS scope, max(t.%2$I)::bigint AS term FROM %3$s t WHERE t.%1$I IS NOT NULL GROUP BY t.%1$I) q '
         'LEFT JOIN @schema@.fences f ON f.scope = q.scope WHERE q.term > coalesce(f.term, 0)', a.scope_column, a.term_column, a.table_oid::regclass) LOOP
       IF @schema@._adopted_max(r.scope) > coalesce(r.fence, 0) THEN
         RETURN QUERY SELECT 'adopted row above the fence', r.scope, a.table_oid::regclass::text, format('the fence stands at %s, a row has term %s', coalesce(r.fence, 0), r.term);

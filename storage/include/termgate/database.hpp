@@ -19,6 +19,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <termgate/error.hpp>
@@ -40,7 +41,9 @@ struct DatabaseState;
 struct OpenOptions {
   std::string schema = "termgate";  // PostgreSQL only: where layer 1 stands
   int connections_max = 64;         // a call waits for a free one, at most check_wait
-  std::chrono::milliseconds check_wait{5000};
+  // SQLite: how long a call waits for its turn or another process's lock; none: the setting check_wait_ms (default 5 s).
+  // PostgreSQL: how long it waits for a free connection; none: 5 s. Locks are waited for as the setting says there.
+  std::optional<std::chrono::milliseconds> check_wait = {};
   // PostgreSQL only: how long one answer may take before the connection is given up, COMMIT's included (then OutcomeUnknown).
   // 0: as long as it takes, for a statement may. A server that is gone is noticed all the same: connecting is given up
   // after 10 s, a peer that has vanished from the network after 60 s, unless the URL says otherwise (connect_timeout,
@@ -174,8 +177,9 @@ class Database {
   // Of one payload, and of all payloads of one batch together.
   static constexpr std::size_t payload_bytes_max = std::size_t{256} << 20;
 
-  // `sqlite:PATH`, `sqlite::memory:`, `postgresql://…`. Opens no connection yet on PostgreSQL.
-  // Throws InvalidInput for a URL of another kind, Unavailable where a file cannot be opened.
+  // `sqlite:PATH`, `sqlite::memory:`, `postgresql://…`. Opens no connection yet.
+  // Throws InvalidInput for a URL of another kind, Unavailable for a directory in a file's place. A missing file or
+  // server shows at first use.
   static Database open(std::string_view url, OpenOptions options = {});
 
   // Layer 1: installs or upgrades it (safe to run again, and by two at once); the version before and after.
@@ -255,6 +259,7 @@ class Database {
   std::vector<Finding> verify(std::optional<std::int64_t> since_ms = {});
   Rows settings();  // name, value, what
   void set_setting(std::string_view name, std::string_view value);
+  void set_settings(const std::vector<std::pair<std::string, std::string>>& names_and_values);  // all or none
   Rows explain(const Scope& scope, int limit = 100);  // at_ms, actor, client, action, detail; newest first
 
  private:

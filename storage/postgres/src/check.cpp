@@ -17,6 +17,7 @@ Term check(pqxx::transaction_base& transaction, const Scope& scope, Term term, s
   if (dynamic_cast<pqxx::nontransaction*>(&transaction) != nullptr) {
     throw InvalidInput("TG005 a check outside a transaction guards nothing: use pqxx::work, or Database::write");
   }
+  detail::need_schema_name(schema);
   try {
     const auto statement = detail::with_schema(sql::postgres_calls().check_term, schema);
     const auto rows = transaction.exec_params(statement, scope.name(), term.value());

@@ -1,6 +1,9 @@
 #include "conninfo.hpp"
 
+#include <algorithm>
 #include <utility>
+
+#include <termgate/error.hpp>
 
 namespace termgate::inline v0::detail {
 namespace {
@@ -23,9 +26,35 @@ bool names(std::string_view parameters, std::string_view key) {
   return false;
 }
 
+// libpq takes the first '@' for the end of a password, and finds none behind a '/': the rest of the password would be a host,
+// a database's name or a parameter to it, and stand in an error.
+bool password_is_cut(std::string_view url) {
+  const auto scheme = url.find("://");
+  const std::size_t start = scheme == std::string_view::npos ? 0 : scheme + 3;
+  const auto mark = url.find_first_of("@/", start);
+  const auto host = mark != std::string_view::npos && url[mark] == '@' ? mark + 1 : start;
+  const auto path = std::min(url.find_first_of("/?", host), url.size());
+  const auto parameters = std::min(url.find('?', path), url.size());
+  const auto colon = url.find(':', start);
+  auto at = url.find('@', host);
+  if (at < path) return true;
+  if (at < parameters) return colon < at;
+  // In a parameter's value it is none of a password's.
+  for (; at != std::string_view::npos; at = url.find('@', at + 1)) {
+    const auto parameter = url.find_last_of("?&", at);
+    if (colon < path && url.substr(parameter, at - parameter).find('=') == std::string_view::npos) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::string conninfo_of(std::string_view url, bool connect_timeout_in_environment) {
+  if (password_is_cut(url)) {
+    throw InvalidInput(
+        "TG005 malformed URL: an @ stands where none belongs. In a user's name or password write / as %2F and @ as %40; in a "
+        "database's name write @ as %40");
+  }
   const auto mark = parameters_at(url);
   const std::string_view given = mark == std::string_view::npos ? std::string_view{} : url.substr(mark + 1);
   std::string conninfo(url);
@@ -42,8 +71,8 @@ std::string conninfo_of(std::string_view url, bool connect_timeout_in_environmen
   // A service file's settings stand behind the URL's: with one, what it says is left alone.
   if (names(given, "service")) return conninfo;
   const std::pair<std::string_view, std::string_view> defaults[] = {
-      {"connect_timeout", "10"},      {"keepalives_idle", "30"},      {"keepalives_interval", "10"},
-      {"keepalives_count", "3"},      {"tcp_user_timeout", "60000"},
+      {"connect_timeout", "10"}, {"keepalives_idle", "30"},     {"keepalives_interval", "10"},
+      {"keepalives_count", "3"}, {"tcp_user_timeout", "60000"},
   };
   for (const auto& [key, value] : defaults) {
     if (names(given, key) || (key == "connect_timeout" && connect_timeout_in_environment)) continue;

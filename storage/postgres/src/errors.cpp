@@ -75,6 +75,16 @@ void throw_for_sqlstate(std::string_view sqlstate, const std::string& message, P
   if ((sqlstate == "3F000" || sqlstate == "42883" || sqlstate == "42P01") && message.find("termgate") != std::string::npos) {
     throw DatabaseError(message + "; is Termgate installed in this database? `termgate init` does it", code);
   }
+  // Our functions are called without their schema's name in this message, so any function may be meant.
+  if (sqlstate == "42501" && message.find("permission denied for function ") != std::string::npos) {
+    throw DatabaseError(message + "; if it is one of Termgate's: `termgate init --grant ROLE=read|write|lead|operate` lets a role call it", code);
+  }
+  if (sqlstate == "42501" && message.find("permission denied for schema termgate") != std::string::npos) {
+    throw DatabaseError(message + "; `termgate init --grant ROLE=read|write|lead|operate` lets a role use it", code);
+  }
+  if (sqlstate == "42601" && message.find("multiple commands") != std::string::npos) {
+    throw DatabaseError(message + "; give each statement as an argument of its own", code);
+  }
   throw DatabaseError(message, code);
 }
 

@@ -326,6 +326,7 @@ class PostgresSession final : public Session {
 class PostgresDriver final : public Driver {
  public:
   PostgresDriver(std::string url, PostgresOptions options) : url_(std::move(url)), options_(std::move(options)) {
+    need_schema_name(options_.schema);
     for (auto call : sql::all_calls) texts_.push_back(with_schema(sql::postgres_calls().*call, options_.schema));
     std::size_t at = 0;
     for (auto call : sql::all_calls) calls_.*call = texts_[at++];
@@ -337,8 +338,12 @@ class PostgresDriver final : public Driver {
 
   void transact(const TransactOptions& options, const std::function<void(Session&)>& work) override {
     const auto start = Watchdog::Clock::now();
-    Lent lent(*this);
+    Lent lent(*this, options.timeout);
     Connection& connection = *lent;
+    if (options.timeout && Watchdog::Clock::now() - start >= *options.timeout) {
+      lent.give_back();
+      throw Unavailable(fmt::format("the write's timeout of {} ms was over before a connection was there; nothing was written", options.timeout->count()));
+    }
     {
       // The server ends the work in time; where it has fallen silent, the connection is given up soon after.
       std::optional<Watchdog::Watch> watch;
@@ -366,7 +371,7 @@ class PostgresDriver final : public Driver {
   }
 
   Rows call(std::string_view sql, std::span<const Value> parameters, bool read_only, std::optional<milliseconds> timeout) override {
-    Lent lent(*this);
+    Lent lent(*this, timeout);
     Connection& connection = *lent;
     // A timeout of the server's own would need a transaction, and with it three more round trips.
     Silence limited = silence();
@@ -405,8 +410,11 @@ class PostgresDriver final : public Driver {
     InstallReport report;
     Lent lent(*this);
     Connection& connection = *lent;
-    step(connection, Phase::before_commit, [&] { connection.run_script("BEGIN"); });
+    // Whatever the role's defaults are: the second of two installers must see what the first has done.
+    step(connection, Phase::before_commit, [&] { connection.run_script("BEGIN ISOLATION LEVEL READ COMMITTED"); });
     try {
+      // Nothing of other roles' may be found by a name of ours.
+      connection.run_script("SET LOCAL search_path = pg_catalog, pg_temp");
       // Two installers at once take turns; the second finds the work done.
       connection.run_script("SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('termgate migrations', 0))");
       report.from_version = version_in(connection);
@@ -442,7 +450,7 @@ class PostgresDriver final : public Driver {
 
   void uninstall() override {
     Lent lent(*this);
-    step(*lent, Phase::commit, [&] { (*lent).run_script(with_schema(sql::postgres::uninstall, options_.schema)); });
+    step(*lent, Phase::commit, [&] { (*lent).run_script("BEGIN;\n" + with_schema(sql::postgres::uninstall, options_.schema) + ";\nCOMMIT"); });
     lent.give_back();
   }
 
@@ -455,13 +463,13 @@ class PostgresDriver final : public Driver {
   // A connection out of the pool, for the length of one call. Not given back: thrown away.
   class Lent {
    public:
-    explicit Lent(PostgresDriver& driver) : driver_(driver), outer_(innermost) {
+    explicit Lent(PostgresDriver& driver, std::optional<milliseconds> timeout = {}) : driver_(driver), outer_(innermost) {
       for (const Lent* open = innermost; open != nullptr; open = open->outer_) {
         if (&open->driver_ == &driver) {
           throw InvalidInput("TG005 a call of this Database from inside its own transaction: use the Transaction that the callback was given");
         }
       }
-      connection_ = driver.take();
+      connection_ = driver.take(timeout);
       innermost = this;
     }
     ~Lent() {
@@ -496,11 +504,12 @@ class PostgresDriver final : public Driver {
 
   Silence silence() { return {watchdog_, options_.answer_wait}; }
 
-  std::unique_ptr<Connection> take() {
+  std::unique_ptr<Connection> take(std::optional<milliseconds> timeout) {
     if (process_ends) throw Unavailable("the program is ending; nothing was written");
     {
       std::unique_lock lock(mutex_);
-      if (!changed_.wait_for(lock, options_.check_wait, [&] { return !idle_.empty() || open_ < options_.connections_max; })) {
+      const auto wait = std::min(timeout.value_or(options_.check_wait), options_.check_wait);
+      if (!changed_.wait_for(lock, wait, [&] { return !idle_.empty() || open_ < options_.connections_max; })) {
         throw Blocked(
             fmt::format("TG006 all {} connections of this process to the database are busy; see OpenOptions::connections_max", open_));
       }

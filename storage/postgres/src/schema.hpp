@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include <termgate/error.hpp>
+
 namespace termgate::inline v0::detail {
 
 inline std::string quoted_with(std::string_view text, char quote) {
@@ -14,6 +16,19 @@ inline std::string quoted_with(std::string_view text, char quote) {
     quoted += character;
   }
   return quoted + quote;
+}
+
+// What a name of a schema may not have: the files of sql/postgres/ stand in dollar quotes, strings and format strings, and PostgreSQL
+// would cut a long one short. Throws InvalidInput.
+inline void need_schema_name(std::string_view schema) {
+  const auto refuse = [](std::string_view why) { throw InvalidInput("TG005 malformed schema name: " + std::string(why)); };
+  if (schema.empty()) refuse("it is empty");
+  if (schema.size() > 63) refuse("it has more than 63 bytes");
+  for (const char character : schema) {
+    if (character == '\'' || character == '%' || character == '$' || static_cast<unsigned char>(character) < ' ') {
+      refuse("it may have no ', %, $ or control character");
+    }
+  }
 }
 
 inline std::string with_schema(std::string_view statement, std::string_view schema) {

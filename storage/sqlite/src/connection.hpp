@@ -21,10 +21,11 @@
 namespace termgate::inline v0::sqlite {
 
 struct OpenAs {
-  std::string path;                                        // or ":memory:"
-  std::optional<std::string> journal_mode = std::nullopt;  // none: WAL for a new file, else as it is
-  std::string synchronous = "extra";                       // FULL, and in journal mode DELETE the folder too
-  std::chrono::milliseconds wait{5000};
+  std::string path;                                              // or ":memory:"
+  std::optional<std::string> journal_mode = std::nullopt;        // none: WAL for a new file, else as it is
+  std::string synchronous = "extra";                             // FULL, and in journal mode DELETE the folder too
+  std::optional<std::chrono::milliseconds> wait = std::nullopt;  // none: the setting check_wait_ms, or its default where it cannot be read
+  static constexpr std::chrono::milliseconds default_wait{5000};
   bool memory() const noexcept { return path == ":memory:"; }
 };
 
@@ -68,6 +69,8 @@ class Connection {
   static int authorize(void* self, int action, const char* first, const char* second, const char* schema, const char* trigger);
   Cached& prepared(std::string_view sql);
   Cached prepare(std::string_view sql);
+  Rows run(std::string_view sql, std::span<const Value> parameters);
+  [[noreturn]] void throw_blocked();
   void set_journal_mode(const OpenAs& how, const std::string& mode);
   void bind(sqlite3_stmt* statement, int at, const Value& value);
 

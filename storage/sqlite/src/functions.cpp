@@ -2,6 +2,7 @@
 // transactions begin and end. Parameters and results are listed in sql/sqlite/README.md.
 #include "law.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -185,6 +186,26 @@ void give(sqlite3_context* context, const std::string& text) {
 void give(sqlite3_context* context, std::int64_t number) { sqlite3_result_int64(context, number); }
 void give(sqlite3_context* context, bool truth) { sqlite3_result_int(context, truth ? 1 : 0); }
 
+// What SQLite's JSON would misread without a word: it ends at a NUL, spelt \u0000 or not, and lists an object's
+// values like an array's.
+std::string json_array(Law& law, const Arguments& arguments, int at, const char* what) {
+  std::string json = arguments.text(at, what);
+  for (std::size_t byte = 0; byte < json.size(); ++byte) {
+    const bool escaped = json[byte] == '\\';
+    if (json[byte] == '\0' || (escaped && json.compare(byte, 6, "\\u0000") == 0)) {
+      throw InvalidInput(
+          fmt::format("TG005 malformed {}: a text holds a NUL, which JSON in SQLite cannot carry; give such a payload as "
+                      "{{\"hex\":\"…\"}}",
+                      what));
+    }
+    if (escaped) ++byte;
+  }
+  Running kind = law.use(stmt::json_kind);
+  if (!kind.bind(json).step() || kind.text(0) != "array")
+    throw InvalidInput(fmt::format("TG005 malformed {}: a JSON array is wanted", what));
+  return json;
+}
+
 // A batch: a JSON array of texts and {"hex":"…"}, or the driver's own array behind a pointer.
 std::vector<std::string> payloads_of(Law& law, const Arguments& arguments, int at) {
   if (sqlite3_value* raw = arguments.raw(at)) {
@@ -192,7 +213,7 @@ std::vector<std::string> payloads_of(Law& law, const Arguments& arguments, int a
       return *array;
     }
   }
-  const std::string json = arguments.text(at, "payloads");
+  const std::string json = json_array(law, arguments, at, "payloads");
   std::vector<std::string> payloads;
   Running items = law.use(stmt::json_items);
   items.bind(json);
@@ -209,7 +230,8 @@ std::vector<std::string> payloads_of(Law& law, const Arguments& arguments, int a
   return payloads;
 }
 
-std::vector<std::optional<std::string>> write_ids_of(Law& law, const Arguments& arguments, int at) {
+// Not given: none.
+std::optional<std::vector<std::optional<std::string>>> write_ids_of(Law& law, const Arguments& arguments, int at) {
   std::vector<std::optional<std::string>> ids;
   if (sqlite3_value* raw = arguments.raw(at)) {
     if (const auto* array = static_cast<const std::vector<std::optional<std::string>>*>(sqlite3_value_pointer(raw, text_array_pointer))) {
@@ -217,8 +239,8 @@ std::vector<std::optional<std::string>> write_ids_of(Law& law, const Arguments& 
       return ids;
     }
   }
-  if (arguments.absent(at)) return ids;
-  const std::string json = arguments.text(at, "write ids");
+  if (arguments.absent(at)) return std::nullopt;
+  const std::string json = json_array(law, arguments, at, "write ids");
   Running items = law.use(stmt::json_items);
   items.bind(json);
   while (items.step()) {
@@ -281,7 +303,9 @@ struct Function {
 // be able to seal a scope.
 constexpr int writes = SQLITE_UTF8 | SQLITE_DIRECTONLY;
 constexpr int reads = SQLITE_UTF8 | SQLITE_DIRECTONLY;
-// The guard alone works in triggers, also under trusted_schema = OFF. It declares nothing and reads one fence.
+// The guard alone works in triggers, also under trusted_schema = OFF, and so in views. Called from one it passes what
+// the session has declared or passed, and no more: it raises for the rows of adopted tables only, and counts for those
+// of mode observe, inside a writing statement.
 constexpr int guards = SQLITE_UTF8 | SQLITE_INNOCUOUS;
 
 constexpr Function functions[] = {
@@ -313,12 +337,14 @@ constexpr Function functions[] = {
      [](Law& law, sqlite3_context* out, const Arguments& in) {
        const auto payloads = payloads_of(law, in, 2);
        const auto ids = write_ids_of(law, in, 5);
-       if (!ids.empty() && ids.size() != payloads.size()) {
-         throw InvalidInput(fmt::format("TG005 {} write ids for {} payloads", ids.size(), payloads.size()));
+       // A batch with some ids could be sent again in part: what its other writes became, nobody could tell (F5).
+       const bool given = ids.has_value();
+       if (given && (ids->size() != payloads.size() || std::find(ids->begin(), ids->end(), std::nullopt) != ids->end())) {
+         throw InvalidInput(fmt::format("TG005 a batch of {} needs as many write ids, none of them NULL", payloads.size()));
        }
        std::vector<Law::Write> batch;
        batch.reserve(payloads.size());
-       for (std::size_t at = 0; at < payloads.size(); ++at) batch.push_back({payloads[at], ids.empty() ? std::nullopt : ids[at]});
+       for (std::size_t at = 0; at < payloads.size(); ++at) batch.push_back({payloads[at], given ? (*ids)[at] : std::nullopt});
        give(out, law.append(in.stream(0), in.term(1), batch, in.optional_integer(3, "expected number"), in.optional_scope(4)));
      }},
     {"termgate_claim_write", 3, 3, writes, "(scope, term, write_id)",

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -113,7 +114,18 @@ Law::Unit::~Unit() {
 void Law::Unit::commit() {
   if (kind_ == Kind::own) {
     // In rollback-journal mode a reader can hold up the commit: that is waited for like the lock.
-    law_.waiting([&] { return law_.use(stmt::commit).try_step(); }, "read", true);
+    const auto attempt = [&] {
+      const int code = law_.use(stmt::commit).try_step();
+      const int extended = sqlite3_extended_errcode(law_.db_);
+      if (code != SQLITE_DONE && commit_outcome_unknown(extended)) {
+        const std::string name(code_name(extended));
+        throw OutcomeUnknown(fmt::format("COMMIT was sent and its flush failed: {} ({}): it may or may not have been written",
+                                         sqlite3_errmsg(law_.db_), name),
+                             name);
+      }
+      return code;
+    };
+    law_.waiting(attempt, "read", true);
   } else if (kind_ == Kind::savepoint) {
     law_.use(stmt::release).run();
   }
@@ -385,7 +397,7 @@ Law::Verdict Law::judge(const std::string& scope, std::int64_t term, Raise raise
 
 std::int64_t Law::admit(const std::string& scope, std::int64_t term, const Verdict& verdict) {
   if (verdict.raises) raise(scope, verdict.fence, term, verdict.fence.in_doubt, client_, "raise", "by a write");
-  pass(scope, term, verdict.raises);
+  pass(scope, term);
   return term;
 }
 
@@ -409,9 +421,10 @@ void Law::track() {
   }
 }
 
-void Law::pass(const std::string& scope, std::int64_t term, bool raised) {
+void Law::pass(const std::string& scope, std::int64_t term) {
   if (own_unit_ || marks_.find(scope) != nullptr) return;
-  if (raised || !boundaries_known_) track();
+  // A raise has enlisted us by itself.
+  if (!boundaries_known_) track();
   marks_.record(scope, term);
 }
 
@@ -422,7 +435,7 @@ std::int64_t Law::check_term(const Scope& scope, Term term) {
   if (transaction) lock();
   const Verdict verdict = judge(scope.name(), term.value(), Raise::allowed, false);
   if (!verdict.raises) {
-    if (transaction) pass(scope.name(), term.value(), false);
+    if (transaction) pass(scope.name(), term.value());
     return term.value();
   }
   Unit unit(*this);
@@ -758,7 +771,7 @@ std::int64_t Law::declare_doubt(bool in_doubt, std::string_view action, const st
   use(stmt::incarnation_doubt).bind(std::int64_t{in_doubt}).run();
   use(stmt::fences_doubt).bind(std::int64_t{in_doubt}).run();
   const std::int64_t scopes = sqlite3_changes(db_);
-  marks_.fence_changed();
+  fence_changed();
   audit(action, std::nullopt, reason, actor);
   unit.commit();
   return scopes;
@@ -803,13 +816,17 @@ std::int64_t Law::prune(const Stream& stream, std::int64_t before) {
 }
 
 std::int64_t Law::prune_history(std::int64_t older_than_ms) {
-  if (older_than_ms < 0) throw InvalidInput("TG005 malformed age: it is 0 ms or more");
+  // What is collected elsewhere each hour misses nothing so.
+  if (older_than_ms < 3'600'000) {
+    throw InvalidInput(fmt::format("TG005 prune_history needs an age of 1 hour or more, not {} ms", older_than_ms));
+  }
   Unit unit(*this);
   const Moment moment = now() - older_than_ms;
   use(stmt::prune_audit).bind(moment).run();
   std::int64_t pruned = sqlite3_changes(db_);
   use(stmt::prune_jobs).bind(moment).run();
   pruned += sqlite3_changes(db_);
+  audit("prune_history", std::nullopt, fmt::format(R"({{"older_than_ms":{},"deleted":{}}})", older_than_ms, pruned));
   unit.commit();
   return pruned;
 }
@@ -818,9 +835,18 @@ bool Law::stream_move(const Stream& stream, const Scope& scope, const std::strin
   require_said(actor, "actor");
   require_said(reason, "reason");
   Unit unit(*this);
-  use(stmt::stream_move).bind(stream.name()).bind(scope.name()).run();
-  const bool moved = sqlite3_changes(db_) == 1;
-  if (moved) audit("stream_move", scope.name(), fmt::format("stream {}: {}", stream.name(), reason), actor);
+  std::string from;
+  {
+    Running read = use(stmt::stream_read);
+    if (!read.bind(stream.name()).step()) throw InvalidInput(fmt::format("TG005 there is no stream \"{}\"", stream.name()));
+    from = read.text(0);
+  }
+  const bool moved = from != scope.name();
+  if (moved) {
+    use(stmt::stream_move).bind(stream.name()).bind(scope.name()).run();
+    if (sqlite3_changes(db_) != 1) throw DatabaseError(fmt::format("stream \"{}\" has lost its row", stream.name()));
+    audit("stream_move", scope.name(), fmt::format("stream {}: {}", stream.name(), reason), actor);
+  }
   unit.commit();
   return moved;
 }
@@ -878,8 +904,23 @@ std::string Law::job_start(const std::string& job_name, const Scope& scope, cons
   return run_id;
 }
 
+// The scope and term of an open run pass the check, or TG001; false: the run is no longer open.
+bool Law::job_checked(const std::string& run_id) {
+  std::string scope;
+  std::int64_t term = 0;
+  {
+    Running read = use(stmt::job_read);
+    if (!read.bind(run_id).step()) return false;
+    scope = read.text(0);
+    term = read.integer(1);
+  }
+  admit(scope, term, judge(scope, term, Raise::allowed, false));
+  return true;
+}
+
 bool Law::job_heartbeat(const std::string& run_id, const std::optional<std::string>& checkpoint) {
   Unit unit(*this);
+  if (!job_checked(run_id)) return false;
   use(stmt::job_beat).bind(run_id).bind(now()).bind(checkpoint).run();
   const bool beaten = sqlite3_changes(db_) == 1;
   unit.commit();
@@ -893,6 +934,8 @@ bool Law::job_finish(const std::string& run_id, const std::string& status, std::
     throw InvalidInput(fmt::format("TG005 a job ends completed, failed, cancelled or lost, not \"{}\"", status));
   }
   Unit unit(*this);
+  // Failed, cancelled and lost may be said by whoever has lost the lead.
+  if (status == "completed" && !job_checked(run_id)) return false;
   use(stmt::job_finish).bind(run_id).bind(status).bind(now()).bind(exit_code).bind(detail).run();
   const bool finished = sqlite3_changes(db_) == 1;
   unit.commit();
@@ -960,10 +1003,26 @@ void Law::observe_row(std::string_view table, const std::optional<RowScope>& row
     } catch (const Error& refusal) {
       reason = std::string(refusal.code());
     }
+    require_trigger();
     use(stmt::observed_count).bind(table).bind(row ? row->text : std::string("*")).bind(reason).bind(now()).run();
   } catch (const std::exception&) {
     // Mode observe lets everything pass, its own troubles included; doctor shows what was counted.
   }
+}
+
+// That a statement is at work which writes, as the one whose trigger calls us does.
+void Law::require_trigger() {
+  if (sqlite3_txn_state(db_, "main") == SQLITE_TXN_WRITE) {
+    for (sqlite3_stmt* at = sqlite3_next_stmt(db_, nullptr); at != nullptr; at = sqlite3_next_stmt(db_, at)) {
+      if (sqlite3_stmt_busy(at) != 0 && sqlite3_stmt_readonly(at) == 0) return;
+    }
+  }
+  throw InvalidInput("TG005 a guard is called by the triggers of Termgate alone");
+}
+
+void Law::require_adopted(std::string_view table) {
+  Running read = use(stmt::adopted_find);
+  if (!read.bind(table).step()) throw InvalidInput(fmt::format("TG005 table \"{}\" is not adopted, and its guard was called", table));
 }
 
 void Law::guard_adopted(std::string_view table, const RowScope& row, std::optional<std::int64_t> term) {
@@ -973,10 +1032,13 @@ void Law::guard_adopted(std::string_view table, const RowScope& row, std::option
   }
   const Scope scope(row.text);
   const Term row_term(*term);
-  lock();
   const Fence fence = read_fence(scope.name());
   if (fence.exists && row_term.value() <= fence.term) return;
   refuse_in_doubt(scope.name(), fence);
+  // The guard is callable from views, for triggers must call it under trusted_schema = OFF: a mere reading of one
+  // raises nothing.
+  require_trigger();
+  require_adopted(table);
   const std::int64_t stands_at = height(scope.name(), fence);
   if (row_term.value() > stands_at) {
     const std::string raise_by = fence.raise_by ? *fence.raise_by : setting("default_raise_by").value_or("writer");
@@ -1008,7 +1070,7 @@ std::string Law::flush_problem(bool* folder) {
 }
 
 void Law::guard_raise(std::string_view scope, std::int64_t term) {
-  marks_.fence_changed();
+  fence_changed();
   if (term == 0) return;
   bool folder = false;
   if (const std::string problem = flush_problem(&folder); !problem.empty()) {
@@ -1019,7 +1081,6 @@ void Law::guard_raise(std::string_view scope, std::int64_t term) {
   if (!folder) return;
   // A commit in mode DELETE is the removal of the journal, and FULL, unlike EXTRA, does not flush the folder
   // that it is removed from: after a power cut the journal may be back, and undo the raise (F3). So we do.
-  track();
   flush_folder_ = true;
 }
 
@@ -1038,7 +1099,7 @@ void Law::transaction_ended(bool committed) noexcept {
 }
 
 bool Law::guard_lower(std::string_view scope, std::int64_t term) {
-  marks_.fence_changed();
+  fence_changed();
   return lowering_ && lowering_->first == scope && lowering_->second == term;
 }
 
@@ -1047,8 +1108,8 @@ void Law::guard_replace(std::string_view table) {
   Running value(pragma.get());
   if (value.step() && value.integer(0) != 0) return;
   throw InvalidInput(
-      fmt::format("TG005 table \"{}\" has a unique index over an expression, so the rows that REPLACE would remove can only be seen with "
-                  "PRAGMA recursive_triggers = ON on this connection",
+      fmt::format("TG005 table \"{}\" has a unique index over an expression, or a key that REPLACE would fill with a default's, so the "
+                  "rows that REPLACE would remove can only be seen with PRAGMA recursive_triggers = ON on this connection",
                   table));
 }
 
@@ -1056,6 +1117,48 @@ void Law::guard_replace(std::string_view table) {
 
 // The kernel lists who holds which byte of which file; nothing is opened, for closing a descriptor of the
 // database would drop this process's own locks on it.
+long lock_owner(std::istream& locks, const std::vector<std::string>& files, long long first_byte, long long last_byte) {
+  std::string line;
+  while (std::getline(locks, line)) {
+    std::istringstream fields(line);
+    std::string number, kind, advice, mode, pid_text, file, first, last;
+    fields >> number >> kind;
+    if (kind == "->") continue;
+    fields >> advice >> mode >> pid_text >> file >> first >> last;
+    if (std::find(files.begin(), files.end(), file) == files.end()) continue;
+    const long long low = std::atoll(first.c_str());
+    const long long high = last == "EOF" ? low : std::atoll(last.c_str());
+    if (high < first_byte || low > last_byte) continue;
+    if (const long pid = std::atol(pid_text.c_str()); pid > 0) return pid;
+  }
+  return 0;
+}
+
+namespace {
+
+// What the kernel calls the file in that list, "08:01:4711": device and inode, for other file systems count their
+// inodes from 1 as well. The device is the file system's own, which on btrfs and overlays is not what stat() gives:
+// there the mount tells.
+std::vector<std::string> lock_names(const std::string& path) {
+  struct statx status {};
+  if (statx(AT_FDCWD, path.c_str(), AT_STATX_DONT_SYNC, STATX_INO | STATX_MNT_ID, &status) != 0) return {};
+  std::vector<std::string> names{fmt::format("{:02x}:{:02x}:{}", status.stx_dev_major, status.stx_dev_minor, status.stx_ino)};
+  if ((status.stx_mask & STATX_MNT_ID) == 0) return names;
+  std::ifstream mounts("/proc/self/mountinfo");
+  std::string line;
+  while (std::getline(mounts, line)) {
+    unsigned long long id = 0;
+    unsigned major = 0, minor = 0;
+    if (std::sscanf(line.c_str(), "%llu %*d %u:%u", &id, &major, &minor) == 3 && id == status.stx_mnt_id) {
+      names.push_back(fmt::format("{:02x}:{:02x}:{}", major, minor, status.stx_ino));
+      break;
+    }
+  }
+  return names;
+}
+
+}  // namespace
+
 std::string lock_holder(sqlite3* db) {
   const char* path = sqlite3_db_filename(db, "main");
   constexpr const char* unknown = "another connection";
@@ -1068,25 +1171,9 @@ std::string lock_holder(sqlite3* db) {
   // journal the pending, reserved and shared bytes stand from 2^30 on.
   const Wanted places[] = {{std::string(path) + "-shm", 120, 120}, {path, 0x40000000, 0x40000001 + 510}};
   for (const Wanted& place : places) {
-    struct stat status {};
-    if (stat(place.path.c_str(), &status) != 0) continue;
     std::ifstream locks("/proc/locks");
-    std::string line;
-    while (std::getline(locks, line)) {
-      std::istringstream fields(line);
-      std::string number, kind, advice, mode, pid_text, file, first, last;
-      fields >> number >> kind;
-      if (kind == "->") continue;
-      fields >> advice >> mode >> pid_text >> file >> first >> last;
-      const auto colon = file.rfind(':');
-      if (colon == std::string::npos || file.substr(colon + 1) != std::to_string(status.st_ino)) continue;
-      const long long low = std::atoll(first.c_str());
-      const long long high = last == "EOF" ? low : std::atoll(last.c_str());
-      if (high < place.first || low > place.last) continue;
-      const long pid = std::atol(pid_text.c_str());
-      if (pid <= 0) continue;
-      return pid == getpid() ? std::string("another connection of this process") : process_name(pid);
-    }
+    const long pid = lock_owner(locks, lock_names(place.path), place.first, place.last);
+    if (pid > 0) return pid == getpid() ? std::string("another connection of this process") : process_name(pid);
   }
   return unknown;
 }

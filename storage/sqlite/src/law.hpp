@@ -18,6 +18,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <istream>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -121,6 +122,7 @@ class Law {
 
   std::string job_start(const std::string& job_name, const Scope& scope, const std::string& owner, Term term,
                         const std::optional<std::string>& detail);
+  // False when the run is no longer open. A heartbeat, and that a run is completed, are checked like writes: TG001.
   bool job_heartbeat(const std::string& run_id, const std::optional<std::string>& checkpoint);
   bool job_finish(const std::string& run_id, const std::string& status, std::optional<std::int64_t> exit_code,
                   const std::optional<std::string>& detail);
@@ -153,10 +155,12 @@ class Law {
   void guard_any(std::string_view table);  // '*': any scope that the transaction has passed
   void observe_row(std::string_view table, const std::optional<RowScope>& row) noexcept;
   void guard_adopted(std::string_view table, const RowScope& row, std::optional<std::int64_t> term);
-  void guard_changed() noexcept { marks_.fence_changed(); }
+  void guard_changed() { fence_changed(); }
   void guard_raise(std::string_view scope, std::int64_t term);
   bool guard_lower(std::string_view scope, std::int64_t term);
   void guard_replace(std::string_view table);
+  void require_trigger();
+  void require_adopted(std::string_view table);
 
   // --- layer 1 itself (law_install.cpp)
 
@@ -166,12 +170,18 @@ class Law {
   Installed install();
   int installed_version();
   void uninstall();
+  // What our version's migrations would make and this database has not.
+  struct Part {
+    std::string name;
+    bool table;
+  };
+  std::vector<Part> missing_parts();
 
   // --- for the driver, which owns its connection
 
   // The driver says where its transactions begin, so that a check which raises nothing needs no enlisting:
-  // such a pass may survive a ROLLBACK TO, for the write lock does. Called at the start of each, and of each
-  // member of a group commit.
+  // such a pass may survive a ROLLBACK TO, for the write lock does. Whatever changes a fence enlists. Called at the start of each, and of
+  // each member of a group commit.
   void begin_transaction() noexcept {
     boundaries_known_ = true;
     marks_.clear();
@@ -212,6 +222,7 @@ class Law {
   void patiently(const std::function<void()>& work);
 
  private:
+  bool job_checked(const std::string& run_id);
   class Unit;
   class Snapshot;
   struct Fence {
@@ -252,7 +263,7 @@ class Law {
   // Writes the raise (or the first row).
   void raise(std::string_view scope, const Fence& fence, std::int64_t term, bool in_doubt, const std::string& actor,
              std::string_view action, std::string_view detail);
-  void pass(const std::string& scope, std::int64_t term, bool raised);
+  void pass(const std::string& scope, std::int64_t term);
   Scope scope_of(const Stream& stream, const std::optional<Scope>& named, const std::optional<std::string>& fixed);
   std::int64_t repeated(const Stream& stream, const std::vector<Write>& writes, bool& found);
   void audit(std::string_view action, std::optional<std::string_view> scope, std::string_view detail, std::string_view actor = {});
@@ -261,6 +272,11 @@ class Law {
   int waiting(const std::function<int()>& attempt, const char* what, bool may_wait);
   std::string flush_problem(bool* folder = nullptr);
   void track();
+  // Under any pass or known fence: compared anew, and again should a ROLLBACK TO undo the change.
+  void fence_changed() {
+    marks_.fence_changed();
+    track();
+  }
   void execute(const std::string& sql);
   // Makes SQLite tell us when the connection closes, see finalize_statements(). Reads the schema, so it is left
   // to the first statement: loading the extension touches no file.
@@ -268,7 +284,8 @@ class Law {
 
   struct Column {
     std::string name, type;
-    bool key, generated;
+    bool key, generated, not_null;
+    std::optional<std::string> default_text;  // as SQL
   };
   struct Table {
     std::string name;
@@ -314,5 +331,8 @@ std::string quoted_literal(std::string_view text);
 
 // Who holds the write lock of the file, as far as the system tells ("process 4711 (python3)").
 std::string lock_holder(sqlite3* db);
+// For its tests: the process that holds a lock on one of the bytes of one of `files` ("08:01:4711"), by a list in the
+// form of /proc/locks; 0: none.
+long lock_owner(std::istream& locks, const std::vector<std::string>& files, long long first_byte, long long last_byte);
 
 }  // namespace termgate::inline v0::sqlite

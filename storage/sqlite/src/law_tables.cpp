@@ -87,6 +87,21 @@ std::string partial_condition(const std::string& sql) {
   return {};
 }
 
+// A default whose text means the same inside a trigger: a number or a quoted string.
+bool is_literal(const std::string& text) {
+  if (text.empty()) return false;
+  if (text.front() == '\'') {
+    for (std::size_t at = 1; at < text.size(); ++at) {
+      if (text[at] != '\'') continue;
+      if (at + 1 == text.size()) return true;
+      if (text[++at] != '\'') return false;
+    }
+    return false;
+  }
+  const std::size_t start = text[0] == '-' || text[0] == '+' ? 1 : 0;
+  return start < text.size() && text.find_first_not_of("0123456789.", start) == std::string::npos;
+}
+
 }  // namespace
 
 std::string quoted_identifier(std::string_view name) {
@@ -132,7 +147,10 @@ Law::Table Law::find_table(const std::string& target, const char* what) {
   }
   Running read = use(stmt::columns);
   read.bind(table.name);
-  while (read.step()) table.columns.push_back({read.text(0), read.text(1), read.integer(2) != 0, read.integer(3) >= 2});
+  while (read.step()) {
+    table.columns.push_back(
+        {read.text(0), read.text(1), read.integer(2) != 0, read.integer(3) >= 2, read.integer(4) != 0, read.optional_text(5)});
+  }
   return table;
 }
 
@@ -213,9 +231,22 @@ std::vector<std::pair<std::string, std::string>> Law::protect_triggers(const Tab
   if (!rowid.empty()) {
     victims(fmt::format("{}.{} = NEW.{}", target, rowid, rowid), fmt::format("NEW.{} IS NOT OLD.{}", rowid, rowid), {});
   }
+  // What only SQLite's own DELETE triggers can see: asked for always, or where `tail` says.
+  auto ask_for_recursion = [&](const std::string& tail) {
+    if (mode == "observe") return;
+    const std::string ask = fmt::format(
+        "  SELECT CASE WHEN termgate_guard_load_termgate_extension_first('replace', {}) IS NULL THEN RAISE(ABORT, 'TG005 "
+        "refused') END{};\n",
+        label, tail);
+    victims_insert += ask;
+    victims_update += ask;
+  };
+  // REPLACE turns the NULL of such a column into the default, and does so after this trigger has run.
+  auto filled_late = [](const Column& candidate) { return candidate.not_null && candidate.default_text; };
   for (const Index& index : indexes) {
     std::string same, changed;
-    bool expression = false;
+    bool expression = false, generated = false;
+    std::vector<std::string> unforeseen;
     Running read = use(stmt::index_columns);
     read.bind(index.name);
     while (read.step()) {
@@ -225,27 +256,37 @@ std::vector<std::pair<std::string, std::string>> Law::protect_triggers(const Tab
         break;
       }
       const std::string quoted = quoted_identifier(key);
-      same +=
-          fmt::format("{}{}.{} = NEW.{} COLLATE {}", same.empty() ? "" : " AND ", target, quoted, quoted, quoted_identifier(read.text(1)));
-      changed += fmt::format("{}NEW.{} IS NOT OLD.{}", changed.empty() ? "" : " OR ", quoted, quoted);
+      const std::string collation = quoted_identifier(read.text(1));
+      std::string value = "NEW." + quoted;
+      const Column& held = find_column(table, key);
+      generated = generated || held.generated;
+      if (filled_late(held)) {
+        if (is_literal(*held.default_text)) {
+          value = fmt::format("coalesce({}, {})", value, *held.default_text);
+        } else {
+          unforeseen.push_back(quoted);
+        }
+      }
+      same += fmt::format("{}{}.{} = {} COLLATE {}", same.empty() ? "" : " AND ", target, quoted, value, collation);
+      changed += fmt::format("{}NEW.{} IS NOT OLD.{} COLLATE {}", changed.empty() ? "" : " OR ", quoted, quoted, collation);
     }
     if (expression) {
-      const std::string replace = fmt::format(
-          "  SELECT CASE WHEN termgate_guard_load_termgate_extension_first('replace', {}) IS NULL THEN RAISE(ABORT, 'TG005 "
-          "refused') END;\n",
-          label);
-      if (mode != "observe") {
-        victims_insert += replace;
-        victims_update += replace;
-      }
+      ask_for_recursion({});
     } else if (!same.empty()) {
       // A partial index that the changed row newly enters has the same keys: the condition stands for it.
       victims(same, index.condition.empty() ? changed : "1", index.condition);
+      if (generated) {
+        for (const Column& source : table.columns) {
+          if (filled_late(source)) unforeseen.push_back(quoted_identifier(source.name));
+        }
+      }
+      for (const std::string& late : unforeseen) ask_for_recursion(fmt::format(" WHERE NEW.{} IS NULL", late));
     }
   }
   const std::string new_row = guard(", NEW." + name, "");
   const std::string old_row = guard(", OLD." + name, "");
-  const std::string moved_row = guard(", NEW." + name, fmt::format(" WHERE NEW.{} IS NOT OLD.{}", name, name));
+  // Scopes are compared byte by byte, whatever the column's collation.
+  const std::string moved_row = guard(", NEW." + name, fmt::format(" WHERE NEW.{} IS NOT OLD.{} COLLATE BINARY", name, name));
   add("insert", "BEFORE INSERT", (settled_before ? new_row : std::string()) + victims_insert);
   add("update", "BEFORE UPDATE", old_row + (settled_before ? moved_row : std::string()) + victims_update);
   add("delete", "BEFORE DELETE", old_row);
@@ -421,14 +462,24 @@ std::vector<Law::Finding> Law::doctor() {
   auto find = [&](std::string severity, std::string object, std::string problem, std::string remedy) {
     findings.push_back({std::move(severity), std::move(object), std::move(problem), std::move(remedy)});
   };
-  {
-    Running read = use(stmt::missing_guards);
-    while (read.step()) find("error", read.text(0), "a guard trigger of Termgate's own tables is gone", "run termgate init again");
+  // Of a newer version's parts we know nothing; without any this is no database of ours, as the next read says.
+  if (const int version = installed_version(); version > 0 && version <= sql::sqlite_migrations().back().version) {
+    const auto missing = missing_parts();
+    for (const Part& part : missing) find("error", part.name, "it is gone, or not what layer 1 made", "run termgate init again");
+    // The rest reads the tables.
+    if (std::any_of(missing.begin(), missing.end(), [](const Part& part) { return part.table; })) return findings;
   }
   {
     Running read = use(stmt::fences_in_doubt);
     while (read.step()) {
       find("error", "scope " + read.text(0), "its fence is in doubt, so its writes get TG004",
+           "acquire its lease, or termgate_declare_restored, or termgate_declare_nothing_lost");
+    }
+  }
+  {
+    Running read = use(stmt::incarnation_read);
+    if (read.step() && read.integer(0) != 0) {
+      find("error", "every scope without a fence", "it is in doubt, so its writes get TG004",
            "acquire its lease, or termgate_declare_restored, or termgate_declare_nothing_lost");
     }
   }

@@ -39,11 +39,25 @@ struct AtWork {
 
 class OneSession final : public Session {
  public:
-  explicit OneSession(Connection& connection) : connection_(connection) {}
-  Rows execute(std::string_view sql, std::span<const Value> parameters) override { return connection_.execute(sql, parameters); }
+  // With `queue` the transaction is begun again, flushed, if its first statement is a raise that the connection would
+  // not flush: a check or a claim, as Database::write begins. A later one is refused, for what went before it cannot
+  // be run again.
+  explicit OneSession(Connection& connection, WriteQueue* queue = nullptr) : connection_(connection), queue_(queue) {}
+  Rows execute(std::string_view sql, std::span<const Value> parameters) override {
+    WriteQueue* queue = std::exchange(queue_, nullptr);
+    if (queue == nullptr) return connection_.execute(sql, parameters);
+    try {
+      return connection_.execute(sql, parameters);
+    } catch (const InvalidInput&) {
+      if (!connection_.law().take_wants_flush()) throw;
+    }
+    queue->begin_flushed();
+    return connection_.execute(sql, parameters);
+  }
 
  private:
   Connection& connection_;
+  WriteQueue* queue_;
 };
 
 class SqliteDriver final : public Driver {
@@ -56,19 +70,21 @@ class SqliteDriver final : public Driver {
   void transact(const TransactOptions& options, const std::function<void(Session&)>& work) override {
     refuse_nested();
     // Every isolation level is SQLite's one: serializable.
+    const bool forgetful = !options.read_only && (how_.synchronous == "normal" || how_.synchronous == "off");
     const auto guarded = [&](Connection& connection) {
       const AtWork marked(this);
-      OneSession session(connection);
+      OneSession session(connection, forgetful ? &writer() : nullptr);
       work(session);
     };
     if (options.read_only) {
       read(options.timeout, guarded);
     } else {
-      writer().run({.timeout = options.timeout}, guarded);
+      writer().run({.timeout = options.timeout, .alone = forgetful}, guarded);
     }
   }
 
-  Rows call(std::string_view sql, std::span<const Value> parameters, bool read_only, std::optional<std::chrono::milliseconds> timeout) override {
+  Rows call(std::string_view sql, std::span<const Value> parameters, bool read_only,
+            std::optional<std::chrono::milliseconds> timeout) override {
     refuse_nested();
     Rows rows;
     const auto one = [&](Connection& connection) {
@@ -157,11 +173,12 @@ class SqliteDriver final : public Driver {
   struct Borrowed {
     explicit Borrowed(SqliteDriver& from) : driver(from) {
       std::unique_lock lock(driver.mutex_);
-      const bool free = driver.reader_free_.wait_for(
-          lock, driver.how_.wait, [&] { return !driver.readers_.empty() || driver.readers_open_ < driver.readers_max_; });
+      const auto wait = driver.how_.wait.value_or(OpenAs::default_wait);
+      const bool free =
+          driver.reader_free_.wait_for(lock, wait, [&] { return !driver.readers_.empty() || driver.readers_open_ < driver.readers_max_; });
       if (!free) {
-        throw Blocked(fmt::format("TG006 blocked for {} ms: all {} reading connections of this process are at work",
-                                  driver.how_.wait.count(), driver.readers_max_));
+        throw Blocked(fmt::format("TG006 blocked for {} ms: all {} reading connections of this process are at work", wait.count(),
+                                  driver.readers_max_));
       }
       if (!driver.readers_.empty()) {
         connection = std::move(driver.readers_.back());

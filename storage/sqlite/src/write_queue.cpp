@@ -13,8 +13,12 @@ namespace termgate::inline v0::sqlite {
 
 using std::chrono::milliseconds;
 
-WriteQueue::WriteQueue(Connection& connection, std::string synchronous, milliseconds wait, GroupLimits limits)
-    : connection_(connection), synchronous_(std::move(synchronous)), wait_(wait), limits_(limits) {}
+WriteQueue::WriteQueue(Connection& connection, const std::string& synchronous, std::optional<milliseconds> wait, GroupLimits limits)
+    : connection_(connection),
+      restore_("PRAGMA main.synchronous = " + synchronous),
+      wait_(wait),
+      wait_now_(wait ? *wait : connection.law().check_wait()),
+      limits_(limits) {}
 
 void WriteQueue::take_baton(milliseconds wait) {
   std::unique_lock lock(mutex_);
@@ -46,18 +50,39 @@ void WriteQueue::hand_on() {
   next->turn.notify_one();
 }
 
-void WriteQueue::begin(const How& how) {
-  if (how.flushed) connection_.control_checked("PRAGMA main.synchronous = EXTRA");
+void WriteQueue::begin(const How& how, std::optional<Clock::time_point> deadline) {
+  if (how.flushed) {
+    flushing_ = true;
+    connection_.control_checked("PRAGMA main.synchronous = EXTRA");
+  }
   if (how.read_only) connection_.only_read(true);
-  // The connection's busy handler waits for other processes.
-  const auto start = Clock::now();
-  const int code = connection_.control(how.read_only ? "BEGIN" : "BEGIN IMMEDIATE");
+  const char* statement = how.read_only ? "BEGIN" : "BEGIN IMMEDIATE";
+  sqlite3* db = connection_.handle();
+  sqlite3_busy_timeout(db, 0);
+  int code = connection_.control(statement);
+  // Another process has the lock: only then it matters, and costs nothing, what the setting says by now.
+  const auto start = code == SQLITE_OK ? Clock::time_point{} : Clock::now();
+  if ((code & 0xff) == SQLITE_BUSY) {
+    if (!wait_) wait_now_ = connection_.law().check_wait();
+    milliseconds wait = wait_now_;
+    if (deadline) wait = std::clamp(std::chrono::duration_cast<milliseconds>(*deadline - start), milliseconds(0), wait);
+    sqlite3_busy_timeout(db, static_cast<int>(wait.count()));
+    code = connection_.control(statement);
+  }
+  sqlite3_busy_timeout(db, static_cast<int>(wait_now_.load().count()));
   if (code == SQLITE_OK) return;
   if ((code & 0xff) == SQLITE_BUSY && sqlite3_extended_errcode(connection_.handle()) != SQLITE_BUSY_SNAPSHOT) {
     throw Blocked(fmt::format("TG006 blocked for {} ms: {} holds the database; nothing was written",
                               std::chrono::duration_cast<milliseconds>(Clock::now() - start).count(), lock_holder(connection_.handle())));
   }
   throw_sqlite(connection_.handle(), code);
+}
+
+void WriteQueue::begin_flushed() {
+  connection_.control("ROLLBACK");
+  connection_.law().transaction_undone();
+  begin({.flushed = true}, deadline_);
+  connection_.law().begin_transaction();
 }
 
 void WriteQueue::throw_end(const Group& group) {
@@ -115,20 +140,31 @@ void WriteQueue::commit(std::shared_ptr<Group> held) {
 }
 
 void WriteQueue::run(const How& how, const std::function<void(Connection&)>& work, bool* wants_flush) {
-  const bool alone = how.timeout.has_value() || how.read_only || how.flushed;
-  take_baton(how.timeout ? std::min(*how.timeout, wait_) : wait_);
+  const bool alone = how.alone || how.timeout.has_value() || how.read_only || how.flushed;
+  const auto deadline = how.timeout ? std::optional(Clock::now() + *how.timeout) : std::nullopt;
+  const milliseconds wait = wait_now_;
+  take_baton(how.timeout ? std::min(*how.timeout, wait) : wait);
 
   // From here to hand_on() this thread has the baton, and with it connection_ and open_.
-  if (alone && open_) commit(open_);
-  const bool first = open_ == nullptr;
-  const std::shared_ptr<Group> group = first ? std::make_shared<Group>() : open_;
+  std::shared_ptr<Group> group;
+  bool first = false;
+  try {
+    if (alone && open_) commit(open_);
+    first = open_ == nullptr;
+    group = first ? std::make_shared<Group>() : open_;
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    hand_on();
+    throw;
+  }
   std::exception_ptr failure;
   bool begun = !first;
   bool behind_savepoint = false;
   try {
-    if (how.timeout) connection_.set_deadline(Clock::now() + *how.timeout);
+    deadline_ = deadline;
+    if (deadline) connection_.set_deadline(deadline);
     if (first) {
-      begin(how);
+      begin(how, deadline);
       begun = true;
     } else {
       if (const int code = connection_.control("SAVEPOINT termgate_member"); code != SQLITE_OK) throw_sqlite(connection_.handle(), code);
@@ -180,8 +216,10 @@ void WriteQueue::run(const How& how, const std::function<void(Connection&)>& wor
     if (!handed_on) commit(group);
   }
   if (!handed_on) {
-    if (how.read_only) connection_.only_read(false);
-    if (how.flushed) connection_.control_checked(("PRAGMA main.synchronous = " + synchronous_).c_str());
+    // The end is known by now, so a failure here may neither hide it nor keep the baton; to flush too much does no harm.
+    sqlite3* db = connection_.handle();
+    if (how.read_only) sqlite3_exec(db, "PRAGMA query_only = OFF", nullptr, nullptr, nullptr);
+    if (std::exchange(flushing_, false)) sqlite3_exec(db, restore_.c_str(), nullptr, nullptr, nullptr);
     const std::lock_guard lock(mutex_);
     hand_on();
   }

@@ -39,13 +39,17 @@ class WriteQueue {
   using Clock = std::chrono::steady_clock;
 
   struct How {
-    std::optional<std::chrono::milliseconds> timeout = std::nullopt;  // for the work; such a write commits alone, see run()
-    bool read_only = false;                                           // in-memory databases read through here
-    bool flushed = false;                                             // with PRAGMA synchronous = EXTRA, whatever the connection has
+    std::optional<std::chrono::milliseconds> timeout =
+        std::nullopt;        // from the call to the work's end; such a write commits alone, see run()
+    bool read_only = false;  // in-memory databases read through here
+    bool alone = false;      // shares no transaction, so it may call begin_flushed
+    bool flushed = false;    // with PRAGMA synchronous = EXTRA, whatever the connection has
   };
 
   // `synchronous` is what the connection has otherwise.
-  WriteQueue(Connection& connection, std::string synchronous, std::chrono::milliseconds wait, GroupLimits limits = {});
+  // Without `wait` the setting check_wait_ms bounds the waiting.
+  WriteQueue(Connection& connection, const std::string& synchronous, std::optional<std::chrono::milliseconds> wait,
+             GroupLimits limits = {});
 
   // Runs `work` in a transaction and returns when it is committed. What `work` throws is rolled back and comes
   // out. Blocked when the baton or another process's lock was not to be had in time. A write with a timeout
@@ -53,6 +57,10 @@ class WriteQueue {
   // *wants_flush becomes true with an InvalidInput that asks for a flushed transaction: `work` was rolled back
   // and may be run again with `flushed`.
   void run(const How& how, const std::function<void(Connection&)>& work, bool* wants_flush = nullptr);
+
+  // From inside the work of a run that is alone: begins its transaction again, as with `flushed`. For work that has
+  // run nothing in it so far. Throws as run() does where the lock is not to be had again.
+  void begin_flushed();
 
   // For tests and bench: commits done, and writes that they carried.
   std::int64_t commits() const noexcept { return commits_; }
@@ -82,15 +90,16 @@ class WriteQueue {
   void take_baton(std::chrono::milliseconds wait);
   // Gives the baton to the first who waits, if anybody does. With mutex_ held.
   void hand_on();
-  void begin(const How& how);
+  void begin(const How& how, std::optional<Clock::time_point> deadline);
   // Ends the open group and wakes its members. The baton is held, mutex_ is not.
   void commit(std::shared_ptr<Group> group);
   void finish(Group& group, Group::End end, std::string message, std::string code);
   static void throw_end(const Group& group);
 
   Connection& connection_;
-  const std::string synchronous_;
-  const std::chrono::milliseconds wait_;
+  const std::string restore_;  // the statement that sets what the connection has otherwise
+  const std::optional<std::chrono::milliseconds> wait_;
+  std::atomic<std::chrono::milliseconds> wait_now_;  // wait_, or the setting when it was last read
   const GroupLimits limits_;
 
   std::mutex mutex_;    // guards the next three
@@ -98,7 +107,9 @@ class WriteQueue {
   std::deque<Waiter*> queue_;
   std::optional<Clock::time_point> since_;  // the baton's last change of hands, if somebody waits
 
-  std::shared_ptr<Group> open_;  // the baton's holder's
+  std::shared_ptr<Group> open_;                // the baton's holder's
+  bool flushing_ = false;                      // the baton's holder's: PRAGMA synchronous is EXTRA for this transaction
+  std::optional<Clock::time_point> deadline_;  // the baton's holder's
   std::atomic<std::int64_t> commits_{0};
   std::atomic<std::int64_t> writes_{0};
 };

@@ -3,6 +3,7 @@
 
 #include "schema.hpp"
 
+using termgate::detail::need_schema_name;
 using termgate::detail::with_schema;
 
 TEST_CASE("schema: hostile names stay names", "[postgres]") {
@@ -11,4 +12,13 @@ TEST_CASE("schema: hostile names stay names", "[postgres]") {
   CHECK(with_schema("@schema_lit@", "it's") == "'it''s'");
   CHECK(with_schema("@schema_lit@", "a\\b") == " E'a\\\\b'");
   CHECK(with_schema("@schemas and @schema", "t") == "@schemas and @schema");
+}
+
+TEST_CASE("schema: a name that the SQL of layer 1 could not bear is refused", "[storage]") {
+  for (const std::string name : {"", "q'x", "p%x", "x$$y", "a\nb"}) {
+    CAPTURE(name);
+    CHECK_THROWS_WITH(need_schema_name(name), Catch::StartsWith("TG005 malformed schema name"));
+  }
+  CHECK_THROWS_AS(need_schema_name(std::string(64, 'a')), termgate::InvalidInput);
+  for (const std::string name : {"termgate", "Own Law", "a\"b", "sch\xc3\xa9ma"}) CHECK_NOTHROW(need_schema_name(name));
 }

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/wait.h>
 
+#include <sstream>
 #include <thread>
 
 #include <termgate/error.hpp>
@@ -61,6 +62,38 @@ TEST_CASE("function: a database without layer 1 is told apart", "[sqlite]") {
   CHECK(db("SELECT count(*) FROM sqlite_schema").value() == "0");
 }
 
+TEST_CASE("append_many: takes a write id for each write or none at all", "[F5][sqlite][issue-2]") {
+  Db db;
+  install(db);
+  const std::string id = "0a1b2c3d-0000-4000-8000-00000000000a";
+  const std::string other = "0a1b2c3d-0000-4000-8000-00000000000b";
+  db.must("SELECT termgate_append('s', 1, 'first', NULL, NULL, '" + id + "')");
+  for (const std::string& batch :
+       {"'[\"lost\",\"first\"]', NULL, NULL, '[null,\"" + id + "\"]'", "'[\"first\",\"lost too\"]', NULL, NULL, '[\"" + id + "\",null]'",
+        std::string("'[\"a\"]', NULL, NULL, '[null]'"), std::string("'[\"a\"]', NULL, NULL, '[]'"),
+        "'[\"a\"]', NULL, NULL, '[\"" + id + "\",\"" + other + "\"]'"}) {
+    INFO(batch);
+    CHECK_THAT(db("SELECT termgate_append_many('s', 1, " + batch + ")").error, Contains("needs as many write ids, none of them NULL"));
+    CHECK(db("SELECT count(*) FROM termgate_stream_writes").value() == "1");
+  }
+  CHECK(db("SELECT termgate_append_many('s', 1, '[\"second\"]', NULL, NULL, '[\"" + other + "\"]')").value() == "2");
+}
+
+TEST_CASE("append_many: JSON that SQLite would cut or misread is refused", "[sqlite][issue-2]") {
+  Db db;
+  install(db);
+  for (const char* batch : {R"('["pay\u0000load","b"]')", R"('["\\\u0000"]')", R"('["a"]' || char(0) || ',"b"]')", R"('{"a":"b"}')",
+                            R"('"solo"')", R"('null')", R"('5')", R"('[{"hex":"00\u0000"}]')"}) {
+    INFO(batch);
+    CHECK_THAT(db(std::string("SELECT termgate_append_many('s', 1, ") + batch + ")").error, StartsWith("TG005"));
+  }
+  CHECK(db(R"(SELECT termgate_append_many('s', 1, '["a"]', NULL, NULL, '{"a":"0a1b2c3d-0000-4000-8000-00000000000a"}'))").error != "");
+  CHECK(db("SELECT count(*) FROM termgate_stream_writes").value() == "0");
+  // A backslash before it makes it six characters like any others.
+  db.must(R"(SELECT termgate_append_many('s', 1, '["\\u0000", {"hex":"006100"}]'))");
+  CHECK(db("SELECT group_concat(hex(payload)) FROM termgate_stream_writes").value() == "5C7530303030,006100");
+}
+
 TEST_CASE("init: twice is once and uninstall leaves nothing", "[sqlite]") {
   Db db;
   CHECK(db("SELECT termgate_init()").value() == R"({"from_version":0,"to_version":2})");
@@ -70,6 +103,90 @@ TEST_CASE("init: twice is once and uninstall leaves nothing", "[sqlite]") {
   db.must("SELECT termgate_uninstall()");
   CHECK(db("SELECT group_concat(name) FROM sqlite_schema").value() == "mine,mine_st");
   db.must("INSERT INTO mine VALUES (1, 'a', 1)");
+}
+
+TEST_CASE("init: again makes anew what is missing and keeps what is there", "[F3][sqlite][issue-2]") {
+  Db db;
+  install(db);
+  db.must("CREATE TABLE mine (s TEXT, t INTEGER); CREATE INDEX mine_st ON mine (s, t); SELECT termgate_adopt('mine', 's', 't')");
+  db.must("SELECT termgate_set_setting('check_wait_ms', '77'), termgate_set_raise_by('b', 'seal')");
+  db.must("SELECT termgate_seal('a', 9), termgate_append('s', 4, 'x', NULL, 'a4'); INSERT INTO mine VALUES ('m', 6)");
+  const auto problems = [&] {
+    return db.must(
+        "SELECT coalesce(group_concat(value ->> 'object'), '') FROM json_each(termgate_doctor()) WHERE value ->> 'severity' = 'error'");
+  };
+  const auto init = [&] { CHECK(db("SELECT termgate_init()").value() == R"({"from_version":2,"to_version":2})"); };
+  const auto made_anew = [&] { return db.must("SELECT coalesce(max(detail), '') FROM termgate_audit WHERE detail LIKE 'made anew%'"); };
+  REQUIRE(problems() == "");
+  SECTION("nothing") {
+    const std::string before = db.must("PRAGMA schema_version");
+    init();
+    CHECK(db.must("PRAGMA schema_version") == before);
+    CHECK(made_anew() == "");
+  }
+  SECTION("a guard") {
+    db.must("DROP TRIGGER termgate_fences_delete");
+    CHECK(problems() == "termgate_fences_delete");
+    init();
+    CHECK(made_anew() == "made anew: termgate_fences_delete");
+    CHECK_THAT(db("DELETE FROM termgate_fences").error, StartsWith("TG005"));
+  }
+  SECTION("a guard that was made to say nothing") {
+    db.must(
+        "DROP TRIGGER termgate_fences_update; CREATE TRIGGER termgate_fences_update BEFORE UPDATE ON termgate_fences BEGIN SELECT 1; END");
+    CHECK(problems() == "termgate_fences_update");
+    init();
+    CHECK_THAT(db("UPDATE termgate_fences SET term = 1").error, StartsWith("TG005"));
+  }
+  SECTION("a setting") {
+    db.must("DELETE FROM termgate_settings WHERE name = 'default_raise_by'");
+    CHECK(problems() == "the setting default_raise_by");
+    init();
+  }
+  SECTION("the row of the incarnation") {
+    db.must("DELETE FROM termgate_incarnation");
+    CHECK(problems() == "the row of termgate_incarnation");
+    init();
+    // Whether scopes without a fence were in doubt nobody knows any more; those with one say so themselves.
+    CHECK_THAT(db("SELECT termgate_check_term('new', 1)").error, StartsWith("TG004"));
+    CHECK(db("SELECT termgate_check_term('a', 9)").value() == "9");
+    CHECK(problems() == "every scope without a fence");
+    db.must("SELECT termgate_declare_nothing_lost('me', 'I saw it')");
+  }
+  SECTION("the fences") {
+    db.must("DROP TABLE termgate_fences");
+    CHECK_THAT(problems(), Contains("termgate_fences"));
+    init();
+    for (const char* scope : {"a", "a4", "m", "new"})
+      CHECK_THAT(db("SELECT termgate_check_term('" + std::string(scope) + "', 50)").error, StartsWith("TG004"));
+    // Somebody vouches; what the rows show still counts.
+    db.must("SELECT termgate_declare_nothing_lost('me', 'no terms but those of the rows')");
+    CHECK_THAT(db("SELECT termgate_check_term('a4', 3)").error, StartsWith("TG001 stale term 3"));
+    CHECK_THAT(db("SELECT termgate_check_term('m', 5)").error, StartsWith("TG001 stale term 5"));
+    CHECK_THAT(
+        db("DELETE FROM termgate_fences; INSERT INTO termgate_fences VALUES ('z', 3, 0, '', NULL, 0, NULL); DELETE FROM termgate_fences")
+            .error,
+        StartsWith("TG005"));
+  }
+  SECTION("the list of migrations") {
+    db.must("DROP TABLE termgate_migrations");
+    CHECK(db("SELECT termgate_init()").value() == R"({"from_version":0,"to_version":2})");
+    CHECK(db("SELECT termgate_check_term('a', 9)").value() == "9");
+    CHECK(db("SELECT termgate_check_term('new', 1)").value() == "1");
+  }
+  CHECK(problems() == "");
+  CHECK(db("SELECT value FROM termgate_settings WHERE name = 'check_wait_ms'").value() == "77");
+  init();
+}
+
+TEST_CASE("stream_move: moves once and knows what is no stream", "[sqlite][issue-2]") {
+  Db db;
+  install(db);
+  db.must("SELECT termgate_append('s', 1, 'x')");
+  CHECK(db("SELECT termgate_stream_move('s', 'other', 'me', 'why')").value() == "1");
+  CHECK(db("SELECT termgate_stream_move('s', 'other', 'me', 'why')").value() == "0");
+  CHECK_THAT(db("SELECT termgate_stream_move('none', 'other', 'me', 'why')").error, StartsWith("TG005 there is no stream"));
+  CHECK(db("SELECT count(*) FROM termgate_audit WHERE action = 'stream_move'").value() == "1");
 }
 
 TEST_CASE("autocommit: a function commits by itself and its refusal leaves no transaction behind", "[F5][sqlite]") {
@@ -463,6 +580,22 @@ TEST_CASE("blocked: another connection's write lock ends the wait with its name"
   }
 }
 
+TEST_CASE("blocked: a file of the same number on another device is another file", "[F4][sqlite][issue-2]") {
+  const std::string list =
+      "1: POSIX  ADVISORY  WRITE 11 00:2a:77 1073741824 1073742335\n"
+      "2: POSIX  ADVISORY  WRITE 12 08:01:77 0 EOF\n"
+      "2: -> POSIX  ADVISORY  WRITE 13 08:01:77 1073741824 1073742335\n"
+      "3: POSIX  ADVISORY  WRITE 14 08:01:77 1073741825 1073741825\n";
+  const auto owner = [&](const std::vector<std::string>& files) {
+    std::istringstream locks(list);
+    return sqlite::lock_owner(locks, files, 0x40000000, 0x40000001 + 510);
+  };
+  CHECK(owner({"08:01:77"}) == 14);
+  CHECK(owner({"00:2a:77"}) == 11);
+  CHECK(owner({"00:2b:77", "08:01:78"}) == 0);
+  CHECK(owner({}) == 0);
+}
+
 TEST_CASE("check header: guards the caller's own transaction", "[F1][F5][sqlite]") {
   Folder folder;
   Db db(folder.file(), false);
@@ -495,4 +628,28 @@ TEST_CASE("jobs: a run is started by a leader beaten and finished", "[sqlite]") 
   CHECK_THAT(db("SELECT termgate_job_finish('" + second + "', 'stopped')").error, StartsWith("TG005"));
   CHECK(db("SELECT termgate_job_finish('" + second + "', 'failed', 3, 'why')").value() == "1");
   CHECK(db("SELECT status || exit_code || detail FROM termgate_job_runs WHERE run_id = '" + second + "'").value() == "failed3why");
+}
+
+TEST_CASE("jobs: a run is beaten and completed under a term that still stands", "[F2][sqlite]") {
+  Db db;
+  install(db);
+  const std::string run = db.must("SELECT termgate_job_start('nightly', 'a', 'me', 5)");
+  CHECK(db("SELECT termgate_job_heartbeat('" + run + "')").value() == "1");
+  db.must("SELECT termgate_seal('a', 6)");
+  CHECK_THAT(db("SELECT termgate_job_heartbeat('" + run + "')").error, StartsWith("TG001"));
+  CHECK_THAT(db("SELECT termgate_job_finish('" + run + "', 'completed', 0)").error, StartsWith("TG001"));
+  CHECK(db("SELECT status FROM termgate_job_runs").value() == "started");
+  CHECK(db("SELECT termgate_job_finish('" + run + "', 'lost')").value() == "1");
+}
+
+TEST_CASE("prune: the last hour of the audit stays and so does every pruning", "[sqlite]") {
+  Db db;
+  install(db);
+  db.must("SELECT termgate_seal('a', 6); UPDATE termgate_audit SET at = at - 10800000");
+  CHECK_THAT(db("SELECT termgate_prune_history(0)").error, StartsWith("TG005"));
+  CHECK_THAT(db("SELECT termgate_prune_history(3599999)").error, StartsWith("TG005"));
+  db.must("SELECT termgate_seal('a', 7)");
+  CHECK(db("SELECT termgate_prune_history(3600000)").value() == "2");
+  db.must("UPDATE termgate_audit SET at = at - 10800000; SELECT termgate_prune_history(3600000)");
+  CHECK(db("SELECT group_concat(action) FROM termgate_audit").value() == "prune_history,prune_history");
 }

@@ -1,6 +1,7 @@
 // Durability, tested by losing what was not synced: a VFS that remembers each file as it was at its last sync.
 // The power fails by throwing the files away and putting those memories back (F3: a raise survives; F5: an
 // acknowledged write survives, a torn one leaves no trace).
+#include <atomic>
 #include <cstring>
 #include <fstream>
 #include <map>
@@ -50,6 +51,7 @@ class Disk {
 };
 
 Disk disk;
+std::atomic<bool> syncs_fail{false};
 
 // A file of the real VFS with our xSync in front. The real file lies behind this struct.
 struct Spied : sqlite3_file {
@@ -76,6 +78,7 @@ int open_spied(sqlite3_vfs* vfs, const char* name, sqlite3_file* file, int flags
   to.xWrite = [](sqlite3_file* f, const void* from, int n, sqlite3_int64 at) { return real(f)->pMethods->xWrite(real(f), from, n, at); };
   to.xTruncate = [](sqlite3_file* f, sqlite3_int64 n) { return real(f)->pMethods->xTruncate(real(f), n); };
   to.xSync = [](sqlite3_file* f, int how) {
+    if (syncs_fail) return SQLITE_IOERR_FSYNC;
     const int synced = real(f)->pMethods->xSync(real(f), how);
     if (synced == SQLITE_OK) disk.synced(spied(f)->path);
     return synced;
@@ -215,4 +218,24 @@ TEST_CASE("power loss: a raise in journal mode DELETE flushes the folder that th
   CHECK(flushes_of("PRAGMA synchronous = EXTRA; SELECT termgate_seal('a', 4)") == 0);  // SQLite does it itself
   CHECK(flushes_of("PRAGMA synchronous = FULL; PRAGMA journal_mode = WAL; SELECT termgate_seal('a', 5)") == 0);
   CHECK(sqlite3_close(db) == SQLITE_OK);
+}
+
+TEST_CASE("flush: a COMMIT whose flush failed is not called nothing written", "[F5][sqlite][issue-2]") {
+  SpyingVfs spy;
+  for (const char* mode : {"wal", "delete"}) {
+    INFO(mode);
+    Folder folder;
+    Db db(folder.file());
+    db.must(std::string("PRAGMA journal_mode = ") + mode);
+    install(db);
+    syncs_fail = true;
+    const Answer answer = db("SELECT termgate_append('s', 1, 'x')");
+    syncs_fail = false;
+    CHECK(answer.code == SQLITE_IOERR_FSYNC);
+    CHECK_THAT(answer.error, Catch::StartsWith("COMMIT was sent and its flush failed"));
+    CHECK_THAT(answer.error, !Catch::Contains("nothing was written"));
+    // Whatever became of it, the connection goes on.
+    CHECK(sqlite3_get_autocommit(db.handle()) == 1);
+    CHECK(db("SELECT termgate_append('s', 1, 'y')").error == "");
+  }
 }

@@ -57,6 +57,11 @@ TEST_CASE("protect: REPLACE cannot remove another scope's row whatever key it me
       {"update of the rowid", "CREATE TABLE t (k, scope TEXT)", "UPDATE OR REPLACE t SET rowid = 2 WHERE scope = 'mine'"},
       {"update into a partial index", "CREATE TABLE t (k, scope TEXT, live DEFAULT 1); CREATE UNIQUE INDEX t_k ON t (live) WHERE k > 1",
        "UPDATE OR REPLACE t SET k = 7 WHERE scope = 'mine'"},
+      {"update that changes the key for its index alone",
+       "CREATE TABLE t (k, scope TEXT, n TEXT COLLATE NOCASE); CREATE UNIQUE INDEX t_n ON t (n COLLATE BINARY); "
+       "CREATE TRIGGER fill AFTER INSERT ON t BEGIN UPDATE t SET n = CASE scope WHEN 'mine' THEN 'abc' ELSE 'ABC' END WHERE rowid = "
+       "NEW.rowid; END",
+       "UPDATE OR REPLACE t SET n = 'ABC' WHERE scope = 'mine'"},
       {"upsert", "CREATE TABLE t (k INTEGER PRIMARY KEY, scope TEXT)",
        "INSERT INTO t (scope, k) VALUES ('mine', 2) ON CONFLICT DO UPDATE SET scope = 'mine'"},
   };
@@ -71,6 +76,33 @@ TEST_CASE("protect: REPLACE cannot remove another scope's row whatever key it me
     CHECK(f.content() == before);
     // Its own row may go.
     CHECK(f.db("DELETE FROM t WHERE scope = 'mine'").error == "");
+  }
+}
+
+TEST_CASE("protect: a key that REPLACE fills with its default is seen", "[F1][sqlite][issue-2]") {
+  const char* attacks[] = {"INSERT OR REPLACE INTO t (scope, k) VALUES ('mine', NULL)",
+                           "UPDATE OR REPLACE t SET k = NULL WHERE scope = 'mine'"};
+  for (const char* declared : {"k TEXT NOT NULL DEFAULT 'it''s' UNIQUE", "k INTEGER NOT NULL DEFAULT -7 UNIQUE",
+                               "k REAL NOT NULL DEFAULT 1.5 UNIQUE", "k TEXT NOT NULL DEFAULT (lower('ABC')) UNIQUE",
+                               "k TEXT NOT NULL DEFAULT \"abc\" UNIQUE", "k TEXT NOT NULL DEFAULT 5, g TEXT AS (k || '!') UNIQUE"}) {
+    INFO(declared);
+    Fixture f(std::string("CREATE TABLE t (scope TEXT, ") + declared + ")",
+              "INSERT INTO t (scope, k) VALUES ('mine', 1); INSERT INTO t (scope) VALUES ('theirs')");
+    const std::string before = f.content();
+    for (const char* attack : attacks) {
+      INFO(attack);
+      CHECK(f.db(attack).error != "");
+      f.db.must("PRAGMA recursive_triggers = ON");
+      CHECK_THAT(f.db(attack).error, StartsWith(refused));
+      f.db.must("PRAGMA recursive_triggers = OFF");
+      CHECK(f.content() == before);
+    }
+    // Where it meets nobody, or only one's own row, it works.
+    f.db.must(
+        "PRAGMA recursive_triggers = ON; SELECT termgate_unprotect('t'); DELETE FROM t WHERE scope = 'theirs'; SELECT "
+        "termgate_protect('t', 'scope')");
+    for (const char* attack : attacks) f.db.must(attack);
+    CHECK(f.db("SELECT count(DISTINCT scope) FROM t").value() == "1");
   }
 }
 
@@ -115,6 +147,39 @@ TEST_CASE("protect: both scopes of a row that moves are checked", "[F1][sqlite]"
   CHECK_THAT(f.db("UPDATE t SET scope = 'mine' WHERE k = 2").error, StartsWith(refused) && Contains("\"theirs\""));
   f.db.must("BEGIN; SELECT termgate_check_term('theirs', 1); UPDATE t SET scope = 'theirs' WHERE k = 1; COMMIT");
   CHECK(f.content() == "theirs/1;theirs/2");
+}
+
+TEST_CASE("adopt: a view that calls the guard raises nothing when it is read", "[F2][sqlite][issue-2]") {
+  Db db;
+  install(db);
+  db.must("CREATE TABLE a (s TEXT, t INTEGER); CREATE INDEX a_st ON a (s, t); SELECT termgate_adopt('a', 's', 't'), termgate_seal('x', 3)");
+  db.must("PRAGMA trusted_schema = OFF");
+  for (const char* table : {"nothing", "a"}) {
+    db.must(std::string("CREATE TEMP VIEW hostile AS SELECT termgate_guard_load_termgate_extension_first('adopted', '") + table +
+            "', 'x', 99)");
+    db.must("CREATE TABLE sink (v)");
+    CHECK_THAT(db("SELECT * FROM hostile").error, StartsWith("TG005"));
+    db.must("BEGIN IMMEDIATE; INSERT INTO a VALUES ('y', 1)");
+    CHECK_THAT(db("SELECT * FROM hostile").error, StartsWith("TG005"));
+    db.must("COMMIT");
+    if (table == std::string("nothing")) CHECK_THAT(db("INSERT INTO sink SELECT * FROM hostile").error, StartsWith("TG005"));
+    db.must("DROP TABLE sink; DROP VIEW hostile");
+  }
+  CHECK(db("SELECT term FROM termgate_fences WHERE scope = 'x'").value() == "3");
+  db.must("INSERT INTO a VALUES ('x', 4)");
+  CHECK(db("SELECT term FROM termgate_fences WHERE scope = 'x'").value() == "4");
+}
+
+TEST_CASE("protect: scopes that only a collation holds equal are two scopes", "[F1][sqlite][issue-2]") {
+  for (const auto& [collation, other] : {std::pair{"NOCASE", "MINE"}, std::pair{"RTRIM", "mine  "}}) {
+    INFO(collation);
+    Fixture f(std::string("CREATE TABLE t (k INTEGER PRIMARY KEY, scope TEXT COLLATE ") + collation + ")",
+              "INSERT INTO t VALUES (1, 'mine')");
+    const std::string attack = std::string("UPDATE t SET scope = '") + other + "' WHERE k = 1";
+    CHECK_THAT(f.db(attack).error, StartsWith(refused) && Contains(std::string("\"") + other + "\""));
+    f.db.must("UPDATE t SET scope = 'mine' WHERE k = 1");
+    CHECK(f.content() == "mine/1");
+  }
 }
 
 TEST_CASE("protect: rows changed by a foreign key are checked too", "[F1][sqlite]") {

@@ -231,6 +231,29 @@ TEST_CASE("baton: waiting for it is bounded and names the reason", "[F4][sqlite]
   CHECK(f.rows() == "1,3");
 }
 
+TEST_CASE("wait: another process's lock is waited for as long as the setting or the timeout says", "[F4][sqlite][issue-2]") {
+  Folder folder;
+  const auto took = [](const auto& what) {
+    const auto start = std::chrono::steady_clock::now();
+    CHECK_THROWS_WITH(what(), Catch::StartsWith("TG006"));
+    return std::chrono::steady_clock::now() - start;
+  };
+  Connection connection{OpenAs{.path = folder.file()}, false, true};
+  WriteQueue queue(connection, "extra", std::nullopt);
+  queue.run({}, [](Connection& c) { c.law().install(); });
+  Db other(folder.file());
+  const auto nothing = [](Connection&) {};
+  other.must("BEGIN IMMEDIATE");
+  CHECK(took([&] { queue.run({.timeout = 100ms}, nothing); }) < 1s);
+  other.must("COMMIT; SELECT termgate_set_setting('check_wait_ms', '150'); BEGIN IMMEDIATE");
+  const auto by_setting = took([&] { queue.run({}, nothing); });
+  CHECK(by_setting >= 150ms);
+  CHECK(by_setting < 2s);
+  CHECK(took([&] { queue.run({.timeout = 10s}, nothing); }) < 2s);
+  other.must("COMMIT");
+  queue.run({}, nothing);
+}
+
 TEST_CASE("timeout: interrupts a long statement and spoils no other", "[F5][sqlite]") {
   Fixture f;
   const auto endless = [](Connection& c) {

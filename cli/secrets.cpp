@@ -1,0 +1,88 @@
+#include "secrets.hpp"
+
+#include <algorithm>
+
+namespace termgate::cli {
+namespace {
+
+constexpr std::string_view hidden = "***";
+constexpr std::string_view blanks = " \t\r\n";
+
+struct Stretch {
+  std::size_t at, size;
+};
+
+char lower(char character) { return character >= 'A' && character <= 'Z' ? static_cast<char>(character - 'A' + 'a') : character; }
+
+std::size_t find_key(std::string_view text, std::string_view key, std::size_t from) {
+  const auto found = std::search(text.begin() + static_cast<std::ptrdiff_t>(from), text.end(), key.begin(), key.end(),
+                                 [](char one, char other) { return lower(one) == other; });
+  return found == text.end() ? std::string_view::npos : static_cast<std::size_t>(found - text.begin());
+}
+
+// Where the value that begins at `at` ends. Values may be quoted, as in libpq's key words and in ODBC's strings.
+std::size_t value_end(std::string_view text, std::size_t at, bool alone) {
+  if (at < text.size() && (text[at] == '\'' || text[at] == '{')) {
+    const auto end = text.find(text[at] == '{' ? '}' : '\'', at + 1);
+    if (end != std::string_view::npos) return end + 1;
+  }
+  return std::min(text.size(), text.find_first_of(alone ? "&;" : "&; \t\r\n\"'", at));
+}
+
+// `alone`: the text is one URL or argument, and not a sentence with one in it.
+std::vector<Stretch> passwords_in(std::string_view text, bool alone) {
+  std::vector<Stretch> found;
+  std::size_t next = 0;
+  for (auto scheme = text.find("://"); scheme != std::string_view::npos; scheme = text.find("://", next)) {
+    const auto start = scheme + 3;
+    next = start;
+    const auto colon = text.find_first_of(alone ? ":" : ": \t\r\n", start);
+    if (colon == std::string_view::npos || text[colon] != ':') continue;
+    // An unescaped @ may stand in the password: the last one ends it, of the word, or where that has none, of the text.
+    const auto word_end = alone ? text.size() : std::min(text.size(), text.find_first_of(blanks, start));
+    auto at = text.substr(0, word_end).rfind('@');
+    if (at == std::string_view::npos || at < colon) at = text.rfind('@');
+    if (at == std::string_view::npos || at < colon) continue;
+    found.push_back({colon + 1, at - colon - 1});
+    next = at;
+  }
+  for (std::string_view key : {"password=", "passwd=", "pwd="}) {
+    for (auto at = find_key(text, key, 0); at != std::string_view::npos; at = find_key(text, key, at + key.size())) {
+      const auto value = at + key.size();
+      found.push_back({value, value_end(text, value, alone) - value});
+    }
+  }
+  return found;
+}
+
+void replace_all(std::string& text, const std::string& what, const std::string& with) {
+  for (auto at = text.find(what); at != std::string::npos; at = text.find(what, at + with.size())) text.replace(at, what.size(), with);
+}
+
+}  // namespace
+
+std::string without_passwords(std::string message, const std::vector<std::string>& given) {
+  for (const std::string& text : given) {
+    for (const auto& [at, size] : passwords_in(text, true)) {
+      // With the characters around it, so that a password of one letter does not take that letter out of every word.
+      if (size == 0) continue;
+      const char before = text[at - 1];
+      const std::string secret = text.substr(at, size);
+      if (at + size < text.size()) replace_all(message, before + secret + text[at + size], before + std::string(hidden) + text[at + size]);
+      replace_all(message, before + secret, before + std::string(hidden));
+    }
+  }
+  auto stretches = passwords_in(message, false);
+  std::sort(stretches.begin(), stretches.end(), [](const Stretch& one, const Stretch& other) { return one.at < other.at; });
+  std::string shown;
+  std::size_t done = 0;
+  for (const auto& [at, size] : stretches) {
+    // One that begins within another belongs to it.
+    if (size == 0) continue;
+    if (at >= done) shown.append(message, done, at - done).append(hidden);
+    done = std::max(done, at + size);
+  }
+  return shown.append(message, done, std::string::npos);
+}
+
+}  // namespace termgate::cli
