@@ -11,6 +11,12 @@ $$ SELECT pg_catalog.hashtextextended(p_scope COLLATE pg_catalog."C", pg_catalog
 CREATE OR REPLACE FUNCTION @schema@._lease_key(p_scope text) RETURNS bigint LANGUAGE sql IMMUTABLE AS
 $$ SELECT pg_catalog.hashtextextended(p_scope COLLATE pg_catalog."C", pg_catalog.hashtextextended(@schema_lit@ COLLATE pg_catalog."C", 3)) $$;
 
+-- The shared lock of a scope, if it can be had at once. The turnstile is taken and given back in one expression: nothing can be cancelled in between.
+CREATE OR REPLACE FUNCTION @schema@._try_share(p_scope text) RETURNS boolean LANGUAGE sql VOLATILE AS $$
+  SELECT pg_catalog.pg_try_advisory_lock_shared(@schema@._turnstile_key(p_scope)) AND pg_catalog.pg_advisory_unlock_shared(@schema@._turnstile_key(p_scope))
+     AND pg_catalog.pg_try_advisory_xact_lock_shared(@schema@._queue_key(p_scope))
+$$;
+
 CREATE OR REPLACE FUNCTION @schema@._setting(p_name text) RETURNS text LANGUAGE sql STABLE AS
 $$ SELECT s.value FROM @schema@.settings s WHERE s.name OPERATOR(pg_catalog.=) p_name $$;
 
@@ -266,7 +272,7 @@ DECLARE
   v_until timestamptz;
   v_key bigint;
 BEGIN
-  IF (pg_try_advisory_lock_shared(v_turnstile) AND pg_advisory_unlock_shared(v_turnstile) AND pg_try_advisory_xact_lock_shared(v_queue)) THEN
+  IF @schema@._try_share(p_scope) THEN
     RETURN;
   END IF;
   IF @schema@._holds(v_queue, 'ShareLock') OR @schema@._holds(v_queue, 'ExclusiveLock') THEN
@@ -307,7 +313,7 @@ BEGIN
   RETURN f;
 EXCEPTION WHEN lock_not_available THEN
   RAISE EXCEPTION 'TG006 blocked at the fence row of scope "%" by a transaction that changes it', p_scope
-    USING ERRCODE = 'TG006', DETAIL = format('check_wait is %s ms', @schema@._setting('check_wait_ms')), HINT = 'Nothing was written.';
+    USING ERRCODE = 'TG006', DETAIL = format('check_wait is %s ms', @schema@._setting('check_wait_ms')), HINT = 'Nothing was written: try again when that transaction has ended.';
 END $$;
 
 -- Everything about a check that is not the common case. enable_seqscan: a session keeps its plans, and one that was made while a table
@@ -331,8 +337,7 @@ BEGIN
   IF f.term IS NULL OR f.term < p_term THEN
     RETURN (SELECT r.fence FROM @schema@._raise(p_scope, p_term, 'check', NULL) r);
   END IF;
-  IF NOT (pg_try_advisory_lock_shared(@schema@._turnstile_key(p_scope)) AND pg_advisory_unlock_shared(@schema@._turnstile_key(p_scope))
-          AND pg_try_advisory_xact_lock_shared(@schema@._queue_key(p_scope))) THEN
+  IF NOT @schema@._try_share(p_scope) THEN
     PERFORM @schema@._share(p_scope);
   END IF;
   -- In a new statement, hence with a new snapshot; where the snapshot is the transaction's, a locking read fails with 40001 on a hidden raise.
@@ -382,11 +387,6 @@ CREATE OR REPLACE FUNCTION @schema@._place(p_scope text) RETURNS text LANGUAGE s
 $$ SELECT 'termgate.seen_' OPERATOR(pg_catalog.||) (pg_catalog.hashtext(p_scope COLLATE pg_catalog."C") OPERATOR(pg_catalog.&) 127)::pg_catalog.text $$;
 CREATE OR REPLACE FUNCTION @schema@._seen(p_scope text, p_term bigint) RETURNS text LANGUAGE sql IMMUTABLE AS
 $$ SELECT p_term::pg_catalog.text OPERATOR(pg_catalog.||) '|' OPERATOR(pg_catalog.||) p_scope $$;
--- The shared lock of a scope, if it can be had at once. The turnstile is taken and given back in one expression: nothing can be cancelled in between.
-CREATE OR REPLACE FUNCTION @schema@._try_share(p_scope text) RETURNS boolean LANGUAGE sql VOLATILE AS $$
-  SELECT pg_catalog.pg_try_advisory_lock_shared(@schema@._turnstile_key(p_scope)) AND pg_catalog.pg_advisory_unlock_shared(@schema@._turnstile_key(p_scope))
-     AND pg_catalog.pg_try_advisory_xact_lock_shared(@schema@._queue_key(p_scope))
-$$;
 
 -- check_term(scope, term) → the fence after it. Shared lock to the end of the transaction; above the fence it raises, in a transaction that
 -- holds no lock on the scope yet. TG001, TG004, TG005, TG006; 40001 where the snapshot hides a raise.

@@ -95,8 +95,7 @@ BEGIN
       RETURN;
     END IF;
   END IF;
-  IF NOT (pg_try_advisory_lock_shared(@schema@._turnstile_key(p_scope)) AND pg_advisory_unlock_shared(@schema@._turnstile_key(p_scope))
-          AND pg_try_advisory_xact_lock_shared(@schema@._queue_key(p_scope))) THEN
+  IF NOT @schema@._try_share(p_scope) THEN
     PERFORM @schema@._share(p_scope);
   END IF;
   IF current_setting('transaction_isolation') IN ('read committed', 'read uncommitted') THEN
