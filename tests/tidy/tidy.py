@@ -19,6 +19,9 @@ allowed = {
     "storage": ({"fencing", "storage", "storage/postgres", "storage/sqlite", "generated"}, {"fmt"}),
     "proxy/pgwire": ({"proxy/pgwire"}, set()),
     "proxy/statements": ({"fencing", "proxy/statements"}, {"pg_query"}),
+    "proxy/session": ({"fencing", "proxy/pgwire", "proxy/statements", "proxy/session"}, {"fmt"}),
+    "proxy/authority": ({"fencing", "storage", "proxy/statements", "proxy/session", "proxy/authority"}, {"fmt"}),
+    "proxy/net": ({"fencing", "storage", "proxy/pgwire", "proxy/statements", "proxy/session", "proxy/authority", "proxy/net"}, {"fmt", "boost", "openssl"}),
     "cli": (None, None),
     "tests": (None, None),
 }

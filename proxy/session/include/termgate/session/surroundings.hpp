@@ -1,0 +1,51 @@
+// What a session shares with its neighbours, given to it by net/ (in tests: by the test). A session calls these on its own
+// thread, from within resume(); they must neither block nor call back into the session.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <termgate/statements/cache.hpp>
+
+namespace termgate::session {
+
+using Instant = std::chrono::steady_clock::time_point;
+
+// What happened, for metrics, audit and log. Views are valid during the call only.
+struct Incident {
+  enum class Kind : std::uint8_t {
+    fenced,        // a transaction passed the check: scope, term, fence, took
+    refused,       // code, message; from_memory: the database was not asked
+    would_refuse,  // the same under --enforce observe
+    evicted,       // an open transaction was ended, because a higher term was seen
+    transaction,   // the server said that a transaction ended (ReadyForQuery in state I)
+    malformed,     // a peer broke the protocol; message says how
+  };
+  Kind kind = Kind::fenced;
+  std::string_view scope;
+  std::int64_t term = 0;   // 0: none
+  std::int64_t fence = 0;
+  std::string_view code;   // TG001 …; SQLSTATE
+  std::string_view message;
+  bool from_memory = false;
+  std::chrono::nanoseconds took{};  // from the check sent to its answer
+};
+
+class Surroundings {
+ public:
+  virtual ~Surroundings() = default;
+
+  // The highest fence that any session of this process has seen, 0 for none: only ever a lower bound of the truth.
+  virtual std::int64_t highest_fence(std::string_view scope) const = 0;
+  virtual void saw_fence(std::string_view scope, std::int64_t fence) = 0;
+
+  // This thread's.
+  virtual statements::Cache& statements() = 0;
+
+  virtual void happened(const Incident& incident) = 0;
+};
+
+}  // namespace termgate::session

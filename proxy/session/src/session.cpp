@@ -1,0 +1,1 @@
+#include <termgate/session/session.hpp>
