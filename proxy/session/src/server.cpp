@@ -295,7 +295,7 @@ void Session::State::drop_until_sync() {
     Expected& head = answers_.head();
     if (head.asked == Asked::parse) {
       if (head.hidden) {
-        if (head.role != Role::client) prepared_ = false;
+        if (head.ours != ours_count) prepared_[head.ours] = false;
       } else {
         statements_.erase(head.text);
       }
