@@ -151,6 +151,16 @@ void Session::State::client_event(const Event& event) {
     client_parts_ = Parts::drop;
     return;
   }
+  if (server_skips_) {
+    if (event.type == frontend::sync) {
+      server_skips_ = false;
+      group_.begun = group_.direct = true;
+      return on_sync(event);
+    }
+    if (event.type == frontend::terminate) return close_all();
+    client_parts_ = Parts::drop;
+    return;
+  }
   switch (event.type) {
     case frontend::query: {
       const auto query = pgwire::decode_query(event.body);

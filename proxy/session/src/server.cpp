@@ -302,6 +302,12 @@ void Session::State::drop_until_sync() {
     }
     answers_.pop();
   }
+  if (answers_.empty()) {
+    // The Sync is yet to come: what comes before it the server will not even look at.
+    server_skips_ = true;
+    group_.held.clear();
+    group_.asked.clear();
+  }
 }
 
 void Session::State::report_refusal(std::string_view code, std::string_view message, const Pair& pair, std::int64_t fence, bool from_memory) {

@@ -250,6 +250,7 @@ class Session::State {
   // --- what the server owes ---
   Answers answers_;
   bool in_copy_in_ = false;                // the server waits for CopyData
+  bool server_skips_ = false;              // after an error of an extended message, up to the client's Sync
   bool wait_for_all_ = false;              // the next unit cannot be judged before all answers are here
 
   // --- the transaction, as it will be when everything sent has run ---
