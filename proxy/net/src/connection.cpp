@@ -232,6 +232,8 @@ void Connection::pump() {
     flush(client_);
     for (const Action& action : session_->take_actions()) actions_.push_back(action.kind);
     more = run_actions();
+    // A server that hands out no key lets in all the same.
+    if (!established_ && admitted_ && stage_ == Stage::session && session_->phase() >= session::Session::Phase::idle && session_->phase() != session::Session::Phase::closing) establish();
   }
   pumping_ = false;
   if (stage_ != Stage::session) return;
@@ -285,6 +287,7 @@ bool Connection::do_action(Action::Kind kind) {
     case Action::Kind::admit: admit(); return true;
     case Action::Kind::connect_server: connect_server(); return true;
     case Action::Kind::registered:
+      establish();
       if (!ticket_ && server_.connected && !server_.gone) ticket_ = worker_.shared().cancels.add(target(), head_);
       return true;
     case Action::Kind::cancel_server:
@@ -408,6 +411,20 @@ void Connection::admitted(session::Admission admission) {
   worker_.set_speaker(nullptr);
 }
 
+// Until the lease that stands for this client is there, or it is known why not, its first statement waits in its own socket.
+void Connection::establish() {
+  if (!admitted_ || std::exchange(established_, true)) return;
+  unsettled_ = true;
+  worker_.shared().authority.established(id_, [worker = &worker_, id = id_] {
+    worker->post([worker, id] {
+      Connection* connection = worker->find(id);
+      if (connection == nullptr) return;
+      connection->unsettled_ = false;
+      connection->pump();
+    });
+  });
+}
+
 void Connection::connect_server() {
   forget_server();
   server_.gone = false;
@@ -528,7 +545,7 @@ bool Connection::forward_cancel() {
 bool Connection::wants(const End& end) const {
   if (end.gone || end.handshaking || !end.connected) return false;
   if (!actions_.empty() && (actions_.front() == Action::Kind::start_client_tls || actions_.front() == Action::Kind::start_server_tls)) return false;
-  return end.client ? session_->wants_client() : session_->wants_server();
+  return end.client ? !unsettled_ && session_->wants_client() : session_->wants_server();
 }
 
 void Connection::watch(End& end) {

@@ -90,6 +90,7 @@ class Connection {
 
   bool do_action(session::Action::Kind kind);
   void admit();
+  void establish();
   void connect_server();
   void next_address();
   void server_connected();
@@ -118,6 +119,8 @@ class Connection {
   bool retry_connect_ = false;
   bool entered_ = false;   // has a place in the limits
   bool admitted_ = false;  // the authority knows of it
+  bool established_ = false;  // … and that the server has let it in
+  bool unsettled_ = false;    // … and has not said yet that the first statement may come
   bool cancel_sent_ = false;
   bool cancel_done_ = false;
   bool resolved_ = false;

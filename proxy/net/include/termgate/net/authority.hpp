@@ -37,6 +37,9 @@ class Authority {
 
   // May take its time: called on a thread kept for that. `session` names this session in ended().
   virtual session::Admission admit(std::uint64_t session, const Arrival& arrival) = 0;
+  // The server has let it in, so that it may hold a lease. Its statements are held back until `settled` is called, once, from wherever it
+  // pleases. Must not block.
+  virtual void established(std::uint64_t session, std::function<void()> settled) = 0;
   // An admitted session is over. Must not block.
   virtual void ended(std::uint64_t session) = 0;
 
