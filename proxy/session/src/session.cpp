@@ -1,1 +1,252 @@
 #include <termgate/session/session.hpp>
+
+#include <algorithm>
+#include <utility>
+
+#include "state.hpp"
+
+namespace termgate::session {
+
+namespace {
+
+// Rules are per process: a Reader borrows them.
+const pgwire::Rules& server_rules() {
+  static const pgwire::Rules rules = [] {
+    pgwire::Rules made = pgwire::Rules::backend();
+    made[pgwire::backend::data_row].whole_max = 4096;  // the row of a check must be seen whole
+    return made;
+  }();
+  return rules;
+}
+
+}  // namespace
+
+Session::State::State(const Options& options, Peer peer, Surroundings& surroundings, Instant now)
+    : options_(options),
+      peer_(std::move(peer)),
+      surroundings_(surroundings),
+      now_(now),
+      startup_reader_(!peer_.encrypted_already),
+      encrypted_(peer_.encrypted_already),
+      started_(now),
+      quiet_since_(now),
+      client_reader_(options.client_rules),
+      server_reader_(server_rules()) {}
+
+// FATAL, as a server says it before it closes.
+void Session::State::end(std::string_view sqlstate, std::string_view message) {
+  if (stage_ == Stage::closing || stage_ == Stage::closed) return;
+  // In the middle of a message to the client nothing can be said any more.
+  if (server_reader_.between_messages() || stage_ < Stage::login) pgwire::append_error_response(to_client_.back(), pgwire::report("FATAL", sqlstate, message));
+  close_all();
+}
+
+void Session::State::close_all() {
+  if (stage_ == Stage::closing || stage_ == Stage::closed) return;
+  const bool greeted = stage_ >= Stage::login && !client_mid_frame_;
+  const bool connected = stage_ >= Stage::connecting;
+  if (greeted) pgwire::append_bare(to_server_.back(), pgwire::frontend::terminate);
+  stage_ = Stage::closing;
+  client_in_.clear();
+  deferred_.reset();
+  if (connected) act(Action::Kind::close_server);
+  act(Action::Kind::close_client);
+}
+
+void Session::State::idle_now() {
+  if (draining_ && stage_ == Stage::ready && answers_.empty() && status_ == pgwire::TransactionStatus::idle && !group_.begun && !deferred_ && client_in_.empty()) {
+    end("57P01", "the proxy is shutting down");
+  }
+}
+
+// A higher term was seen elsewhere: a transaction that stands open under a lower one ends now, and with it its locks (F4).
+void Session::State::fence_seen(std::string_view scope, std::int64_t fence) {
+  if (stage_ != Stage::ready || !answers_.empty() || group_.begun || client_mid_frame_) return;
+  if (status_ != pgwire::TransactionStatus::in_block || !tx_.fenced || !prepared_) return;
+  Pair stale;
+  if (tx_.last.scope == scope && tx_.last.term < fence) stale = tx_.last;
+  for (const Pair& pair : tx_.passed) {
+    if (pair.scope == scope && pair.term < fence) stale = pair;
+  }
+  if (!stale.complete()) return;
+  evicted_message_ = "TG001 stale term " + std::to_string(stale.term) + " for scope \"" + stale.scope + "\": the fence stands at " + std::to_string(fence) + "; the open transaction was ended";
+  add_check(stale, Role::eviction);
+  add_sync(Role::eviction);
+  tx_.failed = true;
+  wait_for_all_ = true;
+  surroundings_.happened({.kind = Incident::Kind::evicted, .scope = scope, .term = stale.term, .fence = fence});
+}
+
+void Session::State::tick() {
+  const auto end_by = deadline();
+  if (!end_by || now_ < *end_by) return;
+  switch (stage_) {
+    case Stage::ready:
+      if (status_ == pgwire::TransactionStatus::idle) return end("57P05", "terminating connection due to idle-session timeout of the proxy");
+      return end("25P03", "terminating connection due to idle-in-transaction timeout of the proxy");
+    case Stage::closing:
+    case Stage::closed:
+    case Stage::replication: return;
+    default: return end("57014", "the login took longer than the proxy's login timeout");
+  }
+}
+
+Session::Phase Session::State::phase() const noexcept {
+  switch (stage_) {
+    case Stage::greeting:
+    case Stage::client_tls:
+    case Stage::admitting: return Phase::greeting;
+    case Stage::connecting:
+    case Stage::server_greeting:
+    case Stage::server_tls: return Phase::connecting;
+    case Stage::login: return Phase::login;
+    case Stage::replication: return Phase::active;
+    case Stage::closing:
+    case Stage::closed: return Phase::closing;
+    case Stage::ready: break;
+  }
+  if (status_ != pgwire::TransactionStatus::idle || tx_.in_block) return Phase::in_transaction;
+  return answers_.empty() && !group_.begun ? Phase::idle : Phase::active;
+}
+
+bool Session::State::wants_client() const noexcept {
+  switch (stage_) {
+    case Stage::greeting:
+    case Stage::login: return to_server_.size() < options_.outbox_bytes_max;
+    case Stage::ready: return !blocked() && to_server_.size() < options_.outbox_bytes_max && client_in_.size() < options_.outbox_bytes_max;
+    case Stage::replication: return to_server_.size() < options_.outbox_bytes_max;
+    default: return false;
+  }
+}
+
+bool Session::State::wants_server() const noexcept {
+  switch (stage_) {
+    case Stage::server_greeting:
+    case Stage::login:
+    case Stage::ready:
+    case Stage::replication: return to_client_.size() < options_.outbox_bytes_max;
+    default: return false;
+  }
+}
+
+std::optional<Instant> Session::State::deadline() const noexcept {
+  switch (stage_) {
+    case Stage::ready:
+      if (!answers_.empty()) return std::nullopt;
+      if (status_ == pgwire::TransactionStatus::idle) {
+        if (options_.idle_timeout.count() > 0) return quiet_since_ + options_.idle_timeout;
+      } else if (options_.idle_in_transaction_timeout.count() > 0) {
+        return quiet_since_ + options_.idle_in_transaction_timeout;
+      }
+      return std::nullopt;
+    case Stage::closing:
+    case Stage::closed:
+    case Stage::replication: return std::nullopt;
+    default: return started_ + options_.login_timeout;
+  }
+}
+
+std::size_t Session::State::memory_bytes() const noexcept {
+  return sizeof(State) + to_client_.capacity() + to_server_.capacity() + client_in_.capacity() + client_reader_.buffered() + server_reader_.buffered() + group_.held.capacity() + again_.bytes.capacity();
+}
+
+// --- the outside ---
+
+Session::Session(const Options& options, Peer peer, Surroundings& surroundings, Instant now) : state_(std::make_unique<State>(options, std::move(peer), surroundings, now)) {}
+Session::~Session() = default;
+
+void Session::resume(const ClientBytes& event, Instant now) {
+  state_->now_ = now;
+  state_->quiet_since_ = now;
+  state_->from_client(event.bytes);
+}
+
+void Session::resume(const ServerBytes& event, Instant now) {
+  state_->now_ = now;
+  state_->from_server(event.bytes);
+}
+
+void Session::resume(const ClientGone&, Instant now) {
+  state_->now_ = now;
+  state_->close_all();
+}
+
+void Session::resume(const ServerLost& event, Instant now) {
+  state_->now_ = now;
+  if (state_->stage_ == State::Stage::closing || state_->stage_ == State::Stage::closed) return;
+  if (state_->stage_ <= State::Stage::server_tls) {
+    state_->end("08006", std::string("the server cannot be reached") + (event.why.empty() ? std::string() : ": " + std::string(event.why)));
+  } else {
+    // It has said why itself, or cannot say any more; the client sees what it would see without us.
+    state_->close_all();
+  }
+}
+
+void Session::resume(const ClientTls&, Instant now) {
+  state_->now_ = now;
+  if (state_->stage_ != State::Stage::client_tls) return;
+  state_->encrypted_ = true;
+  state_->stage_ = State::Stage::greeting;
+  state_->startup_reader_ = pgwire::StartupReader(false);
+  if (!state_->client_in_.empty()) {
+    const std::string bytes = std::exchange(state_->client_in_, std::string());
+    state_->greet(bytes);
+  }
+}
+
+void Session::resume(const ServerConnected&, Instant now) {
+  state_->now_ = now;
+  state_->server_connected();
+}
+
+void Session::resume(const ServerTls&, Instant now) {
+  state_->now_ = now;
+  if (state_->stage_ != State::Stage::server_tls) return;
+  state_->server_encrypted_ = true;
+  state_->start_login();
+}
+
+void Session::resume(const Admitted& event, Instant now) {
+  state_->now_ = now;
+  state_->admitted(event.admission);
+}
+
+void Session::resume(const FenceSeen& event, Instant now) {
+  state_->now_ = now;
+  state_->fence_seen(event.scope, event.fence);
+}
+
+void Session::resume(const Drain&, Instant now) {
+  state_->now_ = now;
+  state_->draining_ = true;
+  if (state_->stage_ < State::Stage::login) return state_->end("57P03", "the proxy is shutting down");
+  state_->idle_now();
+}
+
+void Session::resume(const Cut& event, Instant now) {
+  state_->now_ = now;
+  state_->end(event.sqlstate, event.message);
+}
+
+void Session::resume(const Tick&, Instant now) {
+  state_->now_ = now;
+  state_->tick();
+}
+
+std::string_view Session::to_client() const noexcept { return state_->to_client_.view(); }
+std::string_view Session::to_server() const noexcept { return state_->to_server_.view(); }
+void Session::sent_to_client(std::size_t bytes) noexcept { state_->to_client_.sent(bytes); }
+void Session::sent_to_server(std::size_t bytes) noexcept { state_->to_server_.sent(bytes); }
+std::vector<Action> Session::take_actions() { return std::exchange(state_->actions_, {}); }
+bool Session::wants_client() const noexcept { return state_->wants_client(); }
+bool Session::wants_server() const noexcept { return state_->wants_server(); }
+std::optional<Instant> Session::deadline() const noexcept { return state_->deadline(); }
+const Applicant& Session::applicant() const noexcept { return state_->applicant_; }
+std::uint32_t Session::server_pid() const noexcept { return state_->server_pid_; }
+std::string_view Session::server_key() const noexcept { return state_->server_key_; }
+std::uint32_t Session::cancel_pid() const noexcept { return state_->cancel_pid_; }
+std::string_view Session::cancel_key() const noexcept { return state_->cancel_key_; }
+Session::Phase Session::phase() const noexcept { return state_->phase(); }
+std::size_t Session::memory_bytes() const noexcept { return state_->memory_bytes(); }
+
+}  // namespace termgate::session

@@ -27,6 +27,7 @@ namespace termgate::session {
 // What the operator chose, the same for all sessions of a listener. Must outlive them.
 struct Options {
   pgwire::Limits limits;
+  pgwire::Rules client_rules = pgwire::Rules::frontend(limits);  // to be made anew where the limits are changed
   std::size_t outbox_bytes_max = 256u << 10;  // past this the other side is not read
   std::size_t held_bytes_max = 64u << 10;     // of a client's unfinished pipeline that is looked at before it is sent on
 

@@ -25,11 +25,11 @@ struct Incident {
     malformed,     // a peer broke the protocol; message says how
   };
   Kind kind = Kind::fenced;
-  std::string_view scope;
+  std::string_view scope{};
   std::int64_t term = 0;   // 0: none
   std::int64_t fence = 0;
-  std::string_view code;   // TG001 …; SQLSTATE
-  std::string_view message;
+  std::string_view code{};   // TG001 …; SQLSTATE
+  std::string_view message{};
   bool from_memory = false;
   std::chrono::nanoseconds took{};  // from the check sent to its answer
 };
@@ -41,6 +41,10 @@ class Surroundings {
   // The highest fence that any session of this process has seen, 0 for none: only ever a lower bound of the truth.
   virtual std::int64_t highest_fence(std::string_view scope) const = 0;
   virtual void saw_fence(std::string_view scope, std::int64_t fence) = 0;
+
+  // Under --enforce observe, where no fence rises: the highest term that was seen to write. What is refused would be judged by it,
+  // so highest_fence() counts it for scopes of sessions that are only observed.
+  virtual void saw_term(std::string_view, std::int64_t) {}
 
   // This thread's.
   virtual statements::Cache& statements() = 0;

@@ -1,0 +1,85 @@
+// What the server still owes: one entry for every message sent to it that has an answer, in order. Counters are never enough: an
+// answer is forwarded, swallowed or rewritten by what it answers (docs/decisions/0006).
+#pragma once
+
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace termgate::session {
+
+// What kind of message an answer belongs to; it decides which answers may come and which one is the last.
+enum class Asked : std::uint8_t {
+  parse,               // 1
+  bind,                // 2
+  close,               // 3
+  describe_statement,  // t, then T or n
+  describe_portal,     // T or n
+  execute,             // D* or COPY, then C, I or s
+  sync,                // Z
+  query,               // anything, then Z
+  function_call,       // V, then Z
+  nothing,             // no message was sent: `text` is the answer, made here
+};
+
+// On whose behalf it was sent.
+enum class Role : std::uint8_t {
+  client,       // its answers are the client's
+  silent,       // ours, of no interest unless it fails
+  writable,     // SET transaction_read_only = off
+  check,        // check_session(): its row is scope, term, fence
+  in_advance,   // the same two in a transaction of their own, so that a raise is committed by itself; what fails fails again later
+  begin,        // of a frame around the client's text
+  framed,       // the client's text inside a frame: its last CommandComplete waits for the COMMIT
+  commit,       // of a frame
+  rollback,     // of a frame
+  hold,         // hold_session()
+  release,      // release_session()
+  eviction,     // the check of a transaction that has become stale: it fails, and with it the transaction
+  refusal,      // a check that must fail, so that the server's transaction fails with it; `text` is what the client is told
+};
+
+struct Expected {
+  Asked asked = Asked::query;
+  Role role = Role::client;
+  bool hidden = false;        // its answers are not the client's
+  bool one_shown = false;     // of a description: the RowDescription was already shown, before the text was run again
+  bool reads = false;         // may be run again behind the check if READ ONLY refuses it
+  bool first_execute = false;
+  bool row_seen = false;
+  bool hide_no_data = false;  // a simple query has no NoData
+  std::string text;           // the statement's name for `parse`; the bytes for `nothing`
+};
+
+class Answers {
+ public:
+  bool empty() const noexcept { return head_ == entries_.size(); }
+  std::size_t size() const noexcept { return entries_.size() - head_; }
+  Expected& head() noexcept { assert(!empty()); return entries_[head_]; }
+  Expected& at(std::size_t index) noexcept { return entries_[head_ + index]; }
+
+  void push(Expected expected) { entries_.push_back(std::move(expected)); }
+  void pop() noexcept {
+    ++head_;
+    if (head_ == entries_.size()) {
+      entries_.clear();
+      head_ = 0;
+      if (entries_.capacity() > kept) std::vector<Expected>().swap(entries_);
+    } else if (head_ >= 256 && head_ * 2 > entries_.size()) {
+      entries_.erase(entries_.begin(), entries_.begin() + static_cast<std::ptrdiff_t>(head_));
+      head_ = 0;
+    }
+  }
+  // Removes entry `index`, counted from the head.
+  void remove(std::size_t index) { entries_.erase(entries_.begin() + static_cast<std::ptrdiff_t>(head_ + index)); }
+
+ private:
+  static constexpr std::size_t kept = 64;
+  std::vector<Expected> entries_;
+  std::size_t head_ = 0;
+};
+
+}  // namespace termgate::session

@@ -1,0 +1,218 @@
+#include "effects.hpp"
+
+#include <algorithm>
+#include <cctype>
+
+#include <termgate/statements/declaration.hpp>
+
+namespace termgate::session {
+namespace {
+
+using statements::Access;
+using statements::Kind;
+using statements::Statement;
+using Way = Effects::Way;
+
+char lower(char letter) noexcept { return static_cast<char>(std::tolower(static_cast<unsigned char>(letter))); }
+
+bool holds_word(std::string_view text, std::string_view word) noexcept {
+  return std::search(text.begin(), text.end(), word.begin(), word.end(), [](char a, char b) { return lower(a) == b; }) != text.end();
+}
+
+bool is_true(std::string_view value) noexcept {
+  std::string lowered(value);
+  std::transform(lowered.begin(), lowered.end(), lowered.begin(), lower);
+  // As parse_bool() takes them: unique prefixes.
+  return lowered == "1" || lowered == "on" || (!lowered.empty() && (std::string_view("true").starts_with(lowered) || std::string_view("yes").starts_with(lowered)));
+}
+
+void setting(Effects& effects, const Statement& statement) {
+  effects.way = Way::neutral;
+  effects.takes_snapshot = false;
+  if (statements::is_declared_setting(statement.name)) effects.changes_declaration = true;
+  const bool to_default = statement.kind == Kind::reset || statement.to_default;
+  if (statement.name == "default_transaction_read_only" || statement.name == "session characteristics") {
+    effects.sets_default_access = true;
+  } else if (statement.name == "transaction_read_only") {
+    effects.sets_access = true;
+  } else {
+    return;
+  }
+  if (to_default) {
+    effects.access = Access::read_write;  // what the client believes to be the default
+  } else if (statement.value) {
+    effects.access = is_true(*statement.value) ? Access::read_only : Access::read_write;
+  } else {
+    effects.access = statement.access == Access::unspecified ? Access::read_write : statement.access;
+  }
+}
+
+}  // namespace
+
+Effects effects_of(const Statement& statement, std::string_view sql) {
+  Effects effects;
+  effects.kind = statement.kind;
+  effects.and_chain = statement.and_chain;
+  effects.access = statement.access;
+  effects.changes_declaration = statement.calls_functions;
+  effects.unsettles = statement.changes_lexing;
+  effects.way = statements::is_read(statement) ? Way::read : Way::write;
+
+  switch (statement.kind) {
+    case Kind::empty:
+      effects.way = Way::neutral;
+      effects.takes_snapshot = false;
+      break;
+    case Kind::begin:
+    case Kind::commit:
+    case Kind::rollback:
+    case Kind::savepoint:
+    case Kind::rollback_to:
+    case Kind::release:
+      effects.way = Way::control;
+      effects.takes_snapshot = false;
+      effects.unsettles = true;
+      effects.changes_declaration = statement.kind != Kind::begin && statement.kind != Kind::savepoint;
+      if (statement.kind == Kind::begin && statement.access != Access::unspecified) effects.sets_access = true;
+      break;
+    case Kind::set_transaction:
+      effects.way = Way::neutral;
+      effects.takes_snapshot = false;
+      effects.sets_access = statement.access != Access::unspecified;
+      break;
+    case Kind::set:
+    case Kind::set_local:
+    case Kind::reset: setting(effects, statement); break;
+    case Kind::reset_all:
+      effects.way = Way::neutral;
+      effects.takes_snapshot = false;
+      effects.changes_declaration = true;
+      effects.sets_default_access = true;
+      effects.access = Access::read_write;
+      break;
+    case Kind::discard_all:
+      effects.way = Way::neutral;
+      effects.takes_snapshot = false;
+      effects.changes_declaration = effects.forgets_prepared = effects.unsettles = true;
+      effects.sets_default_access = true;
+      effects.access = Access::read_write;
+      break;
+    case Kind::show:
+    case Kind::listen:
+    case Kind::unlisten:
+    case Kind::set_constraints:
+    case Kind::discard:
+    case Kind::close:
+    case Kind::fetch:
+    case Kind::move:
+      effects.way = statement.read_only_hole ? Way::write : Way::neutral;
+      effects.takes_snapshot = false;
+      break;
+    case Kind::deallocate:
+      effects.way = Way::neutral;
+      effects.takes_snapshot = false;
+      effects.forgets_prepared = statement.all;
+      break;
+    case Kind::execute: effects.runs_prepared = true; break;
+    case Kind::explain: effects.runs_prepared = statement.inner == Kind::execute; break;
+    case Kind::must_run_alone:
+    case Kind::commit_prepared:
+    case Kind::rollback_prepared:
+    case Kind::call:
+    case Kind::do_block:
+      effects.way = Way::alone;
+      effects.changes_declaration = effects.unsettles = true;
+      break;
+    case Kind::prepare_transaction:
+      effects.way = Way::write;
+      effects.unsettles = effects.changes_declaration = true;
+      break;
+    case Kind::copy_in: effects.is_copy_in = true; break;
+    case Kind::unparsable:
+      effects.changes_declaration = effects.unsettles = true;
+      break;
+    default:
+      if (statement.perhaps_alone) effects.way = Way::alone;
+      break;
+  }
+  if (statement.calls_termgate && effects.way == Way::write) {
+    effects.own_check = true;
+    const std::string_view text = sql.substr(std::min(statement.offset, sql.size()), statement.length);
+    effects.own_check_passes = holds_word(text, "check_term") || holds_word(text, "append");
+  }
+  return effects;
+}
+
+Effects effects_of(const statements::Classified& text, std::string_view sql) {
+  if (text.statements.size() == 1) return effects_of(text.statements.front(), sql);
+  Effects all;
+  all.way = Way::neutral;
+  all.kind = Kind::empty;
+  all.takes_snapshot = false;
+  const auto rank = [](Way way) { return way == Way::neutral ? 0 : way == Way::read ? 1 : way == Way::control ? 2 : way == Way::write ? 3 : 4; };
+  bool own_check_only = true;
+  for (const Statement& statement : text.statements) {
+    const Effects one = effects_of(statement, sql);
+    if (rank(one.way) > rank(all.way)) all.way = one.way, all.kind = one.kind;
+    if ((one.way == Way::write || one.way == Way::alone) && !one.own_check) own_check_only = false;
+    all.takes_snapshot |= one.takes_snapshot;
+    all.own_check |= one.own_check;
+    all.own_check_passes |= one.own_check_passes;
+    all.changes_declaration |= one.changes_declaration;
+    all.unsettles |= one.unsettles;
+    all.forgets_prepared |= one.forgets_prepared;
+    all.runs_prepared |= one.runs_prepared;
+    all.sets_default_access |= one.sets_default_access;
+    all.sets_access |= one.sets_access;
+  }
+  all.own_check = all.own_check && own_check_only;
+  // EXECUTE among others: what it runs is not looked up, so the whole counts as a write.
+  if (all.runs_prepared && rank(all.way) < rank(Way::write)) all.way = Way::write;
+  all.runs_prepared = false;
+  return all;
+}
+
+Effects effects_of_unknown() {
+  Effects effects;
+  effects.changes_declaration = effects.unsettles = true;
+  return effects;
+}
+
+std::string without_read_write(std::string_view sql, const Effects& effects) {
+  if (effects.sets_default_access && effects.kind != Kind::begin) {
+    if (effects.kind == Kind::reset_all || effects.kind == Kind::discard_all) return std::string(sql);
+    if (effects.kind == Kind::reset && holds_word(sql, "reset")) return std::string(sql);  // to what the start-up said: on
+    if (!holds_word(sql, "characteristics")) return "SET default_transaction_read_only TO on";
+  } else if (effects.sets_access && effects.kind == Kind::reset && holds_word(sql, "reset")) {
+    return "RESET default_transaction_read_only";
+  } else if (effects.sets_access && (effects.kind == Kind::set || effects.kind == Kind::set_local || effects.kind == Kind::reset)) {
+    return "SET transaction_read_only TO on";
+  }
+  // BEGIN, SET TRANSACTION, SET SESSION CHARACTERISTICS: READ, then WRITE, with white space and comments between.
+  std::string text(sql);
+  bool after_read = false;
+  for (std::size_t at = 0; at < text.size();) {
+    if (text.compare(at, 2, "--") == 0) {
+      while (at < text.size() && text[at] != '\n' && text[at] != '\r') ++at;
+    } else if (text.compare(at, 2, "/*") == 0) {
+      int depth = 0;
+      do {
+        if (text.compare(at, 2, "/*") == 0) ++depth, at += 2;
+        else if (text.compare(at, 2, "*/") == 0) --depth, at += 2;
+        else ++at;
+      } while (depth > 0 && at < text.size());
+    } else if (std::isalpha(static_cast<unsigned char>(text[at])) != 0) {
+      std::size_t end = at;
+      std::string word;
+      while (end < text.size() && (std::isalnum(static_cast<unsigned char>(text[end])) != 0 || text[end] == '_')) word.push_back(lower(text[end++]));
+      if (after_read && word == "write") text.replace(at, 5, "ONLY ");
+      after_read = word == "read";
+      at = end;
+    } else {
+      ++at;
+    }
+  }
+  return text;
+}
+
+}  // namespace termgate::session

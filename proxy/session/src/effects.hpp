@@ -1,0 +1,50 @@
+// What running one statement means for the transaction that it runs in, of what statements/ says of its text.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include <termgate/statements/classify.hpp>
+
+namespace termgate::session {
+
+using Text = std::shared_ptr<const statements::Classified>;
+
+struct Effects {
+  enum class Way : std::uint8_t {
+    read,     // goes through as it is; READ ONLY is the proof
+    write,    // behind the check
+    alone,    // cannot run in a transaction block, or may end its transactions itself: under a lock at session level
+    control,  // BEGIN, COMMIT, SAVEPOINT …: of the transaction itself
+    neutral,  // SET, SHOW, LISTEN …: reads no table, needs no snapshot
+  };
+  Way way = Way::write;
+  statements::Kind kind = statements::Kind::unparsable;
+  bool takes_snapshot = true;        // after it the transaction's access mode is fixed
+  bool own_check = false;            // calls a function of layer 1 that brings scope and term as its arguments
+  bool own_check_passes = false;     // … and that passes the check for the rest of the transaction
+  bool changes_declaration = false;  // of scope and term, or may
+  bool unsettles = false;            // what follows cannot be judged before its answer is here
+  bool forgets_prepared = false;     // DEALLOCATE ALL, DISCARD ALL
+  bool runs_prepared = false;        // EXECUTE: `name` was prepared before
+  bool is_copy_in = false;
+  // SET and the like of what is ours to keep: the session's or the transaction's access mode.
+  bool sets_default_access = false;
+  bool sets_access = false;
+  statements::Access access = statements::Access::unspecified;
+  bool and_chain = false;
+};
+
+// Of one statement of `sql`.
+Effects effects_of(const statements::Statement& statement, std::string_view sql);
+// Of a text that is run as a whole, and is sent as one: the strongest of its statements'.
+Effects effects_of(const statements::Classified& text, std::string_view sql);
+// Of what nothing is known: counts as a write that may do anything.
+Effects effects_of_unknown();
+
+// The text with every way of asking for READ WRITE turned into one that asks for READ ONLY, of the same length where it can be:
+// it is the check that makes a transaction writable, never the client.
+std::string without_read_write(std::string_view sql, const Effects& effects);
+
+}  // namespace termgate::session

@@ -1,0 +1,273 @@
+// From the first byte to the first ReadyForQuery: who the client is, whether it is let in, and its conversation with the server
+// about its credential, which passes through (PostgreSQL documentation, "Start-up", protocol-flow.html).
+#include <algorithm>
+#include <array>
+
+#include "state.hpp"
+
+namespace termgate::session {
+
+namespace frontend = pgwire::frontend;
+namespace backend = pgwire::backend;
+using pgwire::Event;
+
+void Session::State::greet(std::string_view bytes) {
+  client_in_.append(bytes);
+  while (stage_ == Stage::greeting && !client_in_.empty()) {
+    const pgwire::StartupEvent event = startup_reader_.next(client_in_);
+    using Kind = pgwire::StartupEvent::Kind;
+    switch (event.kind) {
+      case Kind::need_more: client_in_.erase(0, event.used); return;
+      case Kind::malformed:
+        surroundings_.happened({.kind = Incident::Kind::malformed, .message = event.problem.reason()});
+        return end(event.problem.sqlstate, event.problem.reason());
+      case Kind::direct_tls: return end("08P01", "this TLS handshake comes at a place where none can be taken");
+      case Kind::gssenc_request:
+      case Kind::ssl_request: {
+        const bool ssl = event.kind == Kind::ssl_request;
+        client_in_.erase(0, event.used);
+        bool& asked = ssl ? asked_ssl_ : asked_gss_;
+        if (asked) return end("08P01", ssl ? "SSLRequest twice" : "GSSENCRequest twice");
+        asked = true;
+        // What was written before our answer is clear text that somebody may have put in front of the encrypted session.
+        if (!client_in_.empty()) return end("08P01", "unencrypted data after a request for encryption");
+        if (!ssl || !options_.client_tls || encrypted_) {
+          to_client_.back() += 'N';
+          continue;
+        }
+        to_client_.back() += 'S';
+        stage_ = Stage::client_tls;
+        return act(Action::Kind::start_client_tls);
+      }
+      case Kind::cancel_request:
+        cancel_pid_ = event.pid;
+        cancel_key_ = std::string(event.key);
+        client_in_.clear();
+        stage_ = Stage::closing;
+        return act(Action::Kind::forward_cancel);
+      case Kind::startup: break;
+    }
+
+    const pgwire::StartupMessage& startup = event.startup;
+    client_minor_ = startup.minor;
+    client_extensions_ = !startup.extensions.empty();
+    for (const auto& [name, value] : startup.parameters) startup_.emplace_back(name, value);
+    for (const auto& [name, value] : startup.extensions) startup_.emplace_back(name, value);
+    const auto named = [&](std::string_view name) { return std::string(startup.find(name).value_or("")); };
+    applicant_.user = named("user");
+    applicant_.database = named("database").empty() ? applicant_.user : named("database");
+    applicant_.application_name = named("application_name");
+    const std::string replication = named("replication");
+    applicant_.replication = !replication.empty() && replication != "false" && replication != "off" && replication != "no" && replication != "0";
+
+    statements::Declaration declared = statements::declared_in_application_name(applicant_.application_name);
+    const statements::Declaration by_options = statements::declared_in_options(named("options"));
+    for (const auto& one : {declared, by_options}) {
+      if (!one.problem.empty()) return end("TG005", one.problem);
+    }
+    // Of two places the later one counts, each half by itself; application_name stands below the options.
+    if (declared.scope) known_.scope = declared.scope->name();
+    if (declared.term) known_.term = declared.term->value();
+    if (by_options.scope) known_.scope = by_options.scope->name();
+    if (by_options.term) known_.term = by_options.term->value();
+    for (const auto& [name, value] : startup.parameters) {
+      if (!statements::is_declared_setting(name)) continue;
+      statements::Declaration one;
+      statements::declare(one, name, value, "the start-up message");
+      if (!one.problem.empty()) return end("TG005", one.problem);
+      if (one.scope) known_.scope = one.scope->name();
+      if (one.term) known_.term = one.term->value();
+    }
+    spoke_ = !known_.empty();
+    client_in_.erase(0, event.used);
+
+    if (options_.client_tls_required && !encrypted_ && !peer_.local) return end("28000", "Termgate takes no connection without TLS here");
+    if (applicant_.user.empty()) return end("28000", "no PostgreSQL user name specified in startup packet");
+    stage_ = Stage::admitting;
+    return act(Action::Kind::admit);
+  }
+}
+
+void Session::State::admitted(const Admission& admission) {
+  if (stage_ != Stage::admitting) return;
+  admission_ = admission;
+  rule_ = admission.rule;
+  if (!admission.refused_sqlstate.empty()) return end(admission.refused_sqlstate, admission.refused_message);
+  if (applicant_.replication && !admission.replication) {
+    return end("28000", "replication connections are not let through: they read past every fence. Connect to the server directly, or allow them by a rule");
+  }
+  stage_ = Stage::connecting;
+  act(Action::Kind::connect_server);
+}
+
+void Session::State::server_connected() {
+  if (stage_ != Stage::connecting) return;
+  if (options_.server_is_local || options_.server_tls == Options::ServerTls::disable) return start_login();
+  pgwire::append_ssl_request(to_server_.back());
+  stage_ = Stage::server_greeting;
+}
+
+void Session::State::server_greeted(std::string_view& bytes) {
+  const char answer = bytes.front();
+  bytes.remove_prefix(1);
+  if (answer == 'S') {
+    if (!bytes.empty()) return end("08006", "the server sent unencrypted data after its consent to TLS: somebody may be in between");
+    stage_ = Stage::server_tls;
+    return act(Action::Kind::start_server_tls);
+  }
+  if (answer != 'N') return end("08006", "the server answered the request for TLS with something else; is it a PostgreSQL server?");
+  if (options_.server_tls == Options::ServerTls::require) return end("08006", "the server offers no TLS, which this proxy requires of it");
+  start_login();
+}
+
+// `options` as the client wrote it, with what must hold behind it, so that RESET and DISCARD come back to it.
+std::string Session::State::server_options(std::string_view asked) const {
+  std::string result;
+  const auto declared = [&](std::string_view setting, const std::string& value) {
+    result += "-c ";
+    result += setting;
+    result += '=';
+    for (const char letter : value) {
+      if (letter == '\\' || letter == ' ' || letter == '\t' || letter == '\n' || letter == '\r' || letter == '\v' || letter == '\f') result += '\\';
+      result += letter;
+    }
+    result += ' ';
+  };
+  // application_name declares below the options: in front of them.
+  const statements::Declaration by_name = statements::declared_in_application_name(applicant_.application_name);
+  if (by_name.scope) declared("termgate.scope", by_name.scope->name());
+  if (by_name.term) declared("termgate.term", std::to_string(by_name.term->value()));
+  // A backslash at the end would swallow the blank that we put behind it; alone it means nothing to the server either.
+  std::size_t backslashes = 0;
+  while (backslashes < asked.size() && asked[asked.size() - 1 - backslashes] == '\\') ++backslashes;
+  if (backslashes % 2 == 1) asked.remove_suffix(1);
+  result += asked;
+  if (guards()) {
+    if (!result.empty() && result.back() != ' ') result += ' ';
+    result += "-c default_transaction_read_only=on";
+  }
+  return result;
+}
+
+void Session::State::start_login() {
+  std::vector<pgwire::StartupMessage::Parameter> parameters;
+  std::string options;
+  std::string_view asked;
+  for (const auto& [name, value] : startup_) {
+    if (name == "options") {
+      asked = value;
+    } else if (name == "default_transaction_read_only" && guards()) {
+      believed_read_only_ = value == "on" || value == "true" || value == "yes" || value == "1";
+    } else {
+      parameters.emplace_back(name, value);
+    }
+  }
+  options = applicant_.replication ? std::string(asked) : server_options(asked);
+  if (!options.empty()) parameters.emplace_back("options", options);
+  // A newer minor version than the codec's is negotiated down here; what the server knows it says itself.
+  pgwire::append_startup(to_server_.back(), std::min(client_minor_, pgwire::protocol_minor_max), parameters);
+  startup_.clear();
+  startup_.shrink_to_fit();
+  stage_ = Stage::login;
+}
+
+void Session::State::login_from_client(const Event& event) {
+  if (event.type == frontend::terminate) return close_all();
+  if (event.type != frontend::password || event.kind != Event::Kind::message) {
+    surroundings_.happened({.kind = Incident::Kind::malformed, .message = "a message that has no place in a login"});
+    return end("08P01", "expected password response");
+  }
+  if (awaiting_sasl_initial_) {
+    awaiting_sasl_initial_ = false;
+    // SASLInitialResponse: mechanism, NUL, length, client-first-message, which begins with the GS2 header.
+    const std::size_t nul = event.body.find('\0');
+    const std::size_t begin = nul == std::string_view::npos ? nul : nul + 5;
+    if (plus_removed_ && begin != std::string_view::npos && begin < event.body.size() && event.body[begin] == 'y') {
+      return end("28000",
+                 "channel binding cannot pass through a proxy that ends TLS on both sides, and the server insists on it where the client could: connect with channel_binding=disable, or let the proxy reach "
+                 "the server without TLS (a Unix socket, loopback)");
+    }
+  }
+  send(event.frame);
+}
+
+void Session::State::login_from_server(const Event& event) {
+  if (event.kind == Event::Kind::part) {  // an ErrorResponse beyond all measure
+    to_client_.back() += event.frame;
+    return;
+  }
+  if (!negotiated_ && client_minor_ > pgwire::protocol_minor_max && event.type != backend::negotiate_protocol_version && event.type != backend::error_response) {
+    negotiated_ = true;
+    pgwire::append_negotiate_protocol_version(to_client_.back(), pgwire::protocol_minor_max, {});
+  }
+  switch (event.type) {
+    case backend::negotiate_protocol_version:
+      if (negotiated_) return end("08P01", "the server negotiated the protocol twice");
+      negotiated_ = true;
+      to_client_.back() += event.frame;
+      return;
+    case backend::authentication: {
+      const auto authentication = pgwire::decode_authentication(event.body);
+      if (!authentication) return end("08P01", authentication.problem().reason());
+      using Type = pgwire::Authentication::Type;
+      if (authentication->type == Type::ok) {
+        if (!credential_asked_ && !peer_.local && !options_.trust_backend) {
+          return end("28000",
+                     "the server asks for no credential (its pg_hba.conf trusts this proxy), and so would let in anybody: Termgate offers it to other machines only with --trust-backend");
+        }
+      } else if (authentication->type != Type::sasl_final) {
+        credential_asked_ = true;
+      }
+      if (authentication->type == Type::gss || authentication->type == Type::sspi || authentication->type == Type::kerberos_v5) {
+        return end("28000", "GSSAPI names the server's host and cannot pass through a proxy: use SCRAM, or a certificate between client and proxy");
+      }
+      if (authentication->type == Type::sasl) {
+        awaiting_sasl_initial_ = true;
+        if (authentication->offers("SCRAM-SHA-256-PLUS")) {
+          // It binds to the certificate of the server, which the client of a proxy does not see.
+          plus_removed_ = true;
+          std::vector<std::string_view> mechanisms;
+          for (std::string_view rest = authentication->payload; !rest.empty() && rest.front() != '\0';) {
+            const std::string_view one = rest.substr(0, rest.find('\0'));
+            if (!one.ends_with("-PLUS")) mechanisms.push_back(one);
+            rest.remove_prefix(std::min(one.size() + 1, rest.size()));
+          }
+          if (mechanisms.empty()) return end("28000", "the server takes SCRAM with channel binding only, which cannot pass through a proxy");
+          pgwire::append_authentication_sasl(to_client_.back(), mechanisms);
+          return;
+        }
+      }
+      to_client_.back() += event.frame;
+      return;
+    }
+    case backend::backend_key_data: {
+      const auto key = pgwire::decode_backend_key_data(event.body);
+      if (!key) return end("08P01", key.problem().reason());
+      server_pid_ = key->pid;
+      server_key_ = std::string(key->key);
+      // The server's real PID, for those who look at it; a key of our own.
+      peer_.cancel_key.resize(std::min<std::size_t>(peer_.cancel_key.size(), server_key_.size() > 4 ? 32 : 4));
+      pgwire::append_backend_key_data(to_client_.back(), server_pid_, peer_.cancel_key);
+      return act(Action::Kind::registered);
+    }
+    case backend::parameter_status: return parameter_status(event);
+    case backend::notice_response: to_client_.back() += event.frame; return;
+    case backend::error_response:
+      to_client_.back() += event.frame;
+      return;  // FATAL: the server closes the connection after it
+    case backend::ready_for_query:
+      to_client_.back() += event.frame;
+      stage_ = applicant_.replication ? Stage::replication : Stage::ready;
+      quiet_since_ = now_;
+      if (stage_ == Stage::replication) {
+        std::string rest = std::move(client_in_);
+        client_in_.clear();
+        to_server_.back() += rest;
+        return;
+      }
+      return pump();
+    default: return end("08P01", "the server sent what has no place in a login");
+  }
+}
+
+}  // namespace termgate::session

@@ -1,0 +1,575 @@
+// What the server answers, and to whom.
+#include <algorithm>
+#include <charconv>
+
+#include "state.hpp"
+
+namespace termgate::session {
+
+namespace backend = pgwire::backend;
+using pgwire::Event;
+using pgwire::TransactionStatus;
+using statements::ConformingStrings;
+
+namespace {
+
+// Where the one text value of a column stands in a DataRow: count, then a length and bytes each.
+bool column(std::string_view row, std::size_t index, std::string_view& value) noexcept {
+  if (row.size() < 2) return false;
+  std::size_t at = 2;
+  for (std::size_t i = 0;; ++i) {
+    if (row.size() < at + 4) return false;
+    std::uint32_t length = 0;
+    for (std::size_t b = 0; b < 4; ++b) length = length << 8 | static_cast<unsigned char>(row[at + b]);
+    at += 4;
+    const bool null = length == 0xffffffffu;
+    if (!null && row.size() - at < length) return false;
+    if (i == index) {
+      value = null ? std::string_view() : row.substr(at, length);
+      return true;
+    }
+    if (!null) at += length;
+  }
+}
+
+std::int64_t number(std::string_view text) noexcept {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() ? value : 0;
+}
+
+// TG001 stale term 3 for scope "billing": the fence stands at 5
+bool stale_report(std::string_view message, Pair& pair, std::int64_t& fence) {
+  constexpr std::string_view begin = "TG001 stale term ", middle = " for scope \"", end = "\": the fence stands at ";
+  if (!message.starts_with(begin)) return false;
+  message.remove_prefix(begin.size());
+  const std::size_t quote = message.find(middle);
+  const std::size_t last = message.rfind(end);
+  if (quote == std::string_view::npos || last == std::string_view::npos || last < quote + middle.size()) return false;
+  std::string_view height = message.substr(last + end.size());
+  height = height.substr(0, height.find_first_not_of("0123456789"));
+  pair.term = number(message.substr(0, quote));
+  pair.scope = message.substr(quote + middle.size(), last - quote - middle.size());
+  fence = number(height);
+  return pair.complete() && fence > 0;
+}
+
+std::size_t characters(std::string_view text) noexcept {
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char byte) { return (static_cast<unsigned char>(byte) & 0xc0) != 0x80; }));
+}
+
+}  // namespace
+
+void Session::State::from_server(std::string_view bytes) {
+  if (stage_ == Stage::server_greeting) {
+    if (bytes.empty()) return;
+    server_greeted(bytes);
+    if (bytes.empty()) return;
+  }
+  if (stage_ == Stage::replication) {
+    to_client_.back() += bytes;
+    return;
+  }
+  while (!bytes.empty() && (stage_ == Stage::login || stage_ == Stage::ready)) {
+    const Event event = server_reader_.next(bytes);
+    bytes.remove_prefix(event.used);
+    switch (event.kind) {
+      case Event::Kind::need_more: return;
+      case Event::Kind::announced: break;
+      case Event::Kind::malformed:
+        surroundings_.happened({.kind = Incident::Kind::malformed, .message = event.problem.reason()});
+        return end("08P01", std::string("the server: ") + std::string(event.problem.reason()));
+      case Event::Kind::message:
+      case Event::Kind::part:
+        if (stage_ == Stage::login) {
+          login_from_server(event);
+        } else {
+          server_event(event);
+        }
+        break;
+    }
+    if (stage_ == Stage::replication) {
+      to_client_.back() += bytes;
+      return;
+    }
+  }
+}
+
+void Session::State::parameter_status(const Event& event) {
+  const auto status = pgwire::decode_parameter_status(event.body);
+  if (!status) return end("08P01", status.problem().reason());
+  if (status->name == "default_transaction_read_only" && guards()) {
+    reports_default_ = true;
+    // Ours while the lock at session level is held; else something has changed it behind a check.
+    default_broken_ = status->value == "off" && stage_ == Stage::ready && hold_.stage == Hold::Stage::none;
+    if (stage_ == Stage::login) pgwire::append_parameter_status(to_client_.back(), status->name, believed_read_only_ ? "on" : "off");
+    return;
+  }
+  if (status->name == "standard_conforming_strings") {
+    reported_conforming_ = status->value == "on" ? ConformingStrings::on : ConformingStrings::off;
+    settings_.standard_conforming_strings = reported_conforming_;
+  } else if (status->name == "client_encoding") {
+    settings_.ascii_safe_encoding = statements::encoding_is_ascii_safe(status->value);
+  }
+  to_client_.back() += event.frame;
+}
+
+// Answers that no message of the server's belongs to, as soon as all before them are given.
+void Session::State::flush_made_answers() {
+  while (!answers_.empty() && answers_.head().asked == Asked::nothing) {
+    to_client_.back() += answers_.head().text;
+    answers_.pop();
+  }
+}
+
+void Session::State::out_of_step(const Event& event) {
+  std::string message = "the server answered with message type '";
+  message += event.type;
+  message += answers_.empty() ? "' where nothing was asked" : "' to something else";
+  surroundings_.happened({.kind = Incident::Kind::malformed, .message = message});
+  end("08P01", message);
+}
+
+void Session::State::server_event(const Event& event) {
+  if (!event.first) {
+    if (show_parts_) to_client_.back() += event.frame;
+    return;
+  }
+  show_parts_ = true;
+  switch (event.type) {
+    case backend::parameter_status: return parameter_status(event);
+    case backend::notification_response: to_client_.back() += event.frame; return;
+    case backend::notice_response:
+      // Of our own statements: nobody's business but the server's log.
+      show_parts_ = answers_.empty() || !answers_.head().hidden;
+      if (show_parts_) to_client_.back() += event.frame;
+      return;
+    case backend::error_response: return server_error(event);
+    default: break;
+  }
+  if (answers_.empty()) return out_of_step(event);
+  Expected& head = answers_.head();
+  bool last = false;
+  bool fits = false;
+  switch (head.asked) {
+    case Asked::parse: fits = last = event.type == backend::parse_complete; break;
+    case Asked::bind: fits = last = event.type == backend::bind_complete; break;
+    case Asked::close: fits = last = event.type == backend::close_complete; break;
+    case Asked::describe_statement:
+      last = event.type == backend::row_description || event.type == backend::no_data;
+      fits = last || event.type == backend::parameter_description;
+      break;
+    case Asked::describe_portal: fits = last = event.type == backend::row_description || event.type == backend::no_data; break;
+    case Asked::execute:
+      switch (event.type) {
+        case backend::command_complete:
+        case backend::empty_query_response:
+        case backend::portal_suspended: last = fits = true; break;
+        case backend::data_row:
+        case backend::copy_in_response:
+        case backend::copy_out_response:
+        case backend::copy_both_response:
+        case backend::copy_data:
+        case backend::copy_done: fits = true; break;
+        default: break;
+      }
+      break;
+    case Asked::sync: fits = last = event.type == backend::ready_for_query; break;
+    case Asked::query:
+      switch (event.type) {
+        case backend::ready_for_query: last = fits = true; break;
+        case backend::row_description:
+        case backend::data_row:
+        case backend::command_complete:
+        case backend::empty_query_response:
+        case backend::copy_in_response:
+        case backend::copy_out_response:
+        case backend::copy_both_response:
+        case backend::copy_data:
+        case backend::copy_done: fits = true; break;
+        default: break;
+      }
+      break;
+    case Asked::function_call:
+      last = event.type == backend::ready_for_query;
+      fits = last || event.type == backend::function_call_response;
+      break;
+    case Asked::nothing: break;
+  }
+  if (!fits) return out_of_step(event);
+
+  switch (event.type) {
+    case backend::ready_for_query: {
+      const auto status = pgwire::decode_ready_for_query(event.body);
+      if (!status) return end("08P01", status.problem().reason());
+      return ready_for_query(*status, event);
+    }
+    case backend::data_row:
+      head.row_seen = true;
+      if (head.role == Role::check || head.role == Role::in_advance || head.role == Role::hold) {
+        if (event.kind == Event::Kind::message) check_answered(event.body);
+        show_parts_ = false;
+        return;
+      }
+      break;
+    case backend::command_complete:
+      if (head.asked == Asked::query && head.role == Role::framed) {
+        // The last one of a frame waits for the COMMIT, which may yet fail.
+        release_complete();
+        script_.complete = event.frame;
+        return;
+      }
+      break;
+    case backend::copy_in_response:
+      in_copy_in_ = true;
+      // Whatever stands behind it in the pipeline is swallowed by the server until the copy ends.
+      for (std::size_t i = 1; i < answers_.size();) {
+        if (answers_.at(i).asked == Asked::sync) {
+          answers_.remove(i);
+        } else {
+          ++i;
+        }
+      }
+      break;
+    default: break;
+  }
+  if (head.role == Role::framed && event.type != backend::command_complete) release_complete();
+
+  bool show = !head.hidden;
+  if (head.hide_no_data && event.type == backend::no_data) show = false;
+  show_parts_ = show;
+  if (show) {
+    shown(head, event.type);
+    to_client_.back() += event.frame;
+  }
+  if (!last) return;
+  answers_.pop();
+  flush_made_answers();
+}
+
+// For a unit that may have to be run again: what the client has of it already.
+void Session::State::shown(const Expected& expected, char type) {
+  if (!again_.possible || expected.hidden) return;
+  switch (type) {
+    case backend::parse_complete: ++again_.parses; break;
+    case backend::bind_complete: ++again_.binds; break;
+    case backend::close_complete: ++again_.closes; break;
+    case backend::row_description:
+    case backend::no_data:
+    case backend::parameter_description: ++again_.descriptions; break;
+    default: break;
+  }
+}
+
+void Session::State::check_answered(std::string_view row) {
+  const Expected& head = answers_.head();
+  Pair passed = check_pair_;
+  std::int64_t fence = 0;
+  std::string_view value;
+  if (check_pair_.complete() && head.role != Role::hold) {
+    if (!column(row, 0, value)) return;
+    fence = number(value);
+  } else {
+    if (!column(row, 0, value)) return;
+    passed.scope = value;
+    if (!column(row, 1, value)) return;
+    passed.term = number(value);
+    if (!column(row, 2, value)) return;
+    fence = number(value);
+  }
+  if (!passed.complete() || fence == 0) return;
+  surroundings_.saw_fence(passed.scope, fence);
+  if (head.role == Role::in_advance) return;
+  tx_.last = passed;
+  if (head.role == Role::hold) hold_.pair = passed;
+  if (!check_pair_.complete() && !tx_.in_block && !declaration_in_doubt_ && check_pair_.empty()) {
+    known_ = passed;
+    known_certain_ = true;
+  }
+  surroundings_.happened({.kind = Incident::Kind::fenced, .scope = passed.scope, .term = passed.term, .fence = fence, .took = now_ - check_sent_});
+}
+
+// After an error the server skips everything up to the next Sync.
+void Session::State::drop_until_sync() {
+  while (!answers_.empty() && answers_.head().asked != Asked::sync) {
+    Expected& head = answers_.head();
+    if (head.asked == Asked::parse) {
+      if (head.hidden) {
+        if (head.role != Role::client) prepared_ = false;
+      } else {
+        statements_.erase(head.text);
+      }
+    }
+    answers_.pop();
+  }
+}
+
+void Session::State::report_refusal(std::string_view code, std::string_view message, const Pair& pair, std::int64_t fence, bool from_memory) {
+  surroundings_.happened({.kind = Incident::Kind::refused, .scope = pair.scope, .term = pair.term, .fence = fence, .code = code, .message = message, .from_memory = from_memory});
+}
+
+// The failure of a message of ours, as the client is to see it.
+std::string Session::State::explained(const pgwire::ReportFields& report, Role role) {
+  std::string code(report.sqlstate()), message(report.message()), hint(report['H']);
+  Pair pair = check_pair_;
+  std::int64_t fence = 0;
+  if (role == Role::writable && code == "25001") {
+    code = "TG002";
+    message = may_speak() ? "TG002 no check before the first query of this transaction, and now it is too late: declare scope and term before it" : "TG002 no term declared for a fenced write";
+    hint = "A session declares by application_name, PGOPTIONS, SET termgate.scope and termgate.term, or a comment; a transaction that will write declares before its first query.";
+  } else if (code == "3F000" || code == "42883" || code == "42P01") {
+    code = "3F000";
+    message = "Termgate is not installed in this database, and so nothing can be written through it";
+    hint = "As the owner: termgate init --db postgresql://…/" + applicant_.database;
+  } else if (code == "42501") {
+    message = "role \"" + applicant_.user + "\" may not call Termgate's check: " + message;
+    hint = "As the owner: termgate init --grant ROLE=write";
+  } else if (code == "TG001") {
+    Pair told;
+    if (stale_report(message, told, fence)) {
+      pair = told;
+      surroundings_.saw_fence(told.scope, fence);
+      if (check_pair_.empty() && !tx_.in_block && status_ == TransactionStatus::idle) {
+        known_ = told;
+        known_certain_ = true;
+        declaration_in_doubt_ = false;
+      }
+    }
+  }
+  if (code.starts_with("TG")) report_refusal(code, message, pair, fence, false);
+  pgwire::ReportFields fields = pgwire::report("ERROR", code, message);
+  fields.set('H', hint);
+  fields.set('D', report['D']);
+  std::string text;
+  pgwire::append_error_response(text, fields);
+  return text;
+}
+
+void Session::State::server_error(const Event& event) {
+  if (event.kind == Event::Kind::part) {
+    // Too long to be looked at; it is the client's, or the end of what we asked.
+    show_parts_ = answers_.empty() || !answers_.head().hidden;
+    if (show_parts_) to_client_.back() += event.frame;
+    if (!answers_.empty() && answers_.head().asked != Asked::query && answers_.head().asked != Asked::function_call && answers_.head().asked != Asked::sync) drop_until_sync();
+    return;
+  }
+  const auto report = pgwire::decode_report(event.body);
+  if (!report) return end("08P01", report.problem().reason());
+  in_copy_in_ = false;
+  if (report->ends_connection()) {
+    // 57P01 among them: the session was evicted.
+    to_client_.back() += event.frame;
+    return;
+  }
+  if (answers_.empty()) return out_of_step(event);
+
+  Expected& head = answers_.head();
+  const Role role = head.role;
+  const bool extended = head.asked != Asked::query && head.asked != Asked::function_call && head.asked != Asked::sync;
+  switch (role) {
+    case Role::client:
+    case Role::framed: {
+      if (report->sqlstate() == "25P02" && opening_refused_) {
+        opening_refused_ = false;
+        break;
+      }
+      if (report->sqlstate() == "25P02" && !evicted_message_.empty()) {
+        to_client_.back() += error_text("TG001", evicted_message_, "");
+        evicted_message_.clear();
+        break;
+      }
+      const bool refused_as_read_only = report->sqlstate() == "25006" && active() && !tx_.client_read_only && !believed_read_only_ && status_ != TransactionStatus::failed;
+      if (refused_as_read_only && again_.possible && !head.row_seen && (head.asked == Asked::query || head.first_execute || head.asked == Asked::bind)) {
+        again_.wanted = true;
+        break;
+      }
+      if (refused_as_read_only && !tx_.writable && hold_.stage == Hold::Stage::none) {
+        if (again_.possible && again_.hash != 0) remember_writer_hash(again_.hash);
+        const std::string_view message = may_speak() ? "TG002 this looked like a read and writes; Termgate knows it now: send it again"
+                                                     : "TG002 no term declared for a fenced write";
+        report_refusal("TG002", message, {}, 0, false);
+        pgwire::ReportFields fields = *report;
+        const std::string detail = "The database said: " + std::string(report->message());
+        fields.set('C', "TG002");
+        fields.set('M', message);
+        fields.set('D', detail);
+        pgwire::append_error_response(to_client_.back(), fields);
+        break;
+      }
+      if (script_.running && script_.offset > 0 && !(*report)['P'].empty()) {
+        pgwire::ReportFields fields = *report;
+        const std::string position = std::to_string(number((*report)['P']) + static_cast<std::int64_t>(characters(std::string_view(script_.sql).substr(0, script_.offset))));
+        fields.set('P', position);
+        pgwire::append_error_response(to_client_.back(), fields);
+        break;
+      }
+      to_client_.back() += event.frame;
+      break;
+    }
+    case Role::writable:
+    case Role::check:
+      to_client_.back() += explained(*report, role);
+      opening_refused_ = true;
+      tx_.fenced = false;
+      if (role == Role::writable) tx_.writable = false;
+      break;
+    case Role::hold:
+      to_client_.back() += explained(*report, role);
+      hold_.failed = true;
+      break;
+    case Role::refusal:
+      to_client_.back() += head.text;
+      opening_refused_ = true;
+      break;
+    case Role::commit:
+    case Role::begin:
+      script_.complete.clear();
+      to_client_.back() += event.frame;
+      break;
+    case Role::release: return end("08006", "the lock of a statement that ran alone could not be given back");
+    case Role::silent:
+    case Role::in_advance:
+    case Role::rollback:
+    case Role::eviction: break;
+  }
+  if (script_.running) script_.failed = true;
+  if (!extended) return;  // its ReadyForQuery comes next
+  drop_until_sync();
+}
+
+void Session::State::ready_for_query(TransactionStatus status, const Event& event) {
+  const Expected head = std::move(answers_.head());
+  answers_.pop();
+  status_ = status;
+  if (status == TransactionStatus::idle) surroundings_.happened({.kind = Incident::Kind::transaction});
+  const bool show = !head.hidden && !script_.running && !again_.wanted;
+  if (show) to_client_.back() += event.frame;
+  flush_made_answers();
+  if (answers_.empty()) settle();
+}
+
+// All that was asked is answered: what the server says of the transaction is what it is.
+void Session::State::settle() {
+  if (client_mid_frame_) {
+    act_after_frame_ = true;
+    return;
+  }
+  if (!group_.begun) {
+    if (status_ == TransactionStatus::idle) {
+      tx_ = Transaction();
+      portals_.clear();
+    } else {
+      tx_.in_block = true;
+      tx_.failed = status_ == TransactionStatus::failed;
+    }
+    wait_for_all_ = false;
+    if (settings_.standard_conforming_strings == ConformingStrings::unknown) settings_.standard_conforming_strings = reported_conforming_;
+  }
+  quiet_since_ = now_;
+  if (again_.wanted) return run_again();
+  again_.possible = false;
+
+  switch (hold_.stage) {
+    case Hold::Stage::none: break;
+    case Hold::Stage::asked:
+      if (hold_.failed) {
+        hold_ = Hold();
+        pgwire::append_ready_for_query(to_client_.back(), status_);
+        break;
+      }
+      hold_.stage = Hold::Stage::held;
+      // Its transactions are the server's own; each begins by the session's default.
+      if (guards()) add_hidden_query("SET default_transaction_read_only TO off", Role::silent);
+      note_sent(hold_.effects);
+      if (hold_.extended) {
+        to_server_.back() += hold_.waiting;
+        for (Expected& expected : hold_.asked) answers_.push(std::move(expected));
+      } else {
+        run_plain_query(hold_.waiting, false);
+      }
+      hold_.waiting.clear();
+      return;
+    case Hold::Stage::held: return release();
+    case Hold::Stage::releasing:
+      hold_ = Hold();
+      break;
+  }
+  if (script_.running) {
+    next_piece();
+    if (!answers_.empty() || script_.running) return;
+  }
+  if (default_broken_ && status_ != TransactionStatus::failed) return restore_default();
+  idle_now();
+  pump();
+}
+
+// READ ONLY refused what looked like a read: once more, behind the check, without what the client has seen of it already.
+void Session::State::run_again() {
+  const Again again = std::move(again_);
+  again_ = Again();
+  Claim claim = again.claim;
+  if (!claim.problem.empty() || stale_in_memory(claim)) {
+    const bool stale = claim.problem.empty();
+    const std::int64_t fence = stale ? surroundings_.highest_fence(claim.pair.scope) : 0;
+    const std::string message = stale ? "TG001 stale term " + std::to_string(claim.pair.term) + " for scope \"" + claim.pair.scope + "\": the fence stands at " + std::to_string(fence) : claim.problem;
+    const std::string code = stale ? "TG001" : claim.code;
+    report_refusal(code, message, claim.pair, fence, true);
+    to_client_.back() += error_text(code, message, "");
+    pgwire::append_ready_for_query(to_client_.back(), status_);
+    idle_now();
+    return pump();
+  }
+  raise_in_advance(claim.pair);
+  if (!again.extended) {
+    remember_writer(again.bytes);
+    return run_converted(again.bytes, claim.pair, true, again.descriptions > 0);
+  }
+  remember_writer_hash(again.hash);
+  add_opening(claim.pair, true);
+  std::size_t parses = again.parses, binds = again.binds, descriptions = again.descriptions, closes = again.closes;
+  pgwire::Rules rules = pgwire::Rules::frontend(options_.limits);
+  rules[pgwire::frontend::bind].whole_max = options_.limits.message_bytes_max;
+  pgwire::Reader reader(rules);
+  std::string_view rest = again.bytes;
+  const auto counted = [](std::size_t& left) {
+    if (left == 0) return false;
+    --left;
+    return true;
+  };
+  while (!rest.empty()) {
+    const Event event = reader.next(rest);
+    rest.remove_prefix(event.used);
+    if (event.kind != Event::Kind::message) break;
+    Expected expected;
+    switch (event.type) {
+      case pgwire::frontend::parse:
+        // What was parsed stays so, whatever became of the transaction.
+        if (counted(parses)) continue;
+        expected.asked = Asked::parse;
+        if (const auto parse = pgwire::decode_parse(event.body)) expected.text = parse->statement;
+        break;
+      case pgwire::frontend::bind:
+        expected.asked = Asked::bind;
+        expected.hidden = counted(binds);
+        break;
+      case pgwire::frontend::describe: {
+        const auto named = pgwire::decode_describe(event.body);
+        expected.asked = named && named->portal ? Asked::describe_portal : Asked::describe_statement;
+        expected.hidden = counted(descriptions);
+        if (expected.hidden && expected.asked == Asked::describe_statement) counted(descriptions);
+        break;
+      }
+      case pgwire::frontend::close:
+        expected.asked = Asked::close;
+        expected.hidden = counted(closes);
+        break;
+      case pgwire::frontend::execute: expected.asked = Asked::execute; break;
+      case pgwire::frontend::sync: expected.asked = Asked::sync; break;
+      default: continue;
+    }
+    to_server_.back() += event.frame;
+    answers_.push(std::move(expected));
+  }
+}
+
+}  // namespace termgate::session
