@@ -392,7 +392,8 @@ void Connection::admitted(session::Admission admission) {
     if (let_in) worker_.shared().authority.ended(id_);
     return;
   }
-  admitted_ = let_in;
+  admitted_ = opened_ = let_in;
+  observed_ = admission.enforce == session::Enforce::observe;
   const session::Applicant& who = session_->applicant();
   if (let_in) {
     worker_.counters().opened.add();
@@ -701,10 +702,9 @@ void Connection::end(std::string_view why) {
   Shared& shared = worker_.shared();
   if (ticket_) shared.cancels.remove(*std::exchange(ticket_, std::nullopt));
   if (presence_) presence_->over();
-  const bool was_admitted = admitted_;
   leave();
   worker_.counters().closed.add();
-  shared.log.say(was_admitted ? LogLevel::info : LogLevel::debug, "connection_closed",
+  shared.log.say(opened_ ? LogLevel::info : LogLevel::debug, "connection_closed",
                  {{"connection", id_}, {"client", peer_.text()}, {"reason", why.empty() ? std::string_view("closed") : why}, {"silent", was_silent},
                   {"ms", std::chrono::duration_cast<std::chrono::milliseconds>(clock_now() - began_).count()}});
   session_.reset();

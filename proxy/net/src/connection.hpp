@@ -34,6 +34,7 @@ class Connection {
   std::size_t place() const noexcept { return place_; }
   void set_place(std::size_t place) noexcept { place_ = place; }
   bool silent() const noexcept { return stage_ == Stage::proxy_header || stage_ == Stage::first_byte; }
+  bool observed() const noexcept { return observed_; }
   session::Instant began() const noexcept { return began_; }
 
   void look_at_clock(session::Instant now);
@@ -119,6 +120,8 @@ class Connection {
   bool retry_connect_ = false;
   bool entered_ = false;   // has a place in the limits
   bool admitted_ = false;  // the authority knows of it
+  bool opened_ = false;    // … or knew
+  bool observed_ = false;     // --enforce observe
   bool established_ = false;  // … and that the server has let it in
   bool unsettled_ = false;    // … and has not said yet that the first statement may come
   bool cancel_sent_ = false;

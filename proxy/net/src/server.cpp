@@ -41,6 +41,7 @@ std::shared_ptr<const Settings> settings_of(const Options& options) {
   settings->client_tls = context_for_clients(options.client_tls);
   settings->server_tls = context_for_server(options.backend);
   session::Options& session = settings->options.session;
+  session.client_rules = pgwire::Rules::frontend(session.limits);
   session.client_tls = settings->client_tls != nullptr;
   session.client_tls_required = options.client_tls.required;
   session.server_tls = asked_of_server(options.backend);

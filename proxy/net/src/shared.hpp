@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include <termgate/detail/fence_memory.hpp>
 #include <termgate/net/authority.hpp>
 #include <termgate/net/cancel_registry.hpp>
 #include <termgate/net/limit_book.hpp>
@@ -40,6 +41,7 @@ struct Shared {
   const Backend backend;
   CancelRegistry cancels;
   LimitBook limits;
+  detail::FenceMemory observed;  // the highest terms that only observed sessions have written under; judges them alone
   Resolver resolver;
   std::vector<OpenListener> listeners;
   std::vector<std::unique_ptr<Worker>> workers;

@@ -187,6 +187,12 @@ void Worker::bury(CancelTask& task) {
   tasks_.pop_back();
 }
 
+std::int64_t Worker::highest_fence(std::string_view scope) const {
+  const std::int64_t fence = shared_.authority.highest_fence(scope);
+  // A term that nothing has checked must refuse nobody, so it counts only where nothing is refused.
+  return speaker_ != nullptr && speaker_->observed() ? std::max(fence, shared_.observed.highest(std::string(scope))) : fence;
+}
+
 void Worker::happened(const session::Incident& incident) {
   using Kind = session::Incident::Kind;
   counters_->note(incident);

@@ -73,7 +73,8 @@ class Worker final : public session::Surroundings {
   void set_speaker(const Connection* connection) noexcept { speaker_ = connection; }
 
   // --- session::Surroundings ---
-  std::int64_t highest_fence(std::string_view scope) const override { return shared_.authority.highest_fence(scope); }
+  std::int64_t highest_fence(std::string_view scope) const override;
+  void saw_term(std::string_view scope, std::int64_t term) override { shared_.observed.saw(std::string(scope), term); }
   void saw_fence(std::string_view scope, std::int64_t fence) override { shared_.authority.saw_fence(scope, fence); }
   statements::Cache& statements() override { return cache_; }
   void happened(const session::Incident& incident) override;
