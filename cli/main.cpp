@@ -122,8 +122,14 @@ int run_all(const std::vector<std::string>& words, const std::string& program) {
   add_write_commands(commands);
   add_fence_commands(commands);
   add_lease_commands(commands);
+  add_proxy_command(commands);
   add_bench_command(commands);
   add_demo_command(commands);
+  if (words.size() > 1 && words[0] == "help") {
+    std::vector<std::string> asked(words.begin() + 1, words.end());
+    asked.emplace_back("--help");
+    return run_all(asked, program);
+  }
   if (words.empty() || words[0] == "--help" || words[0] == "help" || words[0] == "-h") {
     print_overview(commands);
     return words.empty() ? Exit::wrong_usage : Exit::done;

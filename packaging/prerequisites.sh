@@ -4,7 +4,7 @@
 # install_missing test    that, and what the tests need besides
 
 build_packages=(g++ cmake ninja-build pkg-config libpqxx-dev libsqlite3-dev libfmt-dev
-  libboost1.81-dev libboost-program-options1.81-dev libboost-json1.81-dev libpg-query-dev)
+  libboost1.81-dev libboost-program-options1.81-dev libboost-json1.81-dev libpg-query-dev libssl-dev)
 test_packages=(git catch2 sqlite3 postgresql-15 postgresql-client-15 python3 python3-psycopg2 npm util-linux procps)
 
 install_missing() {

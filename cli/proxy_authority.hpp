@@ -1,0 +1,24 @@
+// The proxy's rules and fences, as its sockets ask for them.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include <termgate/net/authority.hpp>
+#include <termgate/net/log.hpp>
+
+namespace termgate::cli {
+
+struct AuthoritySettings {
+  std::string rules_path;   // empty: no rules
+  std::string backend_url;  // with the proxy's own credentials
+  std::string schema;
+  session::WithoutTerm without_term = session::WithoutTerm::read_only;
+  session::Enforce enforce = session::Enforce::on;
+  bool replication = false;
+};
+
+// Throws InvalidInput where the rules are wrong. `log` must outlive it.
+std::unique_ptr<net::Authority> make_authority(const AuthoritySettings& settings, net::Log& log);
+
+}  // namespace termgate::cli

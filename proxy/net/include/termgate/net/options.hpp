@@ -1,0 +1,82 @@
+// What the operator chose, and how options of one word become values. Values; no I/O. A malformed one throws
+// std::invalid_argument, whose message quotes no password.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <termgate/net/endpoint.hpp>
+#include <termgate/session/session.hpp>
+
+namespace termgate::net {
+
+// [NAME=]HOST:PORT, [NAME=]unix:/path/.s.PGSQL.5432, each optionally followed by ,proxy (PROXY protocol v2 is spoken to it).
+struct ListenerOptions {
+  std::string name;  // what rules call it; the address where none is given
+  std::string host;  // empty: every address
+  std::uint16_t port = 0;
+  std::string path;           // of a Unix socket; then host and port are not used
+  bool proxy_protocol = false;
+  int inherited = -1;         // a socket that systemd has opened
+};
+ListenerOptions parse_listener(std::string_view text);
+
+enum class SslMode : std::uint8_t { disable, prefer, require, verify_ca, verify_full };
+
+// Where the server is: of a postgresql:// URL what concerns the relay. User, password and database in it are not kept: they
+// are the proxy's own, for reading fences, and a client brings its own.
+struct Backend {
+  struct Host {
+    std::string name;  // for the certificate's check and for messages
+    std::string address;  // hostaddr, or the same as name
+    std::uint16_t port = 5432;
+    std::string path;  // of a Unix socket
+  };
+  std::vector<Host> hosts;  // tried in this order
+  SslMode ssl_mode = SslMode::prefer;
+  std::string ssl_root_certificate;  // "system": what OpenSSL trusts
+  std::string ssl_certificate;       // of the proxy itself, shown to the server
+  std::string ssl_key;
+  bool ssl_sni = true;
+};
+Backend parse_backend(std::string_view url);
+
+struct ClientTls {
+  std::string certificate;  // PEM, with its chain; empty: no TLS to clients
+  std::string key;
+  std::string client_ca;    // whose certificates are accepted of clients; empty: none is asked for
+  bool client_certificate_required = false;
+  bool required = false;    // clear text is refused
+};
+
+struct Limits {
+  std::size_t connections = 1000;  // that have said who they are
+  std::size_t greeting = 1000;     // that have not yet; past it the ones that were silent longest go first
+  std::size_t per_user = 0;        // 0: none
+  std::size_t per_database = 0;
+  std::size_t per_address = 0;
+  std::size_t cancels = 64;        // cancel requests under way
+};
+
+struct Options {
+  std::vector<ListenerOptions> listeners;
+  std::vector<Network> proxy_protocol_from;  // who may send a PROXY header; others on such a listener are taken as they come
+  Backend backend;
+  ClientTls client_tls;
+  Limits limits;
+  session::Options session;
+  unsigned threads = 0;  // 0: one a core
+  bool reuse_port = false;
+  unsigned unix_mode = 0777;
+  std::chrono::milliseconds greeting_timeout{std::chrono::seconds{10}};  // to the first packet, where a client has said nothing
+  std::chrono::milliseconds connect_timeout{std::chrono::seconds{10}};
+  std::chrono::milliseconds cancel_timeout{std::chrono::seconds{10}};
+  std::chrono::milliseconds drain_timeout{std::chrono::seconds{30}};
+  std::chrono::seconds keepalive{15};  // a peer that is silent for so long is asked whether it is there
+};
+
+}  // namespace termgate::net

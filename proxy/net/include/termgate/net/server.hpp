@@ -1,0 +1,63 @@
+// The proxy as a running thing: listeners, threads, connections, drain. One a process is usual; nothing forbids more.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <termgate/net/authority.hpp>
+#include <termgate/net/endpoint.hpp>
+#include <termgate/net/log.hpp>
+#include <termgate/net/options.hpp>
+
+namespace termgate::net {
+
+struct HttpOptions {
+  HostPort address;
+  std::vector<std::string> hosts;  // names that a Host header may have beside the loopback's; "*": any
+  std::string version;
+};
+
+class Server {
+ public:
+  // Opens the listeners and reads certificates. Throws std::runtime_error, which says what could not be opened and why.
+  // `authority` and `log` must outlive it. No connection is taken before start().
+  Server(const Options& options, Authority& authority, Log& log);
+  ~Server();  // ends what is still there
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  // As above; throws where its address cannot be had. Before start().
+  void serve_http(const HttpOptions& options);
+
+  void start();
+
+  // Any thread, all of them at once.
+  void drain();        // no new clients; transactions end or are cut at the drain timeout
+  void stop();         // now
+  bool ended() const;  // no connection is left, after drain() or stop()
+
+  // Certificates, limits, time-outs for sessions to come. Returns what was wrong, empty where nothing was; then nothing changed.
+  std::string reload(const Options& options);
+
+  // Where it listens, as text; with the port that was found where 0 was asked for.
+  std::vector<std::string> addresses() const;
+  std::string http_address() const;  // empty: no HTTP
+
+ private:
+  class Inside;
+  std::unique_ptr<Inside> inside_;
+};
+
+// SIGTERM, SIGINT and SIGHUP come to wait_for_signal() alone, SIGPIPE to nobody. Before any thread is started.
+void take_signals();
+// The number of the signal, or 0 after `milliseconds`.
+int wait_for_signal(int milliseconds);
+
+// As many descriptors as this process may have; returns how many that are.
+std::uint64_t raise_descriptor_limit();
+
+}  // namespace termgate::net

@@ -1,0 +1,716 @@
+#include "connection.hpp"
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include <fmt/format.h>
+#include <openssl/rand.h>
+
+#include <termgate/net/proxy_protocol.hpp>
+#include <termgate/pgwire/encode.hpp>
+
+namespace termgate::net {
+namespace {
+
+using session::Action;
+using session::Instant;
+
+constexpr int reads_at_once = 4;                              // of a buffer each; then it is the others' turn
+constexpr std::chrono::seconds last_words_take{5};            // to a client that does not read them
+constexpr std::chrono::seconds farewell_takes{1};             // until a client has closed its side
+constexpr char tls_handshake = 0x16;
+constexpr std::size_t secret_bytes = 32;
+
+Instant clock_now() { return std::chrono::steady_clock::now(); }
+
+}  // namespace
+
+Connection::Connection(Worker& worker, std::uint64_t id, int descriptor, const Endpoint& peer, const OpenListener& listener, std::shared_ptr<const Settings> settings)
+    : worker_(worker), id_(id), listener_(listener), settings_(std::move(settings)), peer_(peer), began_(clock_now()), local_(peer.local()), client_(*this, true), server_(*this, false) {
+  client_.stream.open(descriptor);
+  client_.connected = true;
+  ++worker_.shared().greeting;
+  greeting_ = worker_.greeting().insert(worker_.greeting().end(), this);
+}
+
+Connection::~Connection() {
+  if (stage_ != Stage::over) end("the proxy ends");
+}
+
+void Connection::begin() {
+  tune(client_.stream.descriptor(), peer_.family(), settings_->options.keepalive);
+  deadline_ = began_ + settings_->options.greeting_timeout;
+  // A client of one that is not trusted to bring headers is taken for what it is.
+  if (listener_.options.proxy_protocol && any_contains(settings_->options.proxy_protocol_from, peer_)) stage_ = Stage::proxy_header;
+  watch(client_);
+}
+
+// --- what epoll says ---
+
+void Connection::ready(End& end, std::uint32_t events) {
+  if (stage_ == Stage::over || !end.stream.is_open()) return;
+  worker_.set_speaker(this);
+  switch (stage_) {
+    case Stage::proxy_header: read_proxy_header(); break;
+    case Stage::first_byte: read_first_byte(); break;
+    case Stage::direct_tls: step_handshake(end); break;
+    case Stage::farewell: drain_farewell(); break;
+    case Stage::over: break;
+    case Stage::session:
+      if (!end.client && connecting_) {
+        int error = 0;
+        socklen_t size = sizeof error;
+        getsockopt(end.stream.descriptor(), SOL_SOCKET, SO_ERROR, &error, &size);
+        if (error == 0) {
+          server_connected();
+        } else {
+          connect_problem_ = fmt::format("{}: {}", (*addresses_)[address_ - 1].endpoint.text(), std::strerror(error));
+          next_address();
+        }
+      } else if (end.handshaking) {
+        step_handshake(end);
+      } else {
+        if ((events & EPOLLOUT) != 0 || ((events & EPOLLIN) != 0 && end.write_reads)) end.blocked = end.write_reads = false;
+        if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0 || ((events & EPOLLOUT) != 0 && end.read_writes)) {
+          end.read_writes = false;
+          if (wants(end)) {
+            read_some(end);
+          } else if ((events & (EPOLLHUP | EPOLLERR)) != 0) {
+            end.deaf = true;
+          }
+        }
+      }
+      pump();
+      break;
+  }
+  worker_.set_speaker(nullptr);
+}
+
+void Connection::read_proxy_header() {
+  for (;;) {
+    const ProxyHeader header = parse_proxy_header(head_);
+    if (header.kind == ProxyHeader::Kind::malformed) {
+      session::Incident incident;
+      incident.kind = session::Incident::Kind::malformed;
+      incident.message = header.problem;
+      worker_.happened(incident);
+      return end("malformed PROXY header");
+    }
+    if (header.kind != ProxyHeader::Kind::need_more) {
+      if (header.kind == ProxyHeader::Kind::proxied) {
+        peer_ = header.client;
+        // The client's own way here is not known to have been this machine only.
+        local_ = peer_.local();
+      }
+      head_.clear();
+      stage_ = Stage::first_byte;
+      return watch(client_);
+    }
+    const std::size_t had = head_.size();
+    head_.resize(header.needed);
+    std::size_t bytes = 0;
+    const auto outcome = client_.stream.read(head_.data() + had, header.needed - had, bytes);
+    head_.resize(had + (outcome == Stream::Io::done ? bytes : 0));
+    if (outcome == Stream::Io::wait_read) return;
+    if (outcome != Stream::Io::done) return end("hung up before its greeting");
+  }
+}
+
+void Connection::read_first_byte() {
+  // Direct TLS begins at once, without SSLRequest; anything else is the session's to judge.
+  char first = 0;
+  const ssize_t got = recv(client_.stream.descriptor(), &first, 1, MSG_PEEK);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (got <= 0) return end("hung up before its greeting");
+  if (first == tls_handshake && settings_->client_tls) {
+    SSL* ssl = tls_to_client(settings_->client_tls, client_.stream.descriptor());
+    if (ssl == nullptr) return end("TLS: no memory");
+    client_.stream.start_tls(ssl);
+    client_.handshaking = true;
+    stage_ = Stage::direct_tls;
+    return step_handshake(client_);
+  }
+  begin_session(false);
+  read_some(client_);
+  pump();
+}
+
+void Connection::begin_session(bool encrypted) {
+  stage_ = Stage::session;
+  deadline_ = Instant::max();
+  head_.resize(secret_bytes);
+  if (RAND_bytes(reinterpret_cast<unsigned char*>(head_.data()), static_cast<int>(head_.size())) != 1) return end("no randomness");
+  session::Peer peer;
+  peer.local = local_;
+  peer.encrypted_already = encrypted;
+  peer.cancel_key = head_;
+  session_ = std::make_unique<session::Session>(settings_->options.session, std::move(peer), worker_, clock_now());
+}
+
+void Connection::read_some(End& end) {
+  for (int i = 0; i < reads_at_once; ++i) {
+    std::size_t bytes = 0;
+    const auto outcome = end.stream.read(worker_.buffer(), Worker::buffer_bytes, bytes);
+    switch (outcome) {
+      case Stream::Io::done: {
+        const std::string_view given(worker_.buffer(), bytes);
+        if (end.client) {
+          worker_.counters().bytes_from_clients.add(static_cast<std::int64_t>(bytes));
+          session_->resume(session::ClientBytes{given}, clock_now());
+        } else {
+          worker_.counters().bytes_from_servers.add(static_cast<std::int64_t>(bytes));
+          session_->resume(session::ServerBytes{given}, clock_now());
+        }
+        break;
+      }
+      case Stream::Io::wait_read: return;
+      case Stream::Io::wait_write: end.read_writes = true; return;
+      case Stream::Io::end: return lost(end, "");
+      case Stream::Io::failed: return lost(end, end.stream.why());
+    }
+    // A short read means that the socket is empty: asking again would be a system call for nothing. A TLS record is 16 kB.
+    if (bytes < (end.stream.is_tls() ? std::size_t{8} << 10 : Worker::buffer_bytes)) return;
+    pump();
+    if (stage_ != Stage::session || !wants(end) || end.handshaking) return;
+  }
+}
+
+void Connection::step_handshake(End& end) {
+  switch (end.stream.handshake()) {
+    case Stream::Io::wait_read: end.handshake_wants = EPOLLIN; break;
+    case Stream::Io::wait_write: end.handshake_wants = EPOLLOUT; break;
+    case Stream::Io::done:
+      end.handshaking = false;
+      if (stage_ == Stage::direct_tls) {
+        if (!alpn_is_postgresql(end.stream.ssl())) return this->end("direct TLS without ALPN postgresql");
+        begin_session(true);
+        if (stage_ != Stage::session) return;
+        return pump();
+      }
+      if (end.client)
+        session_->resume(session::ClientTls{}, clock_now());
+      else
+        session_->resume(session::ServerTls{}, clock_now());
+      break;
+    case Stream::Io::end:
+    case Stream::Io::failed: {
+      end.handshaking = false;
+      worker_.counters().tls_failures.add();
+      const std::string why = end.stream.why().empty() ? "the peer hung up" : end.stream.why();
+      worker_.shared().log.say_seldom(end.client ? "tls/" + peer_.host() : "tls", LogLevel::warning, "tls_failed",
+                                      {{"connection", id_}, {"with", end.client ? "client" : "server"}, {"client", peer_.text()}, {"reason", why}});
+      if (stage_ == Stage::direct_tls) return this->end("TLS handshake failed");
+      return lost(end, "TLS: " + why);
+    }
+  }
+  if (stage_ == Stage::direct_tls) watch(end);
+}
+
+void Connection::lost(End& end, std::string_view why) {
+  if (end.gone) return;
+  end.gone = true;
+  end.handshaking = false;
+  if (why_.empty()) why_ = fmt::format("{} {}", end.client ? "client" : "server", why.empty() ? "closed" : why);
+  if (end.client)
+    session_->resume(session::ClientGone{}, clock_now());
+  else
+    session_->resume(session::ServerLost{why}, clock_now());
+}
+
+// --- carrying out ---
+
+void Connection::pump() {
+  // What is done here can lead back here (a connect that fails at once): the outer call goes on with it.
+  if (stage_ != Stage::session || pumping_) return;
+  pumping_ = true;
+  for (bool more = true; more && stage_ == Stage::session;) {
+    flush(server_);
+    flush(client_);
+    for (const Action& action : session_->take_actions()) actions_.push_back(action.kind);
+    more = run_actions();
+    // A server that hands out no key lets in all the same.
+    if (!established_ && admitted_ && stage_ == Stage::session && session_->phase() >= session::Session::Phase::idle && session_->phase() != session::Session::Phase::closing) establish();
+  }
+  pumping_ = false;
+  if (stage_ != Stage::session) return;
+  watch(client_);
+  watch(server_);
+}
+
+void Connection::flush(End& end) {
+  for (;;) {
+    const std::string_view out = end.client ? session_->to_client() : session_->to_server();
+    if (out.empty()) return;
+    std::size_t bytes = out.size();
+    if (!end.gone) {
+      if (end.blocked || end.handshaking || !end.connected) return;
+      switch (end.stream.write(out, bytes)) {
+        case Stream::Io::done: break;
+        case Stream::Io::wait_write: end.blocked = true; return;
+        case Stream::Io::wait_read: end.blocked = end.write_reads = true; return;
+        case Stream::Io::end: lost(end, ""); continue;
+        case Stream::Io::failed: lost(end, end.stream.why()); continue;
+      }
+    }
+    // What was meant for one who is gone is dropped.
+    if (end.client)
+      session_->sent_to_client(bytes);
+    else
+      session_->sent_to_server(bytes);
+    // Half a write to a plain socket means that it is full.
+    if (bytes < out.size() && !end.stream.is_tls() && !end.gone) {
+      end.blocked = true;
+      return;
+    }
+  }
+}
+
+bool Connection::run_actions() {
+  bool any = false;
+  while (!actions_.empty() && stage_ == Stage::session) {
+    if (!do_action(actions_.front())) return any;
+    any = true;
+    if (!actions_.empty()) actions_.pop_front();
+  }
+  return any;
+}
+
+// False: not yet; it stays the first.
+bool Connection::do_action(Action::Kind kind) {
+  switch (kind) {
+    case Action::Kind::start_client_tls: return session_->to_client().empty() && begin_tls(client_);
+    case Action::Kind::start_server_tls: return session_->to_server().empty() && begin_tls(server_);
+    case Action::Kind::admit: admit(); return true;
+    case Action::Kind::connect_server: connect_server(); return true;
+    case Action::Kind::registered:
+      establish();
+      if (!ticket_ && server_.connected && !server_.gone) ticket_ = worker_.shared().cancels.add(target(), head_);
+      return true;
+    case Action::Kind::cancel_server:
+      if (server_.connected && !session_->server_key().empty()) (void)worker_.cancel(target(), settings_, nullptr);
+      return true;
+    case Action::Kind::forward_cancel: return forward_cancel();
+    case Action::Kind::close_server:
+      if (!session_->to_server().empty() && server_.connected && !server_.gone) {
+        deadline_ = std::min(deadline_, clock_now() + last_words_take);
+        return false;
+      }
+      forget_server();
+      return true;
+    case Action::Kind::close_client: {
+      const bool client_waits = !session_->to_client().empty() && !client_.gone;
+      const bool server_waits = !session_->to_server().empty() && server_.connected && !server_.gone;
+      if (client_waits || server_waits) {
+        deadline_ = std::min(deadline_, clock_now() + last_words_take);
+        return false;
+      }
+      if (client_.gone)
+        end(why_);
+      else
+        farewell();
+      return true;
+    }
+  }
+  return true;
+}
+
+bool Connection::begin_tls(End& end) {
+  if (end.gone) return true;
+  SSL* ssl = nullptr;
+  if (end.client && settings_->client_tls) ssl = tls_to_client(settings_->client_tls, end.stream.descriptor());
+  if (!end.client && settings_->server_tls) ssl = tls_to_server(settings_->server_tls, worker_.shared().backend, (*addresses_)[address_ - 1].name, end.stream.descriptor());
+  if (ssl == nullptr) {
+    lost(end, "TLS: no context for it");
+    return true;
+  }
+  end.stream.start_tls(ssl);
+  end.handshaking = true;
+  step_handshake(end);
+  return true;
+}
+
+void Connection::said_who() {
+  if (!greeting_) return;
+  worker_.greeting().erase(*greeting_);
+  greeting_.reset();
+  --worker_.shared().greeting;
+}
+
+void Connection::admit() {
+  said_who();
+  const session::Applicant& who = session_->applicant();
+  Shared& shared = worker_.shared();
+  const auto verdict = shared.limits.enter(who.user, who.database, peer_.host());
+  if (verdict != LimitBook::Verdict::in) {
+    Counters& counters = worker_.counters();
+    const char* limit = "connections";
+    switch (verdict) {
+      case LimitBook::Verdict::user: limit = "user"; counters.refused_limit_user.add(); break;
+      case LimitBook::Verdict::database: limit = "database"; counters.refused_limit_database.add(); break;
+      case LimitBook::Verdict::address: limit = "address"; counters.refused_limit_address.add(); break;
+      default: counters.refused_limit_connections.add(); break;
+    }
+    shared.log.say_seldom(std::string("limit/") + limit, LogLevel::warning, "limit_met",
+                          {{"connection", id_}, {"client", peer_.text()}, {"limit", limit}, {"user", who.user}, {"database", who.database}});
+    session::Admission refused;
+    refused.refused_sqlstate = "53300";
+    refused.refused_message = shared.limits.message(verdict);
+    why_ = "limit met";
+    session_->resume(session::Admitted{std::move(refused)}, clock_now());
+    return;
+  }
+  entered_ = true;
+  presence_ = std::make_shared<SocketPresence>(client_.stream.descriptor());
+  Arrival arrival{listener_.options.name, peer_.host(), who, presence_};
+  shared.errands.run([&shared, worker = &worker_, id = id_, arrival = std::move(arrival)] {
+    session::Admission admission;
+    try {
+      admission = shared.authority.admit(id, arrival);
+    } catch (const std::exception& error) {
+      // Not to know the rules is no reason to let in.
+      shared.log.say_seldom("admit", LogLevel::error, "rules_failed", {{"reason", error.what()}});
+      admission.refused_sqlstate = "58000";
+      admission.refused_message = "the proxy could not apply its rules; its log says why";
+    }
+    worker->post([&shared, worker, id, admission = std::move(admission)]() mutable {
+      Connection* connection = worker->find(id);
+      if (connection != nullptr)
+        connection->admitted(std::move(admission));
+      else if (admission.refused_sqlstate.empty())
+        shared.authority.ended(id);
+    });
+  });
+}
+
+void Connection::admitted(session::Admission admission) {
+  const bool let_in = admission.refused_sqlstate.empty();
+  if (stage_ != Stage::session) {
+    if (let_in) worker_.shared().authority.ended(id_);
+    return;
+  }
+  admitted_ = opened_ = let_in;
+  observed_ = admission.enforce == session::Enforce::observe;
+  const session::Applicant& who = session_->applicant();
+  if (let_in) {
+    worker_.counters().opened.add();
+    worker_.shared().log.say(LogLevel::info, "connection_opened",
+                             {{"connection", id_}, {"client", peer_.text()}, {"listener", listener_.options.name}, {"user", who.user}, {"database", who.database},
+                              {"application_name", who.application_name}, {"tls", client_.stream.is_tls()}});
+  } else {
+    why_ = "refused";
+    worker_.shared().log.say(LogLevel::warning, "connection_refused",
+                             {{"connection", id_}, {"client", peer_.text()}, {"listener", listener_.options.name}, {"user", who.user}, {"database", who.database},
+                              {"code", admission.refused_sqlstate}, {"message", admission.refused_message}});
+  }
+  worker_.set_speaker(this);
+  session_->resume(session::Admitted{std::move(admission)}, clock_now());
+  pump();
+  worker_.set_speaker(nullptr);
+}
+
+// Until the lease that stands for this client is there, or it is known why not, its first statement waits in its own socket.
+void Connection::establish() {
+  if (!admitted_ || std::exchange(established_, true)) return;
+  unsettled_ = true;
+  worker_.shared().authority.established(id_, [worker = &worker_, id = id_] {
+    worker->post([worker, id] {
+      Connection* connection = worker->find(id);
+      if (connection == nullptr) return;
+      connection->unsettled_ = false;
+      connection->pump();
+    });
+  });
+}
+
+void Connection::connect_server() {
+  forget_server();
+  server_.gone = false;
+  address_ = 0;
+  connect_problem_.clear();
+  Shared& shared = worker_.shared();
+  addresses_ = shared.resolver.known(clock_now());
+  if (addresses_) return next_address();
+  resolved_ = false;
+  shared.errands.run([&shared, worker = &worker_, id = id_] {
+    std::string problem;
+    auto addresses = shared.resolver.resolve(problem);
+    worker->post([worker, id, addresses = std::move(addresses), problem = std::move(problem)] {
+      if (Connection* connection = worker->find(id)) connection->resolved(addresses, problem);
+    });
+  });
+}
+
+void Connection::resolved(Resolver::Addresses addresses, const std::string& problem) {
+  if (stage_ != Stage::session || server_.stream.is_open()) return;
+  addresses_ = std::move(addresses);
+  connect_problem_ = problem;
+  next_address();
+  pump();
+}
+
+void Connection::next_address() {
+  for (;;) {
+    server_.stream.close();
+    server_.watched = 0;
+    connecting_ = false;
+    if (address_ >= addresses_->size()) {
+      deadline_ = Instant::max();
+      worker_.counters().connect_failures.add();
+      const std::string why = connect_problem_.empty() ? "the server has no address" : connect_problem_;
+      worker_.shared().log.say_seldom("connect", LogLevel::error, "backend_unreachable", {{"connection", id_}, {"reason", why}});
+      return lost(server_, why);
+    }
+    const ServerAddress& server = (*addresses_)[address_++];
+    const int descriptor = socket(server.endpoint.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (descriptor < 0) {
+      connect_problem_ = fmt::format("{}: {}", server.endpoint.text(), std::strerror(errno));
+      continue;
+    }
+    server_.stream.open(descriptor);
+    tune(descriptor, server.endpoint.family(), settings_->options.keepalive);
+    if (connect(descriptor, server.endpoint.address(), server.endpoint.size()) == 0) return server_connected();
+    if (errno == EINPROGRESS) {
+      connecting_ = true;
+      deadline_ = clock_now() + settings_->options.connect_timeout;
+      return watch(server_);
+    }
+    if (errno == EAGAIN) {
+      // A Unix socket whose queue is full: the server is there, and busy.
+      connecting_ = retry_connect_ = true;
+      server_.stream.close();
+      --address_;
+      if (deadline_ == Instant::max()) deadline_ = clock_now() + settings_->options.connect_timeout;
+      return;
+    }
+    connect_problem_ = fmt::format("{}: {}", server.endpoint.text(), std::strerror(errno));
+  }
+}
+
+void Connection::server_connected() {
+  connecting_ = false;
+  deadline_ = Instant::max();
+  server_.connected = true;
+  session_->resume(session::ServerConnected{}, clock_now());
+}
+
+void Connection::forget_server() {
+  if (ticket_) worker_.shared().cancels.remove(*std::exchange(ticket_, std::nullopt));
+  if (server_.stream.is_open()) {
+    worker_.watch(server_.stream.descriptor(), &server_, 0, server_.watched);
+    server_.stream.finish_writing();
+    server_.stream.close();
+  }
+  server_.watched = 0;
+  server_.connected = server_.handshaking = server_.blocked = server_.write_reads = server_.read_writes = server_.deaf = false;
+  server_.gone = true;
+  connecting_ = retry_connect_ = false;
+}
+
+CancelRegistry::Target Connection::target() const {
+  const ServerAddress& server = (*addresses_)[address_ - 1];
+  return {server.endpoint, server.name, server_.stream.is_tls(), session_->server_pid(), std::string(session_->server_key())};
+}
+
+// The client's connection stays open until the server has closed the one that carries the request: a client that waits for that knows
+// that its cancel will hit nothing which comes later.
+bool Connection::forward_cancel() {
+  if (cancel_done_) {
+    if (actions_.size() == 1) actions_.push_back(Action::Kind::close_client);
+    return true;
+  }
+  if (std::exchange(cancel_sent_, true)) return false;
+  said_who();
+  const auto found = worker_.shared().cancels.find(session_->cancel_pid(), session_->cancel_key());
+  why_ = "cancel request";
+  if (!found) worker_.counters().cancels_unknown.add();
+  const bool under_way = found && worker_.cancel(*found, settings_, [worker = &worker_, id = id_] {
+    // Posted: this may be called from within cancel().
+    worker->post([worker, id] {
+      Connection* connection = worker->find(id);
+      if (connection == nullptr) return;
+      connection->cancel_done_ = true;
+      connection->pump();
+    });
+  });
+  if (under_way) return false;
+  cancel_done_ = true;
+  return forward_cancel();
+}
+
+// --- interest ---
+
+bool Connection::wants(const End& end) const {
+  if (end.gone || end.handshaking || !end.connected) return false;
+  if (!actions_.empty() && (actions_.front() == Action::Kind::start_client_tls || actions_.front() == Action::Kind::start_server_tls)) return false;
+  return end.client ? !unsettled_ && session_->wants_client() : session_->wants_server();
+}
+
+void Connection::watch(End& end) {
+  if (!end.stream.is_open()) return;
+  std::uint32_t wanted = 0;
+  if (end.client && stage_ != Stage::session && stage_ != Stage::direct_tls) {
+    wanted = EPOLLIN;
+  } else if (end.handshaking) {
+    wanted = end.handshake_wants;
+  } else if (!end.client && connecting_) {
+    wanted = EPOLLOUT;
+  } else if (!end.gone) {
+    if (wants(end)) wanted |= end.read_writes ? EPOLLOUT : EPOLLIN;
+    if (end.blocked) wanted |= end.write_reads ? EPOLLIN : EPOLLOUT;
+    // Not watched at all is the one way not to hear of a hang-up again and again.
+    if (wanted == EPOLLIN) end.deaf = false;
+    if (wanted == 0 && !end.deaf) wanted = EPOLLERR;  // which epoll adds anyway, and EPOLLHUP
+  }
+  worker_.watch(end.stream.descriptor(), &end, wanted, end.watched);
+}
+
+// --- the clock, the others ---
+
+void Connection::look_at_clock(Instant now) {
+  if (stage_ == Stage::over) return;
+  worker_.set_speaker(this);
+  if (retry_connect_ && stage_ == Stage::session && now < deadline_) {
+    retry_connect_ = false;
+    next_address();
+    pump();
+  }
+  if (now >= deadline_) {
+    switch (stage_) {
+      case Stage::proxy_header:
+      case Stage::first_byte:
+      case Stage::direct_tls:
+        worker_.counters().greeting_timeouts.add();
+        end("said nothing within the greeting timeout (--greeting-timeout)");
+        break;
+      case Stage::session:
+        if (connecting_) {
+          deadline_ = Instant::max();
+          retry_connect_ = false;
+          connect_problem_ = fmt::format("{}: no answer within {} ms (--connect-timeout)", (*addresses_)[address_ == 0 ? 0 : std::min(address_ - 1, addresses_->size() - 1)].endpoint.text(),
+                                         settings_->options.connect_timeout.count());
+          next_address();
+          pump();
+        } else {
+          end("its last message was not read in time");
+        }
+        break;
+      case Stage::farewell: end(why_); break;
+      case Stage::over: break;
+    }
+  }
+  if (stage_ == Stage::session) {
+    const auto deadline = session_->deadline();
+    if (deadline && now >= *deadline) {
+      session_->resume(session::Tick{}, now);
+      pump();
+    }
+  }
+  worker_.set_speaker(nullptr);
+}
+
+void Connection::fences_rose(const std::unordered_map<std::string, std::int64_t>& fences) {
+  if (stage_ != Stage::session) return;
+  // A session without a transaction asks for the highest fence when it begins one.
+  if (session_->phase() != session::Session::Phase::in_transaction && session_->phase() != session::Session::Phase::active) return;
+  worker_.set_speaker(this);
+  const auto now = clock_now();
+  for (const auto& [scope, fence] : fences) session_->resume(session::FenceSeen{scope, fence}, now);
+  pump();
+  worker_.set_speaker(nullptr);
+}
+
+void Connection::drain() {
+  if (stage_ == Stage::proxy_header || stage_ == Stage::first_byte || stage_ == Stage::direct_tls) return end("the proxy drains");
+  if (stage_ != Stage::session) return;
+  worker_.set_speaker(this);
+  session_->resume(session::Drain{}, clock_now());
+  pump();
+  worker_.set_speaker(nullptr);
+}
+
+void Connection::cut(std::string_view sqlstate, std::string_view message) {
+  if (stage_ != Stage::session) return end("cut");
+  worker_.set_speaker(this);
+  why_ = "cut";
+  session_->resume(session::Cut{sqlstate, message}, clock_now());
+  pump();
+  worker_.set_speaker(nullptr);
+}
+
+void Connection::give_up(std::string_view sqlstate, std::string_view message) {
+  if (stage_ == Stage::session) return cut(sqlstate, message);
+  if (!client_.stream.is_tls() && silent()) {
+    std::string report;
+    pgwire::append_error_response(report, pgwire::report("FATAL", sqlstate, message));
+    std::size_t bytes = 0;
+    (void)client_.stream.write(report, bytes);
+  }
+  end("room was wanted for others");
+}
+
+Connection::Seen Connection::seen() const {
+  if (!session_) return {};
+  return {session_->phase() == session::Session::Phase::in_transaction, session_->memory_bytes()};
+}
+
+// --- the end ---
+
+void Connection::leave() {
+  Shared& shared = worker_.shared();
+  if (std::exchange(admitted_, false)) shared.authority.ended(id_);
+  if (std::exchange(entered_, false)) {
+    const session::Applicant& who = session_->applicant();
+    shared.limits.leave(who.user, who.database, peer_.host());
+  }
+}
+
+// The end of what we say; then a moment for the client to close, for a close with bytes unread is a reset, which can overtake the
+// last message.
+void Connection::farewell() {
+  forget_server();
+  actions_.clear();
+  stage_ = Stage::farewell;
+  client_.handshaking = client_.blocked = false;
+  client_.stream.finish_writing();
+  deadline_ = clock_now() + farewell_takes;
+  if (presence_) presence_->over();
+  leave();
+  session_.reset();
+  watch(client_);
+  drain_farewell();
+}
+
+void Connection::drain_farewell() {
+  for (int i = 0; i < reads_at_once; ++i) {
+    // Beneath TLS: what it says does not matter any more.
+    const ssize_t got = recv(client_.stream.descriptor(), worker_.buffer(), Worker::buffer_bytes, MSG_DONTWAIT);
+    if (got > 0) continue;
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    return end(why_);
+  }
+}
+
+void Connection::end(std::string_view why) {
+  if (stage_ == Stage::over) return;
+  const bool was_silent = silent();
+  stage_ = Stage::over;
+  said_who();
+  Shared& shared = worker_.shared();
+  if (ticket_) shared.cancels.remove(*std::exchange(ticket_, std::nullopt));
+  if (presence_) presence_->over();
+  leave();
+  worker_.counters().closed.add();
+  shared.log.say(opened_ ? LogLevel::info : LogLevel::debug, "connection_closed",
+                 {{"connection", id_}, {"client", peer_.text()}, {"reason", why.empty() ? std::string_view("closed") : why}, {"silent", was_silent},
+                  {"ms", std::chrono::duration_cast<std::chrono::milliseconds>(clock_now() - began_).count()}});
+  session_.reset();
+  client_.stream.close();
+  server_.stream.close();
+  worker_.bury(*this);
+}
+
+}  // namespace termgate::net

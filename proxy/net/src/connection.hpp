@@ -1,0 +1,144 @@
+// One client, its server session and the session::Session between them: carries bytes and does what the actions say.
+// A worker's thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include <termgate/session/session.hpp>
+
+#include "presence.hpp"
+#include "stream.hpp"
+#include "worker.hpp"
+
+namespace termgate::net {
+
+class Connection {
+ public:
+  Connection(Worker& worker, std::uint64_t id, int descriptor, const Endpoint& peer, const OpenListener& listener, std::shared_ptr<const Settings> settings);
+  ~Connection();
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  void begin();
+
+  std::uint64_t id() const noexcept { return id_; }
+  const Endpoint& peer() const noexcept { return peer_; }
+  std::size_t place() const noexcept { return place_; }
+  void set_place(std::size_t place) noexcept { place_ = place; }
+  bool silent() const noexcept { return stage_ == Stage::proxy_header || stage_ == Stage::first_byte; }
+  bool observed() const noexcept { return observed_; }
+  session::Instant began() const noexcept { return began_; }
+
+  void look_at_clock(session::Instant now);
+  void fences_rose(const std::unordered_map<std::string, std::int64_t>& fences);
+  void drain();
+  void cut(std::string_view sqlstate, std::string_view message);
+  // With this report, where the client has none of its own words yet; then the end.
+  void give_up(std::string_view sqlstate, std::string_view message);
+  void end(std::string_view why);  // at once
+
+  struct Seen {
+    bool in_transaction = false;
+    std::size_t bytes = 0;
+  };
+  Seen seen() const;
+
+  // Answers of errands.
+  void admitted(session::Admission admission);
+  void resolved(Resolver::Addresses addresses, const std::string& problem);
+
+ private:
+  enum class Stage : std::uint8_t { proxy_header, first_byte, direct_tls, session, farewell, over };
+
+  struct End final : Pollable {
+    End(Connection& connection, bool is_client) : owner(connection), client(is_client) {}
+    void ready(std::uint32_t events) override { owner.ready(*this, events); }
+
+    Connection& owner;
+    const bool client;
+    bool connected = false;
+    bool handshaking = false;
+    bool blocked = false;       // the last write did not take all
+    bool write_reads = false;   // … and TLS wants to read before it goes on
+    bool read_writes = false;   // the last read wants TLS to write first
+    bool gone = false;
+    bool deaf = false;          // it hung up while nobody wants to read from it: not watched until somebody does
+    std::uint32_t handshake_wants = 0;
+    std::uint32_t watched = 0;
+    Stream stream;
+  };
+
+  void ready(End& end, std::uint32_t events);
+  void read_proxy_header();
+  void read_first_byte();
+  void begin_session(bool encrypted);
+  void read_some(End& end);
+  void step_handshake(End& end);
+  void lost(End& end, std::string_view why);
+  void pump();
+  void flush(End& end);
+  bool run_actions();
+  bool wants(const End& end) const;
+  void watch(End& end);
+
+  bool do_action(session::Action::Kind kind);
+  void admit();
+  void establish();
+  void connect_server();
+  void next_address();
+  void server_connected();
+  bool begin_tls(End& end);
+  bool forward_cancel();
+  void forget_server();
+  void said_who();
+  void leave();
+  void farewell();
+  void drain_farewell();
+
+  CancelRegistry::Target target() const;
+
+  Worker& worker_;
+  const std::uint64_t id_;
+  const OpenListener& listener_;
+  std::shared_ptr<const Settings> settings_;
+  Endpoint peer_;
+  std::size_t place_ = 0;
+  const session::Instant began_;
+  session::Instant deadline_ = session::Instant::max();  // of the stage, or of a server connection under way
+  Stage stage_ = Stage::first_byte;
+  bool local_ = false;
+  bool pumping_ = false;
+  bool connecting_ = false;
+  bool retry_connect_ = false;
+  bool entered_ = false;   // has a place in the limits
+  bool admitted_ = false;  // the authority knows of it
+  bool opened_ = false;    // … or knew
+  bool observed_ = false;     // --enforce observe
+  bool established_ = false;  // … and that the server has let it in
+  bool unsettled_ = false;    // … and has not said yet that the first statement may come
+  bool cancel_sent_ = false;
+  bool cancel_done_ = false;
+  bool resolved_ = false;
+  End client_;
+  End server_;
+  std::unique_ptr<session::Session> session_;
+  std::deque<session::Action::Kind> actions_;
+  std::string head_;  // of a PROXY header; later the secret that cancel requests must know
+  std::optional<std::list<Connection*>::iterator> greeting_;
+  std::shared_ptr<SocketPresence> presence_;
+  Resolver::Addresses addresses_;
+  std::size_t address_ = 0;  // the next to be tried; after connecting, one past the one that is used
+  std::string connect_problem_;
+  std::optional<CancelRegistry::Ticket> ticket_;
+  std::string why_;
+};
+
+}  // namespace termgate::net

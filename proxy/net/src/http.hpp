@@ -1,0 +1,44 @@
+// The HTTP part: /healthz, /readyz, /metrics, /leader. A thread of its own, Boost.Beast; no bodies, no state, no cookies.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include <termgate/net/server.hpp>
+
+#include "errands.hpp"
+
+namespace termgate::net {
+
+// What it asks; called on errand threads, each of which may take its time.
+struct HttpQuestions {
+  std::function<bool()> ready;
+  std::function<std::string()> metrics;
+  std::function<bool(std::string_view scope)> leads;
+};
+
+// What a request gets, without the socket.
+struct HttpAnswer {
+  unsigned status = 404;
+  std::string body;
+  const char* type = "text/plain; charset=utf-8";
+};
+// `host` as the header says it, with or without a port. 421 for a name that is not ours: a page in a browser that has been led here by
+// its own DNS learns nothing.
+HttpAnswer answer_http(std::string_view method, std::string_view target, std::string_view host, const HttpOptions& options, const HttpQuestions& questions);
+
+class HttpServer {
+ public:
+  // Throws std::runtime_error where the address cannot be had. `errands` must have ended before this does.
+  HttpServer(const HttpOptions& options, HttpQuestions questions, Errands& errands);
+  ~HttpServer();
+  std::string address() const;
+
+ private:
+  class Inside;
+  std::unique_ptr<Inside> inside_;
+};
+
+}  // namespace termgate::net

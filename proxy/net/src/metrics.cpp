@@ -1,0 +1,133 @@
+#include <termgate/net/metrics.hpp>
+
+#include <fmt/format.h>
+
+namespace termgate::net {
+namespace {
+
+bool letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+
+}  // namespace
+
+std::string_view scope_class(std::string_view scope) noexcept {
+  std::size_t end = 0;
+  while (end < scope.size() && end < 40 && letter(scope[end])) ++end;
+  return end == 0 ? std::string_view("other") : scope.substr(0, end);
+}
+
+void Counters::note(const session::Incident& incident) {
+  using Kind = session::Incident::Kind;
+  switch (incident.kind) {
+    case Kind::transaction: transactions.add(); break;
+    case Kind::fenced: {
+      fenced.add();
+      const double seconds = std::chrono::duration<double>(incident.took).count();
+      std::size_t bucket = 0;
+      while (bucket < bounds_seconds.size() && seconds > bounds_seconds[bucket]) ++bucket;
+      check_buckets[bucket].add();
+      check_nanoseconds.add(incident.took.count());
+      break;
+    }
+    case Kind::refused: {
+      const std::lock_guard lock(mutex_);
+      std::pair<std::string, std::string> key(scope_class(incident.scope), incident.code.substr(0, 5));
+      // Codes are few, but a server may send any five letters.
+      if (refusals_.size() >= classes_max && refusals_.find(key) == refusals_.end()) key = {"other", "other"};
+      Refusals& refused = refusals_[key];
+      ++(incident.from_memory ? refused.from_memory : refused.from_database);
+      break;
+    }
+    case Kind::would_refuse: would_refuse.add(); break;
+    case Kind::evicted: evicted.add(); break;
+    case Kind::malformed: malformed.add(); break;
+  }
+}
+
+std::map<std::pair<std::string, std::string>, Counters::Refusals> Counters::refusals() const {
+  const std::lock_guard lock(mutex_);
+  return refusals_;
+}
+
+std::string metrics_text(const std::vector<std::shared_ptr<Counters>>& counters, const Gauges& gauges, std::string_view version) {
+  std::string text;
+  auto out = std::back_inserter(text);
+  auto head = [&](std::string_view name, std::string_view type, std::string_view help) {
+    fmt::format_to(out, "# HELP {0} {2}\n# TYPE {0} {1}\n", name, type, help);
+  };
+  auto sum = [&](Counter Counters::* member) {
+    std::int64_t total = 0;
+    for (const auto& one : counters) total += ((*one).*member).get();
+    return total;
+  };
+  auto counter = [&](std::string_view name, Counter Counters::* member, std::string_view help) {
+    head(name, "counter", help);
+    fmt::format_to(out, "{} {}\n", name, sum(member));
+  };
+  auto gauge = [&](std::string_view name, std::int64_t value, std::string_view help) {
+    head(name, "gauge", help);
+    fmt::format_to(out, "{} {}\n", name, value);
+  };
+
+  head("termgate_build_info", "gauge", "The version that runs.");
+  fmt::format_to(out, "termgate_build_info{{version=\"{}\"}} 1\n", version);
+  gauge("termgate_connections", gauges.connections, "Clients that have said who they are.");
+  gauge("termgate_connections_peak", gauges.connections_peak, "The most there were at once since the start.");
+  gauge("termgate_connections_limit", gauges.connections_limit, "--max-connections.");
+  gauge("termgate_connections_greeting", gauges.greeting, "Clients that have not said who they are yet.");
+  gauge("termgate_sessions_in_transaction", gauges.in_transaction, "Sessions with an open transaction.");
+  gauge("termgate_session_bytes", gauges.session_bytes, "Memory that sessions hold for data under way.");
+  gauge("termgate_leases_held", gauges.leases_held, "Leases held for applications.");
+  gauge("termgate_draining", gauges.draining ? 1 : 0, "1 once no new clients are taken.");
+  counter("termgate_connections_accepted_total", &Counters::accepted, "Connections taken from listeners.");
+  counter("termgate_connections_opened_total", &Counters::opened, "Clients that were let in.");
+  counter("termgate_connections_closed_total", &Counters::closed, "Connections that ended.");
+  head("termgate_connections_refused_total", "counter", "Clients turned away, by the limit that was met.");
+  for (const auto& [limit, member] : {std::pair{"connections", &Counters::refused_limit_connections}, {"greeting", &Counters::refused_limit_greeting},
+                                      {"user", &Counters::refused_limit_user}, {"database", &Counters::refused_limit_database},
+                                      {"address", &Counters::refused_limit_address}, {"descriptors", &Counters::no_descriptors}})
+    fmt::format_to(out, "termgate_connections_refused_total{{limit=\"{}\"}} {}\n", limit, sum(member));
+  counter("termgate_greeting_timeouts_total", &Counters::greeting_timeouts, "Clients that never said who they are.");
+  counter("termgate_backend_connect_failures_total", &Counters::connect_failures, "Sessions for which no server was reached.");
+  counter("termgate_tls_failures_total", &Counters::tls_failures, "TLS handshakes that failed, on either side.");
+  counter("termgate_malformed_total", &Counters::malformed, "Peers that broke the protocol.");
+  counter("termgate_client_bytes_total", &Counters::bytes_from_clients, "Bytes read from clients.");
+  counter("termgate_server_bytes_total", &Counters::bytes_from_servers, "Bytes read from servers.");
+  head("termgate_cancel_requests_total", "counter", "Cancel requests, by what became of them.");
+  for (const auto& [fate, member] : {std::pair{"forwarded", &Counters::cancels}, {"unknown", &Counters::cancels_unknown}, {"over_limit", &Counters::cancels_over_limit}})
+    fmt::format_to(out, "termgate_cancel_requests_total{{fate=\"{}\"}} {}\n", fate, sum(member));
+  counter("termgate_transactions_total", &Counters::transactions, "Transactions that ended on the server.");
+  counter("termgate_fenced_transactions_total", &Counters::fenced, "Transactions that passed the check.");
+  counter("termgate_evicted_transactions_total", &Counters::evicted, "Open transactions ended because a higher term was seen.");
+  counter("termgate_would_refuse_total", &Counters::would_refuse, "Refusals that --enforce observe let pass.");
+
+  std::map<std::pair<std::string, std::string>, Counters::Refusals> refusals;
+  for (const auto& one : counters) {
+    for (const auto& [key, count] : one->refusals()) {
+      const bool full = refusals.size() >= Counters::classes_max && refusals.find(key) == refusals.end();
+      auto& total = refusals[full ? std::pair<std::string, std::string>("other", "other") : key];
+      total.from_memory += count.from_memory;
+      total.from_database += count.from_database;
+    }
+  }
+  head("termgate_refusals_total", "counter", "Statements refused, by class of scope, code, and who knew.");
+  for (const auto& [key, count] : refusals) {
+    std::string code;
+    for (char c : key.second) code += (c >= '0' && c <= '9') || letter(c) ? c : '?';
+    if (count.from_memory > 0) fmt::format_to(out, "termgate_refusals_total{{scope_class=\"{}\",code=\"{}\",from=\"memory\"}} {}\n", key.first, code, count.from_memory);
+    if (count.from_database > 0) fmt::format_to(out, "termgate_refusals_total{{scope_class=\"{}\",code=\"{}\",from=\"database\"}} {}\n", key.first, code, count.from_database);
+  }
+
+  head("termgate_check_seconds", "histogram", "From sending a check to its answer.");
+  std::int64_t cumulated = 0;
+  for (std::size_t i = 0; i <= Counters::bounds_seconds.size(); ++i) {
+    for (const auto& one : counters) cumulated += one->check_buckets[i].get();
+    if (i < Counters::bounds_seconds.size())
+      fmt::format_to(out, "termgate_check_seconds_bucket{{le=\"{}\"}} {}\n", Counters::bounds_seconds[i], cumulated);
+    else
+      fmt::format_to(out, "termgate_check_seconds_bucket{{le=\"+Inf\"}} {}\n", cumulated);
+  }
+  fmt::format_to(out, "termgate_check_seconds_sum {:.9f}\ntermgate_check_seconds_count {}\n", static_cast<double>(sum(&Counters::check_nanoseconds)) / 1e9, cumulated);
+  return text;
+}
+
+}  // namespace termgate::net

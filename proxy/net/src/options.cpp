@@ -1,0 +1,163 @@
+#include <termgate/net/options.hpp>
+
+#include <charconv>
+#include <optional>
+#include <stdexcept>
+
+#include <fmt/format.h>
+
+namespace termgate::net {
+namespace {
+
+std::vector<std::string_view> split(std::string_view text, char at) {
+  std::vector<std::string_view> parts;
+  for (;;) {
+    const auto end = text.find(at);
+    parts.push_back(text.substr(0, end));
+    if (end == std::string_view::npos) return parts;
+    text.remove_prefix(end + 1);
+  }
+}
+
+int hex(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+std::string decoded(std::string_view text) {
+  std::string plain;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      plain += text[i];
+      continue;
+    }
+    const int high = i + 2 < text.size() ? hex(text[i + 1]) : -1;
+    const int low = high >= 0 ? hex(text[i + 2]) : -1;
+    if (low < 0 || (high == 0 && low == 0)) throw std::invalid_argument("--backend: a % in it is not followed by two hexadecimal digits");
+    plain += static_cast<char>(high * 16 + low);
+    i += 2;
+  }
+  return plain;
+}
+
+std::uint16_t port_of(std::string_view text) {
+  unsigned value = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (failure != std::errc{} || end != text.data() + text.size() || value == 0 || value > 65535)
+    throw std::invalid_argument("--backend: a port is a number from 1 to 65535");
+  return static_cast<std::uint16_t>(value);
+}
+
+SslMode ssl_mode_of(std::string_view text) {
+  if (text == "disable") return SslMode::disable;
+  if (text == "prefer") return SslMode::prefer;
+  if (text == "require") return SslMode::require;
+  if (text == "verify-ca") return SslMode::verify_ca;
+  if (text == "verify-full") return SslMode::verify_full;
+  throw std::invalid_argument(fmt::format("--backend: sslmode={} is none of disable, prefer, require, verify-ca, verify-full", text));
+}
+
+}  // namespace
+
+ListenerOptions parse_listener(std::string_view text) {
+  ListenerOptions listener;
+  const std::string given(text);
+  if (text.ends_with(",proxy")) {
+    listener.proxy_protocol = true;
+    text.remove_suffix(6);
+  }
+  if (const auto equals = text.find('='); equals != std::string_view::npos && equals < text.find(':')) {
+    listener.name = text.substr(0, equals);
+    text.remove_prefix(equals + 1);
+    if (listener.name.empty()) throw std::invalid_argument(fmt::format("--listen {}: the name before = is empty", given));
+  }
+  if (text.starts_with("unix:") || text.starts_with('/')) {
+    listener.path = text.starts_with('/') ? text : text.substr(5);
+    if (!listener.path.starts_with('/') || !Endpoint::unix_socket(listener.path))
+      throw std::invalid_argument(fmt::format("--listen {}: a socket's path begins with / and has at most 107 bytes", given));
+  } else {
+    const auto address = parse_host_port(text);
+    if (!address) throw std::invalid_argument(fmt::format("--listen {}: write HOST:PORT, [IPV6]:PORT or unix:/path/.s.PGSQL.5432", given));
+    listener.host = address->host;
+    listener.port = address->port;
+  }
+  if (listener.name.empty()) listener.name = text;
+  return listener;
+}
+
+Backend parse_backend(std::string_view url) {
+  Backend backend;
+  for (std::string_view scheme : {"postgresql://", "postgres://"}) {
+    if (!url.starts_with(scheme)) continue;
+    std::string_view rest = url.substr(scheme.size());
+    const auto question = rest.find('?');
+    const std::string_view parameters = question == std::string_view::npos ? std::string_view{} : rest.substr(question + 1);
+    rest = rest.substr(0, question);
+    std::string_view authority = rest.substr(0, rest.find('/'));
+    if (const auto at = authority.rfind('@'); at != std::string_view::npos) authority.remove_prefix(at + 1);
+
+    std::vector<std::string> names;
+    std::vector<std::string> ports;
+    if (!authority.empty()) {
+      for (std::string_view part : split(authority, ',')) {
+        std::string_view port;
+        if (part.starts_with('[')) {
+          const auto close = part.find(']');
+          if (close == std::string_view::npos) throw std::invalid_argument("--backend: a [ without its ]");
+          if (close + 1 < part.size() && part[close + 1] != ':') throw std::invalid_argument("--backend: after ] comes :PORT");
+          port = close + 1 < part.size() ? part.substr(close + 2) : std::string_view{};
+          part = part.substr(1, close - 1);
+        } else if (const auto colon = part.find(':'); colon != std::string_view::npos) {
+          port = part.substr(colon + 1);
+          part = part.substr(0, colon);
+        }
+        names.push_back(decoded(part));
+        ports.emplace_back(port);
+      }
+    }
+    std::vector<std::string> addresses;
+    for (std::string_view parameter : parameters.empty() ? std::vector<std::string_view>{} : split(parameters, '&')) {
+      const auto equals = parameter.find('=');
+      const std::string name = decoded(parameter.substr(0, equals));
+      const std::string value = equals == std::string_view::npos ? "" : decoded(parameter.substr(equals + 1));
+      auto list = [&] {
+        std::vector<std::string> all;
+        for (std::string_view part : split(value, ',')) all.emplace_back(part);
+        return all;
+      };
+      if (name == "host") names = list();
+      else if (name == "hostaddr") addresses = list();
+      else if (name == "port") ports = list();
+      else if (name == "sslmode") backend.ssl_mode = ssl_mode_of(value);
+      else if (name == "sslrootcert") backend.ssl_root_certificate = value;
+      else if (name == "sslcert") backend.ssl_certificate = value;
+      else if (name == "sslkey") backend.ssl_key = value;
+      else if (name == "sslsni") backend.ssl_sni = value != "0";
+      // The rest is libpq's, for the proxy's own connection.
+    }
+    const std::size_t count = std::max<std::size_t>(1, std::max(names.size(), addresses.size()));
+    if ((!names.empty() && names.size() != count) || (!addresses.empty() && addresses.size() != count) || (ports.size() > 1 && ports.size() != count))
+      throw std::invalid_argument("--backend: as many hosts as addresses, and as many ports or one, are wanted");
+    for (std::size_t i = 0; i < count; ++i) {
+      Backend::Host host;
+      host.name = i < names.size() ? names[i] : "";
+      const std::string port = ports.empty() ? "" : ports.size() == 1 ? ports[0] : ports[i];
+      if (!port.empty()) host.port = port_of(port);
+      host.address = i < addresses.size() ? addresses[i] : host.name;
+      if (host.address.empty()) host.name = host.address = "localhost";
+      if (host.address.starts_with('/')) {
+        host.path = fmt::format("{}/.s.PGSQL.{}", host.address, host.port);
+        if (!Endpoint::unix_socket(host.path)) throw std::invalid_argument("--backend: the socket's path has more than 107 bytes");
+      }
+      backend.hosts.push_back(std::move(host));
+    }
+    if ((backend.ssl_mode == SslMode::verify_ca || backend.ssl_mode == SslMode::verify_full) && backend.ssl_root_certificate.empty())
+      throw std::invalid_argument("--backend: sslmode=verify-… needs sslrootcert=FILE, or sslrootcert=system");
+    return backend;
+  }
+  throw std::invalid_argument("--backend: write postgresql://user@host:port/dbname");
+}
+
+}  // namespace termgate::net

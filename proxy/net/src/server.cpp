@@ -1,0 +1,248 @@
+#include <termgate/net/server.hpp>
+
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <optional>
+#include <stdexcept>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include <termgate/pgwire/startup.hpp>
+
+#include "http.hpp"
+#include "worker.hpp"
+
+namespace termgate::net {
+namespace {
+
+constexpr std::chrono::milliseconds probe_takes{2000};
+constexpr std::chrono::seconds probe_lasts{1};
+
+session::Options::ServerTls asked_of_server(const Backend& backend) {
+  switch (backend.ssl_mode) {
+    case SslMode::disable: return session::Options::ServerTls::disable;
+    case SslMode::prefer: return session::Options::ServerTls::prefer;
+    default: return session::Options::ServerTls::require;
+  }
+}
+
+std::shared_ptr<const Settings> settings_of(const Options& options) {
+  auto settings = std::make_shared<Settings>();
+  settings->options = options;
+  settings->client_tls = context_for_clients(options.client_tls);
+  settings->server_tls = context_for_server(options.backend);
+  session::Options& session = settings->options.session;
+  session.client_rules = pgwire::Rules::frontend(session.limits);
+  session.client_tls = settings->client_tls != nullptr;
+  session.client_tls_required = options.client_tls.required;
+  session.server_tls = asked_of_server(options.backend);
+  session.server_is_local = std::all_of(options.backend.hosts.begin(), options.backend.hosts.end(), [](const auto& host) { return !host.path.empty(); });
+  if (options.client_tls.required && !settings->client_tls) throw std::runtime_error("TLS is required of clients, but there is no certificate (--client-tls-cert)");
+  return settings;
+}
+
+// Whether a server answers there: an SSLRequest gets one byte from any PostgreSQL, and leaves no line in its log.
+bool answers(const Endpoint& server, std::chrono::milliseconds patience) {
+  const int descriptor = socket(server.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (descriptor < 0) return false;
+  const auto until = std::chrono::steady_clock::now() + patience;
+  auto wait_for = [&](short what) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - std::chrono::steady_clock::now()).count();
+    pollfd one{descriptor, what, 0};
+    return left > 0 && poll(&one, 1, static_cast<int>(left)) == 1;
+  };
+  bool connected = connect(descriptor, server.address(), server.size()) == 0;
+  if (!connected && errno == EINPROGRESS && wait_for(POLLOUT)) {
+    int error = 0;
+    socklen_t size = sizeof error;
+    getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &error, &size);
+    connected = error == 0;
+  }
+  std::string request;
+  pgwire::append_ssl_request(request);
+  char answer = 0;
+  const bool heard = connected && send(descriptor, request.data(), request.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(request.size()) && wait_for(POLLIN) &&
+                     recv(descriptor, &answer, 1, 0) == 1;
+  close(descriptor);
+  return heard && (answer == 'S' || answer == 'N');
+}
+
+sigset_t our_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&set, signal);
+  return set;
+}
+
+}  // namespace
+
+class Server::Inside {
+ public:
+  Inside(const Options& options, Authority& authority, Log& log) : shared(options, authority, log) {
+    shared.set(settings_of(options));
+    unsigned threads = options.threads != 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency());
+    try {
+      for (const ListenerOptions& listener : options.listeners) {
+        for (OpenListener& open : open_listener(listener, options.reuse_port, options.unix_mode)) shared.listeners.push_back(std::move(open));
+      }
+    } catch (...) {
+      close_listeners();
+      throw;
+    }
+    for (unsigned i = 0; i < threads; ++i) {
+      counters.push_back(std::make_shared<Counters>());
+      shared.workers.push_back(std::make_unique<Worker>(shared, counters.back()));
+    }
+    authority.subscribe([this](std::string_view scope, std::int64_t fence) {
+      for (const auto& worker : shared.workers) worker->fence_rose(scope, fence);
+    });
+  }
+
+  ~Inside() {
+    shared.authority.subscribe(nullptr);
+    for (const auto& worker : shared.workers) worker->stop();
+    for (const auto& worker : shared.workers) worker->join();
+    shared.errands.end();
+    http.reset();
+    close_listeners();
+    shared.workers.clear();
+  }
+
+  void close_listeners() {
+    for (OpenListener& listener : shared.listeners) {
+      if (listener.descriptor < 0) continue;
+      close(listener.descriptor);
+      // One that systemd made is systemd's to remove.
+      if (listener.is_unix && listener.options.inherited < 0) unlink(listener.options.path.c_str());
+      listener.descriptor = -1;
+    }
+  }
+
+  Gauges gauges() const {
+    Gauges gauges;
+    gauges.connections = static_cast<std::int64_t>(shared.limits.connections());
+    gauges.connections_peak = static_cast<std::int64_t>(shared.limits.peak());
+    gauges.connections_limit = static_cast<std::int64_t>(shared.limits.limit());
+    gauges.greeting = shared.greeting.load();
+    gauges.draining = shared.draining.load();
+    gauges.leases_held = shared.authority.leases_held();
+    for (const auto& worker : shared.workers) {
+      gauges.in_transaction += worker->in_transaction();
+      gauges.session_bytes += worker->session_bytes();
+    }
+    return gauges;
+  }
+
+  bool ready() {
+    if (shared.draining) return false;
+    const std::lock_guard lock(probe_mutex);
+    const auto now = std::chrono::steady_clock::now();
+    if (probed_at && now - *probed_at < probe_lasts) return probed;
+    std::string problem;
+    auto addresses = shared.resolver.known(now);
+    if (!addresses) addresses = shared.resolver.resolve(problem);
+    const auto until = now + probe_takes;
+    probed = std::any_of(addresses->begin(), addresses->end(), [&](const ServerAddress& address) {
+      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
+      return left.count() > 0 && answers(address.endpoint, left);
+    });
+    probed_at = std::chrono::steady_clock::now();
+    return probed;
+  }
+
+  Shared shared;
+  std::vector<std::shared_ptr<Counters>> counters;
+  std::optional<HttpServer> http;
+  std::mutex probe_mutex;  // guards the two below; and one probe at a time is enough
+  std::optional<std::chrono::steady_clock::time_point> probed_at;
+  bool probed = false;
+};
+
+Server::Server(const Options& options, Authority& authority, Log& log) : inside_(std::make_unique<Inside>(options, authority, log)) {}
+
+Server::~Server() = default;
+
+void Server::serve_http(const HttpOptions& options) {
+  Inside* inside = inside_.get();
+  inside->http.emplace(options,
+                       HttpQuestions{[inside] { return inside->ready(); },
+                                     [inside, version = options.version] { return metrics_text(inside->counters, inside->gauges(), version); },
+                                     [inside](std::string_view scope) { return !inside->shared.draining && inside->shared.authority.leads(scope); }},
+                       inside->shared.errands);
+}
+
+void Server::start() {
+  for (const auto& worker : inside_->shared.workers) worker->start();
+}
+
+void Server::drain() {
+  if (inside_->shared.draining.exchange(true)) return;
+  const auto cut_at = std::chrono::steady_clock::now() + inside_->shared.settings()->options.drain_timeout;
+  for (const auto& worker : inside_->shared.workers) worker->drain(cut_at);
+}
+
+void Server::stop() {
+  inside_->shared.draining = true;
+  for (const auto& worker : inside_->shared.workers) worker->stop();
+  for (const auto& worker : inside_->shared.workers) worker->join();
+}
+
+bool Server::ended() const {
+  return std::all_of(inside_->shared.workers.begin(), inside_->shared.workers.end(), [](const auto& worker) { return worker->load() == 0; });
+}
+
+std::string Server::reload(const Options& options) {
+  Options next = options;
+  next.backend = inside_->shared.backend;  // sessions that share a fence memory must share a server
+  try {
+    auto settings = settings_of(next);
+    inside_->shared.limits.set(next.limits);
+    inside_->shared.set(std::move(settings));
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return {};
+}
+
+std::vector<std::string> Server::addresses() const {
+  std::vector<std::string> all;
+  for (const OpenListener& listener : inside_->shared.listeners) all.push_back(listener.address);
+  return all;
+}
+
+std::string Server::http_address() const { return inside_->http ? inside_->http->address() : ""; }
+
+void take_signals() {
+  std::signal(SIGPIPE, SIG_IGN);
+  const sigset_t set = our_signals();
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+}
+
+int wait_for_signal(int milliseconds) {
+  const sigset_t set = our_signals();
+  timespec patience{milliseconds / 1000, (milliseconds % 1000) * 1'000'000L};
+  const int signal = sigtimedwait(&set, nullptr, &patience);
+  return signal < 0 ? 0 : signal;
+}
+
+std::uint64_t raise_descriptor_limit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 1024;
+  if (limit.rlim_cur < limit.rlim_max) {
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    getrlimit(RLIMIT_NOFILE, &limit);
+  }
+  return limit.rlim_cur;
+}
+
+}  // namespace termgate::net

@@ -1,0 +1,70 @@
+// What all threads of a server have in common.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include <termgate/detail/fence_memory.hpp>
+#include <termgate/net/authority.hpp>
+#include <termgate/net/cancel_registry.hpp>
+#include <termgate/net/limit_book.hpp>
+#include <termgate/net/log.hpp>
+#include <termgate/net/metrics.hpp>
+#include <termgate/net/options.hpp>
+
+#include "errands.hpp"
+#include "listen.hpp"
+#include "resolver.hpp"
+#include "tls.hpp"
+
+namespace termgate::net {
+
+class Worker;
+
+// Of the connections that began while these were in force; a reload makes new ones.
+struct Settings {
+  Options options;
+  TlsContext client_tls;
+  TlsContext server_tls;
+};
+
+struct Shared {
+  Shared(const Options& options, Authority& the_authority, Log& the_log)
+      : authority(the_authority), log(the_log), backend(options.backend), limits(options.limits), resolver(backend), errands(8) {}
+
+  Authority& authority;
+  Log& log;
+  const Backend backend;
+  CancelRegistry cancels;
+  LimitBook limits;
+  detail::FenceMemory observed;  // the highest terms that only observed sessions have written under; judges them alone
+  Resolver resolver;
+  std::vector<OpenListener> listeners;
+  std::vector<std::unique_ptr<Worker>> workers;
+
+  std::atomic<std::uint64_t> last_id{0};
+  std::atomic<std::int64_t> greeting{0};
+  std::atomic<std::int64_t> cancels_under_way{0};
+  std::atomic<bool> draining{false};
+
+  std::shared_ptr<const Settings> settings() const {
+    const std::lock_guard lock(mutex_);
+    return settings_;
+  }
+  void set(std::shared_ptr<const Settings> settings) {
+    const std::lock_guard lock(mutex_);
+    settings_ = std::move(settings);
+  }
+
+  Errands errands;  // last: its threads use what stands above
+
+ private:
+  mutable std::mutex mutex_;  // guards settings_
+  std::shared_ptr<const Settings> settings_;
+};
+
+}  // namespace termgate::net

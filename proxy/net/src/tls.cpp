@@ -1,0 +1,127 @@
+#include "tls.hpp"
+
+#include <arpa/inet.h>
+#include <sys/stat.h>
+
+#include <openssl/err.h>
+#include <openssl/x509v3.h>
+
+#include <cstring>
+#include <stdexcept>
+
+#include <fmt/format.h>
+
+namespace termgate::net {
+namespace {
+
+// The protocol's name with its length in front, as ALPN writes it.
+constexpr unsigned char alpn[] = {10, 'p', 'o', 's', 't', 'g', 'r', 'e', 's', 'q', 'l'};
+
+int choose_alpn(SSL*, const unsigned char** out, unsigned char* out_bytes, const unsigned char* in, unsigned int in_bytes, void*) {
+  unsigned char* chosen = nullptr;
+  if (SSL_select_next_proto(&chosen, out_bytes, alpn, sizeof alpn, in, in_bytes) != OPENSSL_NPN_NEGOTIATED) return SSL_TLSEXT_ERR_ALERT_FATAL;
+  *out = chosen;
+  return SSL_TLSEXT_ERR_OK;
+}
+
+[[noreturn]] void fail(const std::string& what) { throw std::runtime_error(fmt::format("{}: {}", what, tls_error())); }
+
+TlsContext context_of(const SSL_METHOD* method) {
+  TlsContext context(SSL_CTX_new(method), SSL_CTX_free);
+  if (!context) fail("TLS");
+  SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
+  SSL_CTX_set_mode(context.get(), SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+  // A peer that hangs up without TLS's own goodbye is an end like any other: PostgreSQL's clients do it all the time.
+  SSL_CTX_set_options(context.get(), SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_IGNORE_UNEXPECTED_EOF);
+  return context;
+}
+
+void load_pair(SSL_CTX* context, const std::string& certificate, const std::string& key) {
+  if (SSL_CTX_use_certificate_chain_file(context, certificate.c_str()) != 1) fail(fmt::format("certificate {}", certificate));
+  if (SSL_CTX_use_PrivateKey_file(context, key.c_str(), SSL_FILETYPE_PEM) != 1) fail(fmt::format("key {}", key));
+  if (SSL_CTX_check_private_key(context) != 1) fail(fmt::format("key {} does not belong to certificate {}", key, certificate));
+}
+
+bool is_address(const std::string& name) {
+  unsigned char bytes[16];
+  return inet_pton(AF_INET, name.c_str(), bytes) == 1 || inet_pton(AF_INET6, name.c_str(), bytes) == 1;
+}
+
+}  // namespace
+
+std::string tls_error() {
+  const unsigned long code = ERR_get_error();
+  ERR_clear_error();
+  if (code == 0) return "no further reason given";
+  const char* reason = ERR_reason_error_string(code);
+  if (ERR_SYSTEM_ERROR(code)) return std::strerror(ERR_GET_REASON(code));
+  return reason != nullptr ? reason : fmt::format("error {:x}", code);
+}
+
+TlsContext context_for_clients(const ClientTls& options) {
+  if (options.certificate.empty()) return nullptr;
+  TlsContext context = context_of(TLS_server_method());
+  load_pair(context.get(), options.certificate, options.key.empty() ? options.certificate : options.key);
+  SSL_CTX_set_alpn_select_cb(context.get(), choose_alpn, nullptr);
+  // No tickets and no cache: PostgreSQL's clients resume nothing, and a ticket key would have to be rolled.
+  SSL_CTX_set_options(context.get(), SSL_OP_NO_TICKET | SSL_OP_CIPHER_SERVER_PREFERENCE);
+  SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);
+  SSL_CTX_set_num_tickets(context.get(), 0);
+  if (!options.client_ca.empty()) {
+    if (SSL_CTX_load_verify_locations(context.get(), options.client_ca.c_str(), nullptr) != 1) fail(fmt::format("client CA {}", options.client_ca));
+    if (STACK_OF(X509_NAME)* names = SSL_load_client_CA_file(options.client_ca.c_str())) SSL_CTX_set_client_CA_list(context.get(), names);
+    SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER | (options.client_certificate_required ? SSL_VERIFY_FAIL_IF_NO_PEER_CERT : 0), nullptr);
+  }
+  return context;
+}
+
+TlsContext context_for_server(const Backend& backend) {
+  if (backend.ssl_mode == SslMode::disable) return nullptr;
+  TlsContext context = context_of(TLS_client_method());
+  SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);
+  if (!backend.ssl_certificate.empty()) load_pair(context.get(), backend.ssl_certificate, backend.ssl_key.empty() ? backend.ssl_certificate : backend.ssl_key);
+  // As libpq has it: with a root certificate, `require` checks the chain too.
+  if (backend.ssl_mode >= SslMode::verify_ca || (backend.ssl_mode == SslMode::require && !backend.ssl_root_certificate.empty())) {
+    const bool loaded = backend.ssl_root_certificate == "system" ? SSL_CTX_set_default_verify_paths(context.get()) == 1
+                                                                 : SSL_CTX_load_verify_locations(context.get(), backend.ssl_root_certificate.c_str(), nullptr) == 1;
+    if (!loaded) fail(fmt::format("sslrootcert {}", backend.ssl_root_certificate));
+    SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, nullptr);
+  }
+  return context;
+}
+
+SSL* tls_to_client(const TlsContext& context, int descriptor) {
+  SSL* ssl = SSL_new(context.get());
+  if (ssl == nullptr) return nullptr;
+  SSL_set_fd(ssl, descriptor);
+  SSL_set_accept_state(ssl);
+  return ssl;
+}
+
+SSL* tls_to_server(const TlsContext& context, const Backend& backend, const std::string& server_name, int descriptor) {
+  SSL* ssl = SSL_new(context.get());
+  if (ssl == nullptr) return nullptr;
+  SSL_set_fd(ssl, descriptor);
+  SSL_set_connect_state(ssl);
+  const bool address = is_address(server_name);
+  if (backend.ssl_sni && !address && !server_name.empty()) SSL_set_tlsext_host_name(ssl, server_name.c_str());
+  if (backend.ssl_mode == SslMode::verify_full) {
+    SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+    const int expected = address ? X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), server_name.c_str()) : SSL_set1_host(ssl, server_name.c_str());
+    if (expected != 1 || server_name.empty()) {
+      SSL_free(ssl);
+      return nullptr;
+    }
+  }
+  SSL_set_alpn_protos(ssl, alpn, sizeof alpn);
+  return ssl;
+}
+
+bool alpn_is_postgresql(const SSL* ssl) {
+  const unsigned char* name = nullptr;
+  unsigned int bytes = 0;
+  SSL_get0_alpn_selected(ssl, &name, &bytes);
+  return bytes == sizeof alpn - 1 && std::memcmp(name, alpn + 1, bytes) == 0;
+}
+
+}  // namespace termgate::net

@@ -1,0 +1,29 @@
+// OpenSSL's contexts: what we show to clients, and what we ask of the server. Values behind a shared pointer; any thread.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include <openssl/ssl.h>
+
+#include <termgate/net/options.hpp>
+
+namespace termgate::net {
+
+using TlsContext = std::shared_ptr<SSL_CTX>;
+
+// Throw std::runtime_error with the file and OpenSSL's reason. nullptr: no TLS is configured (clients), or asked for (server).
+TlsContext context_for_clients(const ClientTls& options);
+TlsContext context_for_server(const Backend& backend);
+
+// A connection's own state. `server_name`: whose certificate is expected, where the mode wants that checked.
+SSL* tls_to_client(const TlsContext& context, int descriptor);
+SSL* tls_to_server(const TlsContext& context, const Backend& backend, const std::string& server_name, int descriptor);
+
+// Whether the client asked for PostgreSQL by ALPN, which direct TLS must (a browser led here must not be taken for a client).
+bool alpn_is_postgresql(const SSL* ssl);
+
+// OpenSSL's last error, and its queue emptied.
+std::string tls_error();
+
+}  // namespace termgate::net

@@ -1,0 +1,374 @@
+#include "worker.hpp"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include <termgate/pgwire/encode.hpp>
+
+#include "cancel_task.hpp"
+#include "connection.hpp"
+
+namespace termgate::net {
+namespace {
+
+constexpr std::chrono::milliseconds sweep_every{100};
+constexpr int events_at_once = 128;
+constexpr int accepts_at_once = 64;
+constexpr std::chrono::seconds cut_takes{2};  // for the last words of sessions that are cut
+
+// To a client that cannot be served: what fits its socket's empty buffer, and the end.
+void turn_away(int descriptor, std::string_view sqlstate, std::string_view message) {
+  std::string report;
+  pgwire::append_error_response(report, pgwire::report("FATAL", sqlstate, message));
+  (void)send(descriptor, report.data(), report.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  shutdown(descriptor, SHUT_WR);
+  // What the client has sent already would turn the close into a reset, and the message would be lost with it.
+  std::array<char, 4096> scratch;
+  (void)recv(descriptor, scratch.data(), scratch.size(), MSG_DONTWAIT);
+  close(descriptor);
+}
+
+}  // namespace
+
+class Worker::Acceptor final : public Pollable {
+ public:
+  Acceptor(Worker& worker, const OpenListener& from) : listener(from), worker_(worker) {}
+  void ready(std::uint32_t) override { worker_.accept_from(listener); }
+
+  const OpenListener& listener;
+  std::uint32_t watched = 0;
+
+ private:
+  Worker& worker_;
+};
+
+class Worker::Waker final : public Pollable {
+ public:
+  Waker() : descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+  ~Waker() override { close(descriptor); }
+  void ready(std::uint32_t) override {
+    std::uint64_t count = 0;
+    (void)!read(descriptor, &count, sizeof count);
+  }
+  void wake() const {
+    const std::uint64_t one = 1;
+    (void)!write(descriptor, &one, sizeof one);
+  }
+
+  const int descriptor;
+  std::uint32_t watched = 0;
+};
+
+Worker::Worker(Shared& shared, std::shared_ptr<Counters> counters)
+    : shared_(shared), counters_(std::move(counters)), buffer_(new char[buffer_bytes]), epoll_(epoll_create1(EPOLL_CLOEXEC)), waker_(std::make_unique<Waker>()) {
+  spare_ = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  watch(waker_->descriptor, waker_.get(), EPOLLIN, waker_->watched);
+}
+
+Worker::~Worker() {
+  stop();
+  join();
+  tasks_.clear();
+  connections_.clear();
+  close(epoll_);
+  if (spare_ >= 0) close(spare_);
+}
+
+void Worker::start() {
+  thread_ = std::thread([this] { run(); });
+}
+
+void Worker::join() {
+  if (thread_.joinable()) thread_.join();
+}
+
+void Worker::post(std::function<void()> task) {
+  bool wake = false;
+  {
+    const std::lock_guard lock(mutex_);
+    posted_.push_back(std::move(task));
+    wake = !std::exchange(awake_, true);
+  }
+  if (wake) waker_->wake();
+}
+
+void Worker::fence_rose(std::string_view scope, std::int64_t fence) {
+  bool wake = false;
+  {
+    const std::lock_guard lock(mutex_);
+    std::int64_t& highest = rose_[std::string(scope)];
+    highest = std::max(highest, fence);
+    wake = !std::exchange(awake_, true);
+  }
+  if (wake) waker_->wake();
+}
+
+void Worker::stop() {
+  stopping_ = true;
+  waker_->wake();
+}
+
+void Worker::drain(session::Instant cut_at) {
+  post([this, cut_at] {
+    cut_at_ = std::min(cut_at_, cut_at);
+    if (std::exchange(draining_, true)) return;
+    watch_listeners(false);
+    acceptors_.clear();
+    for (std::size_t i = connections_.size(); i-- > 0;) connections_[i]->drain();
+  });
+}
+
+void Worker::hand_over(int descriptor, const Endpoint& peer, const OpenListener* listener) {
+  load_.fetch_add(1, std::memory_order_relaxed);
+  post([this, descriptor, peer, listener] {
+    load_.fetch_sub(1, std::memory_order_relaxed);
+    take(descriptor, peer, listener);
+  });
+}
+
+void Worker::watch(int descriptor, Pollable* who, std::uint32_t wanted, std::uint32_t& current) {
+  if (wanted == current) return;
+  epoll_event event{};
+  event.events = wanted;
+  event.data.ptr = who;
+  const int operation = current == 0 ? EPOLL_CTL_ADD : wanted == 0 ? EPOLL_CTL_DEL : EPOLL_CTL_MOD;
+  if (epoll_ctl(epoll_, operation, descriptor, &event) != 0 && operation != EPOLL_CTL_DEL)
+    shared_.log.say_seldom("epoll_ctl", LogLevel::error, "epoll_ctl_failed", {{"reason", std::strerror(errno)}});
+  current = wanted;
+}
+
+Connection* Worker::find(std::uint64_t id) {
+  const auto found = by_id_.find(id);
+  return found == by_id_.end() ? nullptr : found->second;
+}
+
+void Worker::bury(Connection& connection) {
+  by_id_.erase(connection.id());
+  const std::size_t at = connection.place();
+  buried_.push_back(std::move(connections_[at]));
+  if (at + 1 != connections_.size()) {
+    connections_[at] = std::move(connections_.back());
+    connections_[at]->set_place(at);
+  }
+  connections_.pop_back();
+  load_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+bool Worker::cancel(const CancelRegistry::Target& target, std::shared_ptr<const Settings> settings, std::function<void()> done) {
+  if (shared_.cancels_under_way.fetch_add(1) >= static_cast<std::int64_t>(settings->options.limits.cancels)) {
+    --shared_.cancels_under_way;
+    counters_->cancels_over_limit.add();
+    shared_.log.say_seldom("cancels", LogLevel::warning, "cancel_dropped", {{"limit", "--max-cancels"}});
+    return false;
+  }
+  counters_->cancels.add();
+  tasks_.push_back(std::make_unique<CancelTask>(*this, target, std::move(settings), std::move(done)));
+  tasks_.back()->begin();
+  return true;
+}
+
+void Worker::bury(CancelTask& task) {
+  const auto found = std::find_if(tasks_.begin(), tasks_.end(), [&](const auto& one) { return one.get() == &task; });
+  if (found == tasks_.end()) return;
+  --shared_.cancels_under_way;
+  buried_tasks_.push_back(std::move(*found));
+  *found = std::move(tasks_.back());
+  tasks_.pop_back();
+}
+
+std::int64_t Worker::highest_fence(std::string_view scope) const {
+  const std::int64_t fence = shared_.authority.highest_fence(scope);
+  // A term that nothing has checked must refuse nobody, so it counts only where nothing is refused.
+  return speaker_ != nullptr && speaker_->observed() ? std::max(fence, shared_.observed.highest(std::string(scope))) : fence;
+}
+
+void Worker::happened(const session::Incident& incident) {
+  using Kind = session::Incident::Kind;
+  counters_->note(incident);
+  const auto id = speaker_ != nullptr ? speaker_->id() : 0;
+  switch (incident.kind) {
+    case Kind::transaction:
+    case Kind::fenced: return;
+    case Kind::refused:
+    case Kind::would_refuse:
+      shared_.log.say_seldom(fmt::format("{}/{}", incident.code, incident.scope), LogLevel::warning, incident.kind == Kind::refused ? "refused" : "would_refuse",
+                             {{"connection", id}, {"code", incident.code}, {"scope", incident.scope}, {"term", incident.term}, {"fence", incident.fence},
+                              {"from_memory", incident.from_memory}, {"message", incident.message}});
+      break;
+    case Kind::evicted:
+      shared_.log.say(LogLevel::warning, "evicted", {{"connection", id}, {"scope", incident.scope}, {"term", incident.term}, {"fence", incident.fence}});
+      break;
+    case Kind::malformed:
+      shared_.log.say_seldom("malformed/" + (speaker_ != nullptr ? speaker_->peer().host() : ""), LogLevel::warning, "malformed",
+                             {{"connection", id}, {"client", speaker_ != nullptr ? speaker_->peer().text() : ""}, {"code", incident.code}, {"message", incident.message}});
+      break;
+  }
+  shared_.authority.happened(incident);
+}
+
+void Worker::watch_listeners(bool wanted) {
+  for (const auto& acceptor : acceptors_) {
+    // Exclusive: one thread is woken for a connection, not all of them.
+    watch(acceptor->listener.descriptor, acceptor.get(), wanted ? std::uint32_t{EPOLLIN} | EPOLLEXCLUSIVE : 0, acceptor->watched);
+  }
+}
+
+void Worker::accept_from(const OpenListener& listener) {
+  for (int i = 0; i < accepts_at_once; ++i) {
+    sockaddr_storage address{};
+    socklen_t size = sizeof address;
+    const int descriptor = accept4(listener.descriptor, reinterpret_cast<sockaddr*>(&address), &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (descriptor < 0) {
+      if (errno == EAGAIN || errno == EWOULDBLOCK) return;
+      if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+        counters_->no_descriptors.add();
+        shared_.log.say_seldom("descriptors", LogLevel::error, "accept_failed", {{"reason", std::strerror(errno)}, {"limit", "RLIMIT_NOFILE"}});
+        if (spare_ >= 0) {
+          close(spare_);
+          const int last = accept4(listener.descriptor, nullptr, nullptr, SOCK_CLOEXEC);
+          if (last >= 0) turn_away(last, "53300", "too many connections: the proxy has no file descriptor left (RLIMIT_NOFILE)");
+          spare_ = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        }
+        watch_listeners(false);
+        accept_again_ = std::chrono::steady_clock::now() + sweep_every;
+        return;
+      }
+      continue;  // a client that has thought better of it, or a network error that is its own
+    }
+    counters_->accepted.add();
+    const Endpoint peer = address.ss_family == AF_UNIX ? *Endpoint::unix_socket("") : Endpoint(reinterpret_cast<const sockaddr*>(&address), size);
+    Worker* least = this;
+    for (const auto& worker : shared_.workers) {
+      if (worker->load() < least->load()) least = worker.get();
+    }
+    if (least == this)
+      take(descriptor, peer, &listener);
+    else
+      least->hand_over(descriptor, peer, &listener);
+  }
+}
+
+bool Worker::make_room() {
+  // Whoever has been silent longest goes; one that is in the middle of its greeting only if it has had its second.
+  const auto now = std::chrono::steady_clock::now();
+  for (Connection* oldest : greeting_) {
+    if (oldest->silent() || now - oldest->began() > std::chrono::seconds(1)) {
+      oldest->give_up("53300", "too many connections that have not said who they are: the proxy's limit was met (--max-greeting)");
+      return true;
+    }
+  }
+  return false;
+}
+
+void Worker::take(int descriptor, const Endpoint& peer, const OpenListener* listener) {
+  if (draining_) {
+    turn_away(descriptor, "57P03", "the proxy is shutting down");
+    return;
+  }
+  const auto settings = shared_.settings();
+  if (shared_.greeting.load() >= static_cast<std::int64_t>(settings->options.limits.greeting)) {
+    counters_->refused_limit_greeting.add();
+    shared_.log.say_seldom("greeting", LogLevel::warning, "limit_met", {{"limit", "--max-greeting"}, {"value", settings->options.limits.greeting}});
+    if (!make_room()) {
+      turn_away(descriptor, "53300", "too many connections that have not said who they are: the proxy's limit was met (--max-greeting)");
+      return;
+    }
+  }
+  auto connection = std::make_unique<Connection>(*this, ++shared_.last_id, descriptor, peer, *listener, settings);
+  Connection* one = connection.get();
+  one->set_place(connections_.size());
+  connections_.push_back(std::move(connection));
+  by_id_.emplace(one->id(), one);
+  load_.fetch_add(1, std::memory_order_relaxed);
+  one->begin();
+}
+
+void Worker::run_posted() {
+  std::vector<std::function<void()>> tasks;
+  std::unordered_map<std::string, std::int64_t> rose;
+  {
+    const std::lock_guard lock(mutex_);
+    tasks.swap(posted_);
+    rose.swap(rose_);
+    awake_ = false;
+  }
+  for (auto& task : tasks) task();
+  if (rose.empty()) return;
+  for (std::size_t i = connections_.size(); i-- > 0;) {
+    if (i < connections_.size()) connections_[i]->fences_rose(rose);
+  }
+}
+
+void Worker::sweep(session::Instant now) {
+  if (accept_again_ != session::Instant{} && now >= accept_again_) {
+    accept_again_ = {};
+    watch_listeners(true);
+  }
+  const bool count = now - counted_ >= std::chrono::seconds(1);
+  std::int64_t in_transaction = 0;
+  std::int64_t bytes = 0;
+  const bool cut = now >= cut_at_ && !cut_;
+  const bool kill = cut_ && now >= cut_at_ + cut_takes;
+  if (cut) cut_ = true;
+  for (std::size_t i = connections_.size(); i-- > 0;) {
+    if (i >= connections_.size()) continue;  // others than the one looked at may have gone
+    Connection& connection = *connections_[i];
+    if (kill) {
+      connection.end("drain timeout");
+      continue;
+    }
+    if (cut)
+      connection.cut("57P01", "terminating connection: the proxy is shutting down, and its drain timeout is over (--drain-timeout)");
+    else
+      connection.look_at_clock(now);
+    if (!count || i >= connections_.size()) continue;
+    const auto seen = connections_[i]->seen();
+    in_transaction += seen.in_transaction ? 1 : 0;
+    bytes += static_cast<std::int64_t>(seen.bytes);
+  }
+  for (std::size_t i = tasks_.size(); i-- > 0;) tasks_[i]->look_at_clock(now);
+  if (count) {
+    counted_ = now;
+    in_transaction_.store(in_transaction, std::memory_order_relaxed);
+    session_bytes_.store(bytes, std::memory_order_relaxed);
+  }
+}
+
+void Worker::run() {
+  pthread_setname_np(pthread_self(), "termgate-net");
+  for (const OpenListener& listener : shared_.listeners) acceptors_.push_back(std::make_unique<Acceptor>(*this, listener));
+  watch_listeners(true);
+  std::array<epoll_event, events_at_once> events;
+  auto swept = std::chrono::steady_clock::now();
+  while (!stopping_) {
+    const bool idle = connections_.empty() && tasks_.empty() && accept_again_ == session::Instant{};
+    const int count = epoll_wait(epoll_, events.data(), events_at_once, idle ? -1 : static_cast<int>(sweep_every.count()));
+    for (int i = 0; i < count; ++i) static_cast<Pollable*>(events[static_cast<std::size_t>(i)].data.ptr)->ready(events[static_cast<std::size_t>(i)].events);
+    run_posted();
+    const auto now = std::chrono::steady_clock::now();
+    if (now - swept >= sweep_every) {
+      swept = now;
+      sweep(now);
+    }
+    buried_.clear();
+    buried_tasks_.clear();
+  }
+  watch_listeners(false);
+  for (std::size_t i = connections_.size(); i-- > 0;) connections_[i]->end("the proxy ends");
+  while (!tasks_.empty()) tasks_.back()->end();
+  buried_.clear();
+  buried_tasks_.clear();
+}
+
+}  // namespace termgate::net

@@ -1,0 +1,128 @@
+// One thread with its connections: an epoll loop, the buffer that all reads of the thread share, and the sweep that looks at deadlines.
+//
+// epoll by hand and not through Asio: its waits re-arm the descriptor each time (a system call for every message, where here there is
+// one only when the interest changes) and keep an operation allocated for each idle socket.
+//
+// Functions are the thread's own unless they say otherwise.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include <termgate/net/cancel_registry.hpp>
+#include <termgate/session/surroundings.hpp>
+#include <termgate/statements/cache.hpp>
+
+#include "shared.hpp"
+
+namespace termgate::net {
+
+class Connection;
+class CancelTask;
+
+// What epoll calls.
+class Pollable {
+ public:
+  virtual ~Pollable() = default;
+  virtual void ready(std::uint32_t events) = 0;
+};
+
+class Worker final : public session::Surroundings {
+ public:
+  static constexpr std::size_t buffer_bytes = 64u << 10;
+
+  Worker(Shared& shared, std::shared_ptr<Counters> counters);
+  ~Worker() override;
+
+  // --- any thread ---
+  void start();
+  void join();
+  void post(std::function<void()> task);
+  void fence_rose(std::string_view scope, std::int64_t fence);
+  std::size_t load() const noexcept { return load_.load(std::memory_order_relaxed); }
+  std::int64_t in_transaction() const noexcept { return in_transaction_.load(std::memory_order_relaxed); }
+  std::int64_t session_bytes() const noexcept { return session_bytes_.load(std::memory_order_relaxed); }
+  void drain(session::Instant cut_at);
+  void stop();
+  // A connection that another thread has accepted.
+  void hand_over(int descriptor, const Endpoint& peer, const OpenListener* listener);
+
+  // --- for connections ---
+  Shared& shared() noexcept { return shared_; }
+  Counters& counters() noexcept { return *counters_; }
+  char* buffer() noexcept { return buffer_.get(); }
+  // 0 takes the descriptor out; `current` is what the last call said.
+  void watch(int descriptor, Pollable* who, std::uint32_t wanted, std::uint32_t& current);
+  Connection* find(std::uint64_t id);
+  void bury(Connection& connection);
+  // Of the connections that have not said who they are, the order they came in.
+  std::list<Connection*>& greeting() noexcept { return greeting_; }
+  // `done` is called once, on this thread. False: too many are under way, and it will not be called.
+  bool cancel(const CancelRegistry::Target& target, std::shared_ptr<const Settings> settings, std::function<void()> done);
+  void bury(CancelTask& task);
+  void set_speaker(const Connection* connection) noexcept { speaker_ = connection; }
+
+  // --- session::Surroundings ---
+  std::int64_t highest_fence(std::string_view scope) const override;
+  void saw_term(std::string_view scope, std::int64_t term) override { shared_.observed.saw(std::string(scope), term); }
+  void saw_fence(std::string_view scope, std::int64_t fence) override { shared_.authority.saw_fence(scope, fence); }
+  statements::Cache& statements() override { return cache_; }
+  void happened(const session::Incident& incident) override;
+
+ private:
+  class Acceptor;
+  class Waker;
+
+  void run();
+  void accept_from(const OpenListener& listener);
+  void take(int descriptor, const Endpoint& peer, const OpenListener* listener);
+  bool make_room();
+  void sweep(session::Instant now);
+  void run_posted();
+  void watch_listeners(bool wanted);
+
+  Shared& shared_;
+  std::shared_ptr<Counters> counters_;
+  statements::Cache cache_;
+  std::unique_ptr<char[]> buffer_;
+  int epoll_ = -1;
+  int spare_ = -1;  // given up where no descriptor is left, so that a client can still be told
+  std::unique_ptr<Waker> waker_;
+  std::vector<std::unique_ptr<Acceptor>> acceptors_;
+  std::vector<std::unique_ptr<Connection>> connections_;
+  std::unordered_map<std::uint64_t, Connection*> by_id_;
+  std::list<Connection*> greeting_;
+  std::vector<std::unique_ptr<CancelTask>> tasks_;
+  std::vector<std::unique_ptr<Connection>> buried_;  // until the events at hand are done with
+  std::vector<std::unique_ptr<CancelTask>> buried_tasks_;
+  const Connection* speaker_ = nullptr;
+  session::Instant accept_again_{};
+  session::Instant counted_{};
+  session::Instant cut_at_ = session::Instant::max();
+  bool cut_ = false;
+  bool draining_ = false;
+
+  std::atomic<std::size_t> load_{0};
+  std::atomic<std::int64_t> in_transaction_{0};
+  std::atomic<std::int64_t> session_bytes_{0};
+  std::atomic<bool> stopping_{false};
+
+  std::mutex mutex_;  // guards posted_, rose_, awake_
+  std::vector<std::function<void()>> posted_;
+  std::unordered_map<std::string, std::int64_t> rose_;
+  bool awake_ = false;
+
+  std::thread thread_;
+};
+
+}  // namespace termgate::net
