@@ -26,7 +26,7 @@ enum class Asked : std::uint8_t {
 };
 
 // The statements that we prepare.
-enum Ours : std::uint8_t { ours_writable, ours_check, ours_session, ours_hold, ours_release, ours_count };
+enum Ours : std::uint8_t { ours_writable, ours_locked, ours_check, ours_session, ours_hold, ours_release, ours_count };
 
 // On whose behalf it was sent.
 enum class Role : std::uint8_t {

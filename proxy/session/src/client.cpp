@@ -204,10 +204,30 @@ bool Session::State::active() const noexcept { return admission_.enforce == Enfo
 
 Text Session::State::classified(std::string_view sql) {
   settings_.schema = options_.schema;
-  Text text = surroundings_.statements().classify(sql, settings_);
+  statements::Settings settings = settings_;
+  // A function that runs yet may change how this is read.
+  if (functions_outstanding_) settings.standard_conforming_strings = statements::ConformingStrings::unknown;
+  Text text = surroundings_.statements().classify(sql, settings);
   if (!text->declared.empty()) spoke_ = true;
   for (const auto& statement : text->statements) {
     if (statements::is_declared_setting(statement.name)) spoke_ = true;
+    if (statement.kind == Kind::deallocate && !statement.all) statements_.erase(std::string(cut(statement.name)));
+    if (statement.kind == Kind::prepare) {
+      Effects effects = effects_of_unknown();
+      if (statement.inner == Kind::provably_read && !statement.read_only_hole) {
+        effects = Effects();
+        effects.way = Way::read;
+        effects.kind = Kind::provably_read;
+        effects.calls_functions = effects.changes_declaration = statement.calls_functions;
+      } else if (statement.inner == Kind::write) {
+        effects = Effects();
+        effects.kind = Kind::write;
+        effects.read_only_hole = statement.read_only_hole;
+        effects.calls_functions = effects.changes_declaration = true;
+      }
+      const std::string name(cut(statement.name));
+      if (statements_.size() < names_max || statements_.count(name) != 0) statements_[name] = Known{effects, nullptr, 0};
+    }
   }
   return text;
 }
@@ -291,6 +311,15 @@ void Session::State::note_sent(const Effects& effects) {
     // What is in force for the next write is the session's to say.
     if (tx_.in_block && effects.way == Way::neutral) tx_.fenced = false;
   }
+  if (effects.calls_functions) functions_outstanding_ = true;
+  if (effects.kind == Kind::unparsable) {
+    // It may have been COMMIT AND CHAIN, or ROLLBACK TO: whatever lock there was may be gone.
+    tx_.fenced = false;
+    tx_.passed.clear();
+    unread_outstanding_ = true;
+  }
+  if (!reports_default_ && guards() && tx_.suspect && (effects.kind == Kind::rollback || effects.kind == Kind::rollback_to)) default_broken_ = true;
+  if (!reports_default_ && guards() && (effects.calls_functions || effects.way == Way::write || effects.way == Way::alone)) default_broken_ = tx_.suspect = true;
   if (effects.forgets_prepared) {
     statements_.clear();
     prepared_.fill(false);
@@ -362,8 +391,12 @@ void Session::State::observe(const Effects& effects, const Claim& claim) {
 
 bool Session::State::guard_block(const Effects& effects, const Claim& claim, bool runs) {
   if (effects.way == Way::control && effects.kind != Kind::savepoint) return false;
-  if (!active() || tx_.failed || tx_.client_read_only) return false;
+  if (!active() || tx_.failed) return false;
   const bool writes = (effects.way == Way::write || effects.way == Way::alone) && runs;
+  if (tx_.client_read_only && !tx_.writable) {
+    if (writes) left_to_read_only(effects);
+    return false;
+  }
   if (!writes && !effects.takes_snapshot && effects.kind != Kind::savepoint) return false;
   const bool own_check = effects.own_check && !final_rule();
 
@@ -386,6 +419,17 @@ bool Session::State::guard_block(const Effects& effects, const Claim& claim, boo
     add_opening(claim.pair, true);
     return true;
   }
+  return false;
+}
+
+bool Session::State::left_to_read_only(const Effects& effects) {
+  const bool code_of_the_clients = effects.kind == Kind::call || effects.kind == Kind::do_block;
+  if (effects.kind == Kind::unparsable) return true;  // sent by Parse, so it is one statement, and cannot begin another transaction
+  if (code_of_the_clients && tx_.in_block) return true;
+  if (effects.way == Way::write && !effects.read_only_hole) return true;
+  const std::string_view message = "TG002 this transaction is READ ONLY, which would not stop this statement: it needs a transaction that may write, a scope and a term";
+  report_refusal("TG002", message, {}, 0, true);
+  refuse("TG002", message, "");
   return false;
 }
 
@@ -422,7 +466,7 @@ void Session::State::on_query(std::string_view sql) {
 void Session::State::run_statement(std::string_view sql, Effects effects, const Claim& claim, const statements::Classified& text) {
   if (tx_.failed) {
     note_sent(effects);
-    return run_plain_query(sql, false);
+    return effects.kind == Kind::unparsable ? run_converted(sql, false) : run_plain_query(sql, false);
   }
   if (effects.kind == Kind::show && answer_show(text.statements.front())) return;
   if (effects.way == Way::read && known_writer(sql)) effects.way = Way::write;
@@ -436,7 +480,7 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
     if (tx_.failed) return;  // refused
     if (added) add_sync(Role::silent);
     note_sent(effects);
-    if (effects.kind == Kind::unparsable) return run_converted(sql, claim.pair, false, false);
+    if (effects.kind == Kind::unparsable) return run_converted(sql, false);
     return run_plain_query(sql, false);
   }
 
@@ -457,9 +501,14 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
     case Way::write:
     case Way::alone: break;
   }
-  if (believed_read_only_) {  // as the client wanted it; the server says so
+  if (believed_read_only_) {
+    if (effects.kind == Kind::call || effects.kind == Kind::do_block) {
+      // In a frame, where it cannot end the transaction and begin another that writes.
+      return start_script(sql, std::make_shared<statements::Classified>(text), claim);
+    }
+    if (!left_to_read_only(effects)) return;
     note_sent(effects);
-    return run_plain_query(sql, false);
+    return effects.kind == Kind::unparsable ? run_converted(sql, false) : run_plain_query(sql, false);
   }
   const bool own_check = effects.own_check && !final_rule();
   if (!own_check) {
@@ -467,6 +516,7 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
     if (stale_in_memory(claim)) return refuse_stale(claim.pair, surroundings_.highest_fence(claim.pair.scope));
   }
   if (effects.way == Way::alone && !script_.running) {
+    if (effects.unlocks) return refuse("0A000", "Termgate cannot run this: it names pg_advisory_unlock, and would give up the lock that fences it", "");
     hold_ = Hold();
     hold_.waiting = sql;
     hold_.effects = effects;
@@ -474,7 +524,8 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
   }
   if (!own_check) raise_in_advance(claim.pair);
   if (effects.kind == Kind::unparsable || (text.single && !effects.is_copy_in && !has_parameter(sql))) {
-    run_converted(sql, claim.pair, !own_check, false);
+    add_opening(claim.pair, !own_check);
+    run_converted(sql, false);
     return note_sent(effects);
   }
   Text copy = std::make_shared<statements::Classified>(text);
@@ -555,6 +606,11 @@ void Session::State::next_piece() {
       if (write && !one.own_check) own_check = false;
       passes |= one.own_check_passes;
       sum.changes_declaration |= one.changes_declaration;
+      sum.calls_functions |= one.calls_functions;
+      if (write) {
+        sum.read_only_hole |= one.read_only_hole;
+        if (one.way == Way::alone && one.kind != Kind::call && one.kind != Kind::do_block) sum.read_only_hole = true;
+      }
       sum.unsettles |= one.unsettles;
       sum.forgets_prepared |= one.forgets_prepared;
     }
@@ -567,11 +623,16 @@ void Session::State::next_piece() {
     sum.own_check = own_check && writes;
     sum.own_check_passes = passes;
     release_complete();
-    if (tx_.failed || (!tx_.in_block && (!writes || believed_read_only_))) {
+    if (tx_.failed || (!tx_.in_block && !writes)) {
       note_sent(sum);
       return run_plain_query(sql, false);
     }
-    if (!tx_.in_block) {
+    if (!tx_.in_block && believed_read_only_) {
+      add_hidden_query("BEGIN", Role::begin);
+      script.frame = true;
+      note_block_begun();
+      tx_.client_read_only = true;
+    } else if (!tx_.in_block) {
       const bool own = sum.own_check && !final_rule();
       if (!own && !script.claim.problem.empty()) return refuse_claim(script.claim), script_refused();
       if (!own && stale_in_memory(script.claim)) {
@@ -631,7 +692,7 @@ void Session::State::group_begins() {
   group_.begun = true;
   again_ = Again();
   opening_refused_ = false;
-  group_.direct = !active() || tx_.failed || tx_.in_block || believed_read_only_;
+  group_.direct = !active() || tx_.failed || tx_.in_block;
 }
 
 // Where the client's next message goes: to the server, or to what is held until it is known what the group is.
@@ -752,7 +813,11 @@ void Session::State::decide(const Effects& effects, const Known& known, bool run
     if (runs) observe(effects, claim);
     return;
   }
-  if (tx_.failed || believed_read_only_) return;
+  if (tx_.failed) return;
+  if (believed_read_only_ && !tx_.in_block) {
+    if (runs && (effects.way == Way::write || effects.way == Way::alone)) left_to_read_only(effects);
+    return;
+  }
   if (tx_.in_block || tx_.writable) {
     if (!tx_.in_block && runs && (effects.kind == Kind::call || effects.kind == Kind::do_block)) {
       // Up to 17 it could commit our check's lock away in the middle of a pipeline.
@@ -778,6 +843,7 @@ void Session::State::decide(const Effects& effects, const Known& known, bool run
         group_.claim = claim;
         if (!claim.problem.empty()) return refuse_claim(claim);
         if (stale_in_memory(claim)) return refuse_stale(claim.pair, surroundings_.highest_fence(claim.pair.scope));
+        if (effects.unlocks) refuse("0A000", "Termgate cannot run this: it names pg_advisory_unlock, and would give up the lock that fences it", "");
         return;
       }
       if (effects.kind != Kind::call && effects.kind != Kind::do_block) return;  // the server refuses it in a pipeline
@@ -813,7 +879,10 @@ void Session::State::commit_to_group() {
     open_group(claim.pair, true);
     return;
   }
-  if (!group_.held.empty()) group_.opening_possible = false;
+  if (!group_.held.empty()) {
+    group_.opening_possible = false;
+    lock_group();
+  }
   flush_group();
 }
 
@@ -825,6 +894,7 @@ void Session::State::on_execute(const Event& event) {
   Known known = found != portals_.end() ? found->second : Known{effects_of_unknown(), nullptr, 0};
   Effects effects = resolved(known.effects, known.text.get());
   if (known.hash != 0 && effects.way == Way::read && std::find(writers_.begin(), writers_.end(), known.hash) != writers_.end()) effects.way = Way::write;
+  if (group_.needs_hold) return refuse("0A000", "Termgate runs CALL, DO and what must run alone only as the one statement before a Sync", "");
   decide(effects, known, true);
   if (stage_ != Stage::ready || group_.refused) return;
   const bool first = !group_.executed;
@@ -839,15 +909,20 @@ void Session::State::on_execute(const Event& event) {
   if (!active() || group_.needs_hold) return;
   if (tx_.in_block && !was_block && !group_.direct) {
     // The rest of the group stands in the client's block.
+    const bool unsure = !answers_.empty() || group_.ended_one;
     flush_group();
     group_.direct = true;
+    if (unsure && guards()) run_ours(ours_locked, Role::silent, {});
     group_.reads_only = false;
-  } else if (was_block && !tx_.in_block && !believed_read_only_) {
+  } else if (was_block && !tx_.in_block) {
     // Behind its COMMIT another implicit transaction begins.
     group_.direct = false;
+    group_.ended_one = true;
     group_.opening_possible = true;
     group_.reads_only = false;
   } else if (!group_.direct && effects.way == Way::control) {
+    lock_group();
+    group_.ended_one = true;
     group_.opening_at = group_.held.size();
     group_.opening_asked = group_.asked.size();
     group_.reads_only = false;
@@ -901,6 +976,7 @@ void Session::State::on_sync(const Event& event) {
     return hold(pair);
   }
   if (!group_.direct) {
+    if (group_.executed && group_.opening_possible) lock_group();
     group_.held += event.frame;
     group_.asked.push_back(expected);
     again_ = Again();
@@ -945,7 +1021,7 @@ void Session::State::on_function_call(const Event& event) {
   Expected expected;
   expected.asked = Asked::function_call;
   observe(effects, claim);
-  if (active() && !tx_.failed && !believed_read_only_) {
+  if (active() && !tx_.failed) {
     if (!tx_.in_block && effects.way == Way::write) {
       client_parts_ = Parts::drop;
       report_refusal("TG002", "TG002 a function call outside of a transaction block", claim.pair, 0, true);

@@ -19,6 +19,62 @@ bool holds_word(std::string_view text, std::string_view word) noexcept {
   return std::search(text.begin(), text.end(), word.begin(), word.end(), [](char a, char b) { return lower(a) == b; }) != text.end();
 }
 
+// Nothing but SELECT [* FROM] schema.function(literals and parameters): whatever else stood in the statement would run without a check. Returns the
+// function's name, empty for anything else. That the schema is layer 1's is the caller's to know.
+std::string only_call(std::string_view text) {
+  std::size_t at = 0;
+  const auto skip = [&] {
+    while (at < text.size() && std::isspace(static_cast<unsigned char>(text[at])) != 0) ++at;
+  };
+  const auto word = [&] {
+    skip();
+    std::string result;
+    if (at < text.size() && text[at] == '"') {
+      const std::size_t end = text.find('"', at + 1);
+      if (end == std::string_view::npos) return result;
+      result = text.substr(at + 1, end - at - 1);
+      at = end + 1;
+      return result;
+    }
+    while (at < text.size() && (std::isalnum(static_cast<unsigned char>(text[at])) != 0 || text[at] == '_')) result.push_back(lower(text[at++]));
+    return result;
+  };
+  const auto symbol = [&](std::string_view one) {
+    skip();
+    if (text.substr(at, one.size()) != one) return false;
+    at += one.size();
+    return true;
+  };
+  if (word() != "select") return {};
+  if (symbol("*") && word() != "from") return {};
+  if (word().empty() || !symbol(".")) return {};
+  const std::string function = word();
+  if (function.empty() || !symbol("(")) return {};
+  while (!symbol(")")) {
+    skip();
+    if (at >= text.size()) return {};
+    const char letter = text[at];
+    if (letter == '\'') {
+      const std::size_t end = text.find('\'', at + 1);
+      if (end == std::string_view::npos || text.substr(at, end - at).find('\\') != std::string_view::npos) return {};
+      at = end + 1;
+    } else if (letter == '$') {
+      ++at;
+      if (at >= text.size() || std::isdigit(static_cast<unsigned char>(text[at])) == 0) return {};
+      while (at < text.size() && std::isdigit(static_cast<unsigned char>(text[at])) != 0) ++at;
+    } else if (letter == ',' || letter == '-') {
+      ++at;
+    } else if (symbol("::") || symbol("=>") || symbol(":=")) {
+      // Types and the names of parameters are words, as NULL is.
+    } else if (word().empty()) {
+      return {};
+    }
+  }
+  symbol(";");
+  skip();
+  return at == text.size() ? function : std::string();
+}
+
 bool is_true(std::string_view value) noexcept {
   std::string lowered(value);
   std::transform(lowered.begin(), lowered.end(), lowered.begin(), lower);
@@ -54,8 +110,9 @@ Effects effects_of(const Statement& statement, std::string_view sql) {
   effects.kind = statement.kind;
   effects.and_chain = statement.and_chain;
   effects.access = statement.access;
-  effects.changes_declaration = statement.calls_functions;
-  effects.unsettles = statement.changes_lexing;
+  effects.changes_declaration = effects.calls_functions = statement.calls_functions;
+  effects.read_only_hole = statement.read_only_hole;
+  effects.unsettles = statement.changes_lexing || statement.sets_read_only;
   effects.way = statements::is_read(statement) ? Way::read : Way::write;
 
   switch (statement.kind) {
@@ -121,7 +178,8 @@ Effects effects_of(const Statement& statement, std::string_view sql) {
     case Kind::call:
     case Kind::do_block:
       effects.way = Way::alone;
-      effects.changes_declaration = effects.unsettles = true;
+      effects.changes_declaration = effects.unsettles = effects.calls_functions = true;
+      effects.unlocks = holds_word(sql, "pg_advisory_unlock");
       break;
     case Kind::prepare_transaction:
       effects.way = Way::write;
@@ -135,10 +193,13 @@ Effects effects_of(const Statement& statement, std::string_view sql) {
       if (statement.perhaps_alone) effects.way = Way::alone;
       break;
   }
-  if (statement.calls_termgate && effects.way == Way::write) {
-    effects.own_check = true;
+  if (statement.calls_termgate && effects.kind == Kind::write) {
     const std::string_view text = sql.substr(std::min(statement.offset, sql.size()), statement.length);
-    effects.own_check_passes = holds_word(text, "check_term") || holds_word(text, "append");
+    const std::string function = only_call(text);
+    effects.own_check = !function.empty();
+    effects.own_check_passes = function == "check_term" || function == "append" || function == "append_many";
+    // A domain's CHECK may run anything; only behind these it is undone where the term is stale.
+    if (!effects.own_check_passes && function != "seal" && text.find("::") != std::string_view::npos) effects.own_check = false;
   }
   return effects;
 }
@@ -159,6 +220,8 @@ Effects effects_of(const statements::Classified& text, std::string_view sql) {
     all.own_check |= one.own_check;
     all.own_check_passes |= one.own_check_passes;
     all.changes_declaration |= one.changes_declaration;
+    all.calls_functions |= one.calls_functions;
+    all.read_only_hole |= one.read_only_hole;
     all.unsettles |= one.unsettles;
     all.forgets_prepared |= one.forgets_prepared;
     all.runs_prepared |= one.runs_prepared;
@@ -174,7 +237,7 @@ Effects effects_of(const statements::Classified& text, std::string_view sql) {
 
 Effects effects_of_unknown() {
   Effects effects;
-  effects.changes_declaration = effects.unsettles = true;
+  effects.changes_declaration = effects.unsettles = effects.calls_functions = effects.read_only_hole = true;
   return effects;
 }
 

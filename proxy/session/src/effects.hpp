@@ -22,11 +22,14 @@ struct Effects {
   Way way = Way::write;
   statements::Kind kind = statements::Kind::unparsable;
   bool takes_snapshot = true;        // after it the transaction's access mode is fixed
-  bool own_check = false;            // calls a function of layer 1 that brings scope and term as its arguments
+  bool read_only_hole = false;       // a write that READ ONLY lets through
+  bool calls_functions = false;      // which may change what the session's default is
+  bool own_check = false;            // nothing but a call of layer 1, which brings scope and term as its arguments
   bool own_check_passes = false;     // … and that passes the check for the rest of the transaction
   bool changes_declaration = false;  // of scope and term, or may
   bool unsettles = false;            // what follows cannot be judged before its answer is here
   bool forgets_prepared = false;     // DEALLOCATE ALL, DISCARD ALL
+  bool unlocks = false;              // names a function that would give up the lock it runs under
   bool runs_prepared = false;        // EXECUTE: `name` was prepared before
   bool is_copy_in = false;
   // SET and the like of what is ours to keep: the session's or the transaction's access mode.

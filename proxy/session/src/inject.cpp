@@ -9,6 +9,7 @@ namespace termgate::session {
 namespace {
 
 constexpr std::string_view writable_statement = "_termgate_writable";
+constexpr std::string_view locked_statement = "_termgate_locked";
 constexpr std::string_view check_statement = "_termgate_check";
 constexpr std::string_view session_statement = "_termgate_session";
 constexpr std::string_view hold_statement = "_termgate_hold";
@@ -57,6 +58,7 @@ void Session::State::prepare_ours(Ours which, Role role, std::string_view told) 
   std::string_view name;
   switch (which) {
     case ours_writable: name = writable_statement, sql = "SET transaction_read_only TO off"; break;
+    case ours_locked: name = locked_statement, sql = "SET transaction_read_only TO on"; break;
     case ours_check: name = check_statement, sql = "SELECT " + schema + ".check_term($1, $2)"; break;
     case ours_session: name = session_statement, sql = "SELECT * FROM " + schema + ".check_session($1, $2)"; break;
     case ours_hold: name = hold_statement, sql = "SELECT * FROM " + schema + ".hold_session($1, $2)"; break;
@@ -64,7 +66,7 @@ void Session::State::prepare_ours(Ours which, Role role, std::string_view told) 
     case ours_count: return;
   }
   std::span<const std::uint32_t> parameters(types);
-  if (which == ours_writable) parameters = {};
+  if (which == ours_writable || which == ours_locked) parameters = {};
   if (which == ours_release) parameters = parameters.first(1);
   pgwire::append_close_statement(out(), name);
   ask(ours(Asked::close, role, told));
@@ -76,7 +78,7 @@ void Session::State::prepare_ours(Ours which, Role role, std::string_view told) 
 
 // Binds, executes and closes one of ours.
 void Session::State::run_ours(Ours which, Role role, std::span<const pgwire::Field> values, std::string_view told) {
-  constexpr std::array<std::string_view, ours_count> names{writable_statement, check_statement, session_statement, hold_statement, release_statement};
+  constexpr std::array<std::string_view, ours_count> names{writable_statement, locked_statement, check_statement, session_statement, hold_statement, release_statement};
   prepare_ours(which, role, told);
   pgwire::append_bind(out(), portal, names[which], values);
   ask(ours(Asked::bind, role, told));
@@ -139,10 +141,9 @@ void Session::State::run_plain_query(std::string_view sql, bool reads, Role role
   answers_.push(std::move(expected));
 }
 
-// One statement of a simple query as Parse, Bind, Execute behind the opening, in one transaction that the Sync commits. A
-// simple query drops the unnamed statement and portal, so these may be used.
-void Session::State::run_converted(std::string_view sql, const Pair& pair, bool with_check, bool description_shown) {
-  add_opening(pair, with_check);
+// One statement of a simple query as Parse, Bind, Execute, in one transaction with the opening that stands before it, which the Sync
+// commits. A simple query drops the unnamed statement and portal, so these may be used. Parse takes one statement only, whatever its grammar.
+void Session::State::run_converted(std::string_view sql, bool description_shown) {
   const auto add = [&](Asked asked, bool hidden) -> Expected {
     Expected expected;
     expected.asked = asked;
@@ -166,19 +167,30 @@ void Session::State::run_converted(std::string_view sql, const Pair& pair, bool 
   answers_.push(add(Asked::sync, false));
 }
 
-// The opening goes where the group's implicit transaction begins, before anything of it that takes a snapshot.
-void Session::State::open_group(const Pair& pair, bool with_check) {
+// What `add` adds goes where the group's implicit transaction begins, before anything of it that takes a snapshot.
+template <class Add>
+void Session::State::at_beginning(Add add) {
   std::string behind = group_.held.substr(group_.opening_at);
   group_.held.resize(group_.opening_at);
   std::vector<Expected> asked_behind(std::make_move_iterator(group_.asked.begin() + static_cast<std::ptrdiff_t>(group_.opening_asked)), std::make_move_iterator(group_.asked.end()));
   group_.asked.resize(group_.opening_asked);
   into_group_ = true;
-  add_opening(pair, with_check);
+  add();
   into_group_ = false;
   group_.held += behind;
   for (Expected& expected : asked_behind) group_.asked.push_back(std::move(expected));
+}
+
+void Session::State::open_group(const Pair& pair, bool with_check) {
+  at_beginning([&] { add_opening(pair, with_check); });
   flush_group();
   group_.direct = true;
+}
+
+// A transaction that begins before all answers are here may begin writable: something that runs yet may change the session's default.
+void Session::State::lock_group() {
+  if (!guards() || (answers_.empty() && !group_.ended_one)) return;
+  at_beginning([&] { run_ours(ours_locked, Role::silent, {}); });
 }
 
 void Session::State::flush_group() {

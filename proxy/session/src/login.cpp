@@ -120,7 +120,7 @@ void Session::State::server_greeted(std::string_view& bytes) {
   start_login();
 }
 
-// `options` as the client wrote it, with what must hold behind it, so that RESET and DISCARD come back to it.
+// `options` as the client wrote it, behind what application_name declares.
 std::string Session::State::server_options(std::string_view asked) const {
   std::string result;
   const auto declared = [&](std::string_view setting, const std::string& value) {
@@ -137,15 +137,7 @@ std::string Session::State::server_options(std::string_view asked) const {
   const statements::Declaration by_name = statements::declared_in_application_name(applicant_.application_name);
   if (by_name.scope) declared("termgate.scope", by_name.scope->name());
   if (by_name.term) declared("termgate.term", std::to_string(by_name.term->value()));
-  // A backslash at the end would swallow the blank that we put behind it; alone it means nothing to the server either.
-  std::size_t backslashes = 0;
-  while (backslashes < asked.size() && asked[asked.size() - 1 - backslashes] == '\\') ++backslashes;
-  if (backslashes % 2 == 1) asked.remove_suffix(1);
   result += asked;
-  if (guards()) {
-    if (!result.empty() && result.back() != ' ') result += ' ';
-    result += "-c default_transaction_read_only=on";
-  }
   return result;
 }
 
@@ -154,9 +146,12 @@ void Session::State::start_login() {
   std::string options;
   std::string_view asked;
   for (const auto& [name, value] : startup_) {
+    // The server compares settings without regard to case; its own words (user, options, …) with.
+    std::string lowered(name);
+    std::transform(lowered.begin(), lowered.end(), lowered.begin(), [](char letter) { return letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter + ('a' - 'A')) : letter; });
     if (name == "options") {
       asked = value;
-    } else if (name == "default_transaction_read_only" && guards()) {
+    } else if (lowered == "default_transaction_read_only" && guards()) {
       believed_read_only_ = value == "on" || value == "true" || value == "yes" || value == "1";
     } else {
       parameters.emplace_back(name, value);
@@ -164,6 +159,8 @@ void Session::State::start_login() {
   }
   options = applicant_.replication ? std::string(asked) : server_options(asked);
   if (!options.empty()) parameters.emplace_back("options", options);
+  // Behind everything of the client's, and a start-up parameter, so that RESET and DISCARD come back to it.
+  if (guards()) parameters.emplace_back("default_transaction_read_only", "on");
   // A newer minor version than the codec's is negotiated down here; what the server knows it says itself.
   pgwire::append_startup(to_server_.back(), std::min(client_minor_, pgwire::protocol_minor_max), parameters);
   startup_.clear();
@@ -256,6 +253,7 @@ void Session::State::login_from_server(const Event& event) {
       to_client_.back() += event.frame;
       return;  // FATAL: the server closes the connection after it
     case backend::ready_for_query:
+      if (guards() && default_broken_) return end("08006", "the server session did not become read-only by default: a pooler behind the proxy, or a setting that the server enforces");
       to_client_.back() += event.frame;
       stage_ = applicant_.replication ? Stage::replication : Stage::ready;
       quiet_since_ = now_;

@@ -99,15 +99,18 @@ void Session::State::parameter_status(const Event& event) {
   const auto status = pgwire::decode_parameter_status(event.body);
   if (!status) return end("08P01", status.problem().reason());
   if (status->name == "default_transaction_read_only" && guards()) {
-    reports_default_ = true;
     // Ours while the lock at session level is held; else something has changed it behind a check.
-    default_broken_ = status->value == "off" && stage_ == Stage::ready && hold_.stage == Hold::Stage::none;
+    default_broken_ = status->value == "off" && hold_.stage == Hold::Stage::none;
+    // A transaction that began meanwhile is writable, and nothing but the check may come first in it.
+    if (default_broken_ && tx_.in_block && status_ == TransactionStatus::idle) tx_.writable = true;
     if (stage_ == Stage::login) pgwire::append_parameter_status(to_client_.back(), status->name, believed_read_only_ ? "on" : "off");
     return;
   }
   if (status->name == "standard_conforming_strings") {
     reported_conforming_ = status->value == "on" ? ConformingStrings::on : ConformingStrings::off;
     settings_.standard_conforming_strings = reported_conforming_;
+  } else if (status->name == "server_version") {
+    reports_default_ = number(status->value.substr(0, status->value.find_first_not_of("0123456789"))) >= 14;
   } else if (status->name == "client_encoding") {
     settings_.ascii_safe_encoding = statements::encoding_is_ascii_safe(status->value);
   }
@@ -213,6 +216,10 @@ void Session::State::server_event(const Event& event) {
       }
       break;
     case backend::command_complete:
+      if (unread_outstanding_ && (event.body.starts_with("PREPARE") || event.body.starts_with("DEALLOCATE") || event.body.starts_with("DISCARD"))) {
+        statements_.clear();
+        prepared_.fill(false);
+      }
       if (head.asked == Asked::query && head.role == Role::framed) {
         // The last one of a frame waits for the COMMIT, which may yet fail.
         release_complete();
@@ -468,7 +475,7 @@ void Session::State::settle() {
       tx_.in_block = true;
       tx_.failed = status_ == TransactionStatus::failed;
     }
-    wait_for_all_ = false;
+    wait_for_all_ = functions_outstanding_ = unread_outstanding_ = false;
     if (settings_.standard_conforming_strings == ConformingStrings::unknown) settings_.standard_conforming_strings = reported_conforming_;
   }
   quiet_since_ = now_;
@@ -495,16 +502,18 @@ void Session::State::settle() {
       }
       hold_.waiting.clear();
       return;
-    case Hold::Stage::held: return release();
+    case Hold::Stage::held:
+      if (status_ != TransactionStatus::idle) return end("0A000", "a statement that runs alone left a transaction open");
+      return release();
     case Hold::Stage::releasing:
       hold_ = Hold();
       break;
   }
+  if (default_broken_ && status_ != TransactionStatus::failed) return restore_default();
   if (script_.running) {
     next_piece();
     if (!answers_.empty() || script_.running) return;
   }
-  if (default_broken_ && status_ != TransactionStatus::failed) return restore_default();
   idle_now();
   pump();
 }
@@ -528,7 +537,8 @@ void Session::State::run_again() {
   raise_in_advance(claim.pair);
   if (!again.extended) {
     remember_writer(again.bytes);
-    return run_converted(again.bytes, claim.pair, true, again.descriptions > 0);
+    add_opening(claim.pair, true);
+    return run_converted(again.bytes, again.descriptions > 0);
   }
   remember_writer_hash(again.hash);
   add_opening(claim.pair, true);

@@ -125,6 +125,8 @@ class Session::State {
   void observe(const Effects& effects, const Claim& claim);
   // In a block: what must stand before a statement. True: a message of ours was added.
   bool guard_block(const Effects& effects, const Claim& claim, bool runs);
+  // In a transaction that the client itself wants READ ONLY: whether the server certainly refuses what writes. False: it was refused here.
+  bool left_to_read_only(const Effects& effects);
   void refuse_claim(const Claim& claim);
   void run_statement(std::string_view sql, Effects effects, const Claim& claim, const statements::Classified& text);
   bool answer_show(const statements::Statement& statement);
@@ -162,8 +164,11 @@ class Session::State {
   void add_hidden_query(std::string_view sql, Role role);
   void raise_in_advance(const Pair& pair);
   void run_plain_query(std::string_view sql, bool reads, Role role = Role::client);
-  void run_converted(std::string_view sql, const Pair& pair, bool with_check, bool description_shown);
+  void run_converted(std::string_view sql, bool description_shown);
+  template <class Add>
+  void at_beginning(Add add);
   void open_group(const Pair& pair, bool with_check);
+  void lock_group();
   void flush_group();
   static std::string error_text(std::string_view code, std::string_view message, std::string_view hint);
   void refuse(std::string_view code, std::string_view message, std::string_view hint);
@@ -251,6 +256,8 @@ class Session::State {
   Answers answers_;
   bool in_copy_in_ = false;                // the server waits for CopyData
   bool server_skips_ = false;              // after an error of an extended message, up to the client's Sync
+  bool functions_outstanding_ = false;     // something runs that may change settings
+  bool unread_outstanding_ = false;        // something runs that could not be read
   bool wait_for_all_ = false;              // the next unit cannot be judged before all answers are here
 
   // --- the transaction, as it will be when everything sent has run ---
@@ -262,7 +269,7 @@ class Session::State {
     bool snapshot = false;          // its access mode is fixed, and it is READ ONLY
     bool writable = false;          // made so by us
     bool fenced = false;            // the check was passed, or is on its way before whatever follows
-    bool declared_inside = false;   // a declaration may have changed in it
+    bool suspect = false;           // something in it may have changed the session's default
     std::vector<Pair> passed;       // by pairs that were named
     Pair last;                      // as the check answered
   };
@@ -270,7 +277,7 @@ class Session::State {
   bool believed_read_only_ = false;          // default_transaction_read_only as the client knows it
   bool believed_before_block_ = false;
   bool default_broken_ = false;              // the server's own value is off: put back before anything else
-  bool reports_default_ = false;             // the server reports changes of it (14 and later)
+  bool reports_default_ = false;             // the server reports changes of it (14 and later); else it is put back by suspicion
 
   // --- declarations ---
   std::shared_ptr<const TermSource> rule_;
@@ -308,6 +315,7 @@ class Session::State {
     std::size_t opening_at = 0;   // where in `held` an implicit transaction begins
     std::size_t opening_asked = 0;
     bool opening_possible = true;
+    bool ended_one = false;       // a transaction ended in it, so what follows begins another before its answers are here
     bool reads_only = true;       // may be run again
     std::vector<std::string> parsed;  // names, to be forgotten where the group is refused
     std::size_t first_hash = 0;   // of the text that is executed first

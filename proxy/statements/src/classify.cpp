@@ -344,7 +344,13 @@ class Classifier {
 
   // Every name before a `(`. A qualified one is known by its last part.
   void functions(Tokens tokens, Statement& statement) const {
-    for (std::size_t i = 0; i + 1 < tokens.size(); ++i) {
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      // (4712).lo_create calls lo_create(4712): a name behind a point may be a function's as well as a column's.
+      if (i > 0 && tokens[i - 1].type == TokenType::symbol && sql_[tokens[i - 1].offset] == '.' && (tokens[i].type == TokenType::word || tokens[i].type == TokenType::quoted_name)) {
+        const std::string_view written = text_of(sql_, tokens[i]);
+        if (is_read_only_hole(tokens[i].type == TokenType::word ? lowered(written) : undoubled(written.substr(1, written.size() - 2), '"'))) statement.calls_functions = statement.read_only_hole = true;
+      }
+      if (i + 1 == tokens.size()) break;
       const Token& next = tokens[i + 1];
       if (next.type != TokenType::symbol || sql_[next.offset] != '(') continue;
       const Token& token = tokens[i];

@@ -1,0 +1,108 @@
+#!/usr/bin/env bash
+# The proxy against PgBouncer in session mode, on one PostgreSQL 15 in this run; both with one server session a client, no TLS.
+# Prints a line a scenario: what, termgate, pgbouncer, their ratio (medians of ROUNDS, taken in turn), direct for comparison.
+#
+#   tests/bench/proxy_bench.sh [SECONDS [ROUNDS [SCENARIO …]]]      default 3 5, all
+#
+# TERMGATE: the command (build/termgate). Needs pgbouncer and pgbench. Everything listens on loopback and is stopped at the end.
+set -euo pipefail
+here=$(cd "$(dirname "$0")/../.." && pwd)
+seconds=${1:-3} rounds=${2:-5}
+shift $(( $# > 2 ? 2 : $# ))
+wanted=" ${*:-select_simple select_extended select_prepared insert update copy_in copy_out rows refusals idle} "
+termgate=${TERMGATE:-$here/build/termgate}
+work=$(mktemp -d)
+chmod 755 "$work"
+bin=$("$here/tests/support/pg_server.sh" bin 15)
+port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+
+cleanup() {
+  set +e
+  [ -n "${proxy_pid:-}" ] && kill "$proxy_pid" 2>/dev/null
+  [ -n "${bouncer_pid:-}" ] && kill "$bouncer_pid" 2>/dev/null
+  wait 2>/dev/null
+  "$here/tests/support/pg_server.sh" stop "$work/server" fast >/dev/null 2>&1
+  rm -rf "$work"
+}
+trap cleanup EXIT
+
+url=$("$here/tests/support/pg_server.sh" start 15 "$work/server" max_connections=1200 fsync=off synchronous_commit=off shared_buffers=256MB)
+server_port=${url##*:}; server_port=${server_port%%/*}
+"$termgate" init --db "$url" >/dev/null
+proxy_port=$(port)
+"$termgate" proxy --listen "127.0.0.1:$proxy_port" --backend "$url" --max-connections 2000 --log-level warning >"$work/proxy.log" 2>&1 &
+proxy_pid=$!
+bouncer_port=$(port)
+cat >"$work/pgbouncer.ini" <<INI
+[databases]
+postgres = host=127.0.0.1 port=$server_port dbname=postgres
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = $bouncer_port
+unix_socket_dir =
+auth_type = any
+pool_mode = session
+default_pool_size = 1100
+max_client_conn = 2000
+ignore_startup_parameters = extra_float_digits,options
+server_reset_query =
+log_connections = 0
+log_disconnections = 0
+INI
+sed -i "s/^postgres = .*/& user=postgres/" "$work/pgbouncer.ini"
+if [ "$(id -u)" = 0 ]; then
+  chmod 644 "$work/pgbouncer.ini"
+  setpriv --reuid=nobody --regid="$(id -g nobody)" --clear-groups /usr/sbin/pgbouncer "$work/pgbouncer.ini" >"$work/pgbouncer.log" 2>&1 &
+else
+  /usr/sbin/pgbouncer "$work/pgbouncer.ini" >"$work/pgbouncer.log" 2>&1 &
+fi
+bouncer_pid=$!
+export PGHOST=127.0.0.1 PGUSER=postgres PGDATABASE=postgres
+for _ in $(seq 100); do
+  PGPORT=$proxy_port psql -XAtc 'select 1' >/dev/null 2>&1 && PGPORT=$bouncer_port psql -XAtc 'select 1' >/dev/null 2>&1 && break
+  sleep 0.1
+done
+PGPORT=$proxy_port psql -XAtc "select 1" >/dev/null || { cat "$work/proxy.log"; exit 1; }
+PGPORT=$bouncer_port psql -XAtc "select 1" >/dev/null || { cat "$work/pgbouncer.log"; exit 1; }
+declared='-c termgate.scope=bench -c termgate.term=7'
+PGPORT=$server_port "$bin/pgbench" -i -q -s 10 >/dev/null 2>&1
+PGPORT=$server_port psql -Xqc "create table bench (id bigint generated always as identity, v text)" -c "create table copied (i int, v text)" -c "create table wide as select i, repeat('x', 100) as v from generate_series(1, 200000) i"
+echo "\\set aid random(1, 1000000)
+INSERT INTO bench (v) VALUES ('row');" >"$work/insert.sql"
+echo "\\set aid random(1, 1000000)
+UPDATE pgbench_accounts SET abalance = abalance + 1 WHERE aid = :aid;" >"$work/update.sql"
+PGPORT=$server_port psql -Xqc '\copy wide to stdout' >"$work/wide.txt"
+
+# One figure: transactions a second of pgbench, or runs a second of a command.
+tps() { PGPORT=$1 PGOPTIONS=${declaration-$declared} "$bin/pgbench" -n -T "$seconds" -c 8 -j 2 "${@:2}" 2>/dev/null | sed -n 's/^tps = \([0-9.]*\).*/\1/p'; }
+rate() { # port, psql arguments: one run, in runs a second
+  local begin end
+  begin=$(date +%s.%N); PGPORT=$1 PGOPTIONS=$declared psql -XAtq "${@:2}" >/dev/null; end=$(date +%s.%N)
+  python3 -c "print(1 / ($end - $begin))"
+}
+median() { sort -g | awk '{ a[NR] = $1 } END { print (NR % 2) ? a[(NR + 1) / 2] : (a[NR / 2] + a[NR / 2 + 1]) / 2 }'; }
+compare() { # name, function, its arguments after the port
+  local name=$1 run=$2
+  shift 2
+  case "$wanted" in *" $name "*) ;; *) return 0 ;; esac
+  : >"$work/t"; : >"$work/b"; : >"$work/d"
+  for _ in $(seq "$rounds"); do
+    "$run" "$proxy_port" "$@" >>"$work/t"
+    "$run" "$bouncer_port" "$@" >>"$work/b"
+    "$run" "$server_port" "$@" >>"$work/d"
+  done
+  local t b d
+  t=$(median <"$work/t") b=$(median <"$work/b") d=$(median <"$work/d")
+  printf '%-16s termgate %10.1f   pgbouncer %10.1f   ratio %.2f   direct %10.1f\n' "$name" "$t" "$b" "$(python3 -c "print($t / $b)")" "$d"
+}
+
+compare select_simple tps -S -M simple
+compare select_extended tps -S -M extended
+compare select_prepared tps -S -M prepared
+compare insert tps -M simple -f "$work/insert.sql"
+compare insert_prepared tps -M prepared -f "$work/insert.sql"
+compare update tps -M simple -f "$work/update.sql"
+compare update_prepared tps -M prepared -f "$work/update.sql"
+compare copy_in rate -c "truncate copied" -c "\\copy copied from '$work/wide.txt'"
+compare copy_out rate -c "\\copy wide to stdout"
+compare rows rate -c "select * from wide"
