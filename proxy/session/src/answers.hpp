@@ -25,6 +25,9 @@ enum class Asked : std::uint8_t {
   nothing,             // no message was sent: `text` is the answer, made here
 };
 
+// The statements that we prepare.
+enum Ours : std::uint8_t { ours_writable, ours_check, ours_session, ours_hold, ours_release, ours_count };
+
 // On whose behalf it was sent.
 enum class Role : std::uint8_t {
   client,       // its answers are the client's
@@ -51,6 +54,7 @@ struct Expected {
   bool first_execute = false;
   bool row_seen = false;
   bool hide_no_data = false;  // a simple query has no NoData
+  Ours ours = ours_count;     // of a Parse of ours
   std::string text;           // the statement's name for `parse`; the bytes for `nothing`
 };
 

@@ -151,6 +151,16 @@ void Session::State::client_event(const Event& event) {
     client_parts_ = Parts::drop;
     return;
   }
+  if (server_skips_) {
+    if (event.type == frontend::sync) {
+      server_skips_ = false;
+      group_.begun = group_.direct = true;
+      return on_sync(event);
+    }
+    if (event.type == frontend::terminate) return close_all();
+    client_parts_ = Parts::drop;
+    return;
+  }
   switch (event.type) {
     case frontend::query: {
       const auto query = pgwire::decode_query(event.body);
@@ -187,6 +197,8 @@ void Session::State::client_event(const Event& event) {
 // --- who may, and with what ---
 
 bool Session::State::guards() const noexcept { return admission_.enforce == Enforce::on && admission_.without_term != WithoutTerm::allow && !applicant_.replication; }
+// The operator's word stands above what a function's arguments say.
+bool Session::State::final_rule() const noexcept { return rule_ != nullptr && !admission_.overridable; }
 bool Session::State::may_speak() const noexcept { return rule_ != nullptr || spoke_; }
 bool Session::State::active() const noexcept { return admission_.enforce == Enforce::on && (admission_.without_term != WithoutTerm::allow || may_speak()); }
 
@@ -281,7 +293,7 @@ void Session::State::note_sent(const Effects& effects) {
   }
   if (effects.forgets_prepared) {
     statements_.clear();
-    prepared_ = false;
+    prepared_.fill(false);
   }
   if (effects.own_check_passes) tx_.fenced = true;
   if (effects.sets_default_access) believed_read_only_ = effects.access == Access::read_only;
@@ -353,7 +365,7 @@ bool Session::State::guard_block(const Effects& effects, const Claim& claim, boo
   if (!active() || tx_.failed || tx_.client_read_only) return false;
   const bool writes = (effects.way == Way::write || effects.way == Way::alone) && runs;
   if (!writes && !effects.takes_snapshot && effects.kind != Kind::savepoint) return false;
-  const bool own_check = effects.own_check && !claim.certain;
+  const bool own_check = effects.own_check && !final_rule();
 
   if (tx_.writable) {
     // Writable and without a check, after a ROLLBACK TO or a chain: not even a read is left to itself, for READ ONLY does not stop it.
@@ -449,7 +461,7 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
     note_sent(effects);
     return run_plain_query(sql, false);
   }
-  const bool own_check = effects.own_check && !claim.certain;
+  const bool own_check = effects.own_check && !final_rule();
   if (!own_check) {
     if (!claim.problem.empty()) return refuse_claim(claim);
     if (stale_in_memory(claim)) return refuse_stale(claim.pair, surroundings_.highest_fence(claim.pair.scope));
@@ -560,7 +572,7 @@ void Session::State::next_piece() {
       return run_plain_query(sql, false);
     }
     if (!tx_.in_block) {
-      const bool own = sum.own_check && !script.claim.certain;
+      const bool own = sum.own_check && !final_rule();
       if (!own && !script.claim.problem.empty()) return refuse_claim(script.claim), script_refused();
       if (!own && stale_in_memory(script.claim)) {
         const Pair pair = script.claim.pair;
@@ -773,7 +785,7 @@ void Session::State::decide(const Effects& effects, const Known& known, bool run
     case Way::write: break;
   }
   group_.reads_only = false;
-  const bool own_check = effects.own_check && !claim.certain;
+  const bool own_check = effects.own_check && !final_rule();
   if (!own_check) {
     if (!claim.problem.empty()) return refuse_claim(claim);
     if (stale_in_memory(claim)) return refuse_stale(claim.pair, surroundings_.highest_fence(claim.pair.scope));

@@ -11,6 +11,8 @@ namespace {
 constexpr std::string_view writable_statement = "_termgate_writable";
 constexpr std::string_view check_statement = "_termgate_check";
 constexpr std::string_view session_statement = "_termgate_session";
+constexpr std::string_view hold_statement = "_termgate_hold";
+constexpr std::string_view release_statement = "_termgate_release";
 constexpr std::string_view portal = "_termgate";
 
 std::string quoted(std::string_view name) {
@@ -22,8 +24,9 @@ std::string quoted(std::string_view name) {
   return result + '"';
 }
 
-Expected ours(Asked asked, Role role) {
+Expected ours(Asked asked, Role role, std::string_view told = {}) {
   Expected expected;
+  expected.text = told;
   expected.asked = asked;
   expected.role = role;
   expected.hidden = true;
@@ -44,58 +47,61 @@ void Session::State::ask(Expected expected) {
 
 void Session::State::send(std::string_view frame) { out() += frame; }
 
-void Session::State::prepare_ours(Role role, std::string_view told) {
-  if (prepared_) return;
+// Prepared where they are first needed. One of the name may be left by a DISCARD or a pipeline that failed.
+void Session::State::prepare_ours(Ours which, Role role, std::string_view told) {
+  if (prepared_[which]) return;
+  prepared_[which] = true;
   const std::array<std::uint32_t, 2> types{25, 20};  // text, bigint
-  const auto prepare = [&](std::string_view name, const std::string& sql, bool typed) {
-    // One of the name may be left: a DISCARD that failed, a failed pipeline.
-    pgwire::append_close_statement(out(), name);
-    ask(ours(Asked::close, role));
-    pgwire::append_parse(out(), name, sql, typed ? std::span<const std::uint32_t>(types) : std::span<const std::uint32_t>());
-    Expected expected = ours(Asked::parse, role);
-    expected.text = told;
-    ask(std::move(expected));
-  };
   const std::string schema = quoted(options_.schema);
-  prepare(writable_statement, "SET transaction_read_only TO off", false);
-  prepare(check_statement, "SELECT " + schema + ".check_term($1, $2)", true);
-  prepare(session_statement, "SELECT * FROM " + schema + ".check_session($1, $2)", true);
-  prepared_ = true;
+  std::string sql;
+  std::string_view name;
+  switch (which) {
+    case ours_writable: name = writable_statement, sql = "SET transaction_read_only TO off"; break;
+    case ours_check: name = check_statement, sql = "SELECT " + schema + ".check_term($1, $2)"; break;
+    case ours_session: name = session_statement, sql = "SELECT * FROM " + schema + ".check_session($1, $2)"; break;
+    case ours_hold: name = hold_statement, sql = "SELECT * FROM " + schema + ".hold_session($1, $2)"; break;
+    case ours_release: name = release_statement, sql = "SELECT " + schema + ".release_session($1)"; break;
+    case ours_count: return;
+  }
+  std::span<const std::uint32_t> parameters(types);
+  if (which == ours_writable) parameters = {};
+  if (which == ours_release) parameters = parameters.first(1);
+  pgwire::append_close_statement(out(), name);
+  ask(ours(Asked::close, role, told));
+  pgwire::append_parse(out(), name, sql, parameters);
+  Expected expected = ours(Asked::parse, role, told);
+  expected.ours = which;
+  ask(std::move(expected));
 }
 
-void Session::State::add_writable(Role role) {
-  pgwire::append_bind(out(), portal, writable_statement, {});
-  ask(ours(Asked::bind, role));
+// Binds, executes and closes one of ours.
+void Session::State::run_ours(Ours which, Role role, std::span<const pgwire::Field> values, std::string_view told) {
+  constexpr std::array<std::string_view, ours_count> names{writable_statement, check_statement, session_statement, hold_statement, release_statement};
+  prepare_ours(which, role, told);
+  pgwire::append_bind(out(), portal, names[which], values);
+  ask(ours(Asked::bind, role, told));
   pgwire::append_execute(out(), portal);
-  ask(ours(Asked::execute, role));
+  ask(ours(Asked::execute, role, told));
   pgwire::append_close_portal(out(), portal);
-  ask(ours(Asked::close, role));
+  ask(ours(Asked::close, role, told));
 }
 
-void Session::State::add_check(const Pair& pair, Role role, std::string_view told) {
+void Session::State::add_writable(Role role) { run_ours(ours_writable, role, {}); }
+
+void Session::State::add_check(const Pair& pair, Role role) {
   const std::string term = std::to_string(pair.term);
   std::array<pgwire::Field, 2> values{};
   if (!pair.scope.empty()) values[0] = pair.scope;
   if (pair.term != 0) values[1] = term;
-  pgwire::append_bind(out(), portal, pair.complete() ? check_statement : session_statement, values);
-  Expected bound = ours(Asked::bind, role);
-  bound.text = told;
-  ask(std::move(bound));
-  pgwire::append_execute(out(), portal);
-  Expected executed = ours(Asked::execute, role);
-  executed.text = told;
-  ask(std::move(executed));
-  pgwire::append_close_portal(out(), portal);
-  ask(ours(Asked::close, role));
-  if (role == Role::check || role == Role::in_advance) {
+  if (role != Role::eviction) {
     check_sent_ = now_;
     check_pair_ = pair;
   }
+  run_ours(role == Role::hold ? ours_hold : pair.complete() ? ours_check : ours_session, role, values);
 }
 
-// SET takes no snapshot, so it may come first; the check is the first statement that does.
+// SET takes no snapshot, so it comes first, before even the Parse of the check, which takes one.
 void Session::State::add_opening(const Pair& pair, bool with_check) {
-  prepare_ours(Role::check);
   if (!tx_.writable) add_writable(Role::writable);
   if (with_check) add_check(pair, Role::check);
   tx_.writable = true;
@@ -119,7 +125,6 @@ void Session::State::add_hidden_query(std::string_view sql, Role role) {
 // told when the check itself meets it again.
 void Session::State::raise_in_advance(const Pair& pair) {
   if (!pair.complete() || surroundings_.highest_fence(pair.scope) >= pair.term) return;
-  prepare_ours(Role::in_advance);
   add_writable(Role::in_advance);
   add_check(pair, Role::in_advance);
   add_sync(Role::in_advance);
@@ -230,16 +235,8 @@ void Session::State::refuse(std::string_view code, std::string_view message, std
 
 // No term is 0: the check fails, whatever the fence, or there is none and its preparation fails.
 void Session::State::fail_in_server(const std::string& told) {
-  prepare_ours(Role::refusal, told);
-  const std::string scope = "-";
-  std::array<pgwire::Field, 2> values{pgwire::Field(scope), pgwire::Field("0")};
-  pgwire::append_bind(to_server_.back(), portal, check_statement, values);
-  Expected expected = ours(Asked::bind, Role::refusal);
-  expected.text = told;
-  ask(expected);
-  pgwire::append_execute(to_server_.back(), portal);
-  expected.asked = Asked::execute;
-  ask(expected);
+  const std::array<pgwire::Field, 2> values{pgwire::Field("-"), pgwire::Field("0")};
+  run_ours(ours_check, Role::refusal, values, told);
   tx_.failed = true;
   wait_for_all_ = true;
 }
@@ -252,49 +249,18 @@ void Session::State::refuse_stale(const Pair& pair, std::int64_t fence) {
 
 // The check, and its lock at session level for what runs in no transaction of ours.
 void Session::State::hold(const Pair& pair) {
-  const std::array<std::uint32_t, 2> types{25, 20};
-  prepare_ours(Role::hold);
   add_writable(Role::hold);
-  pgwire::append_close_statement(to_server_.back(), "_termgate_hold");
-  ask(ours(Asked::close, Role::hold));
-  pgwire::append_parse(to_server_.back(), "_termgate_hold", "SELECT * FROM " + quoted(options_.schema) + ".hold_session($1, $2)", types);
-  ask(ours(Asked::parse, Role::hold));
-  const std::string term = std::to_string(pair.term);
-  std::array<pgwire::Field, 2> values{};
-  if (!pair.scope.empty()) values[0] = pair.scope;
-  if (pair.term != 0) values[1] = term;
-  pgwire::append_bind(to_server_.back(), portal, "_termgate_hold", values);
-  ask(ours(Asked::bind, Role::hold));
-  pgwire::append_execute(to_server_.back(), portal);
-  ask(ours(Asked::execute, Role::hold));
-  pgwire::append_close_portal(to_server_.back(), portal);
-  ask(ours(Asked::close, Role::hold));
-  pgwire::append_close_statement(to_server_.back(), "_termgate_hold");
-  ask(ours(Asked::close, Role::hold));
+  add_check(pair, Role::hold);
   add_sync(Role::hold);
   hold_.stage = Hold::Stage::asked;
   hold_.failed = false;
-  check_sent_ = now_;
-  check_pair_ = pair;
 }
 
 void Session::State::release() {
   hold_.stage = Hold::Stage::releasing;
   if (guards()) add_hidden_query("SET default_transaction_read_only TO on", Role::release);
-  const std::array<std::uint32_t, 1> types{25};
-  pgwire::append_close_statement(to_server_.back(), "_termgate_release");
-  ask(ours(Asked::close, Role::release));
-  pgwire::append_parse(to_server_.back(), "_termgate_release", "SELECT " + quoted(options_.schema) + ".release_session($1)", types);
-  ask(ours(Asked::parse, Role::release));
   const std::array<pgwire::Field, 1> values{pgwire::Field(hold_.pair.scope)};
-  pgwire::append_bind(to_server_.back(), portal, "_termgate_release", values);
-  ask(ours(Asked::bind, Role::release));
-  pgwire::append_execute(to_server_.back(), portal);
-  ask(ours(Asked::execute, Role::release));
-  pgwire::append_close_portal(to_server_.back(), portal);
-  ask(ours(Asked::close, Role::release));
-  pgwire::append_close_statement(to_server_.back(), "_termgate_release");
-  ask(ours(Asked::close, Role::release));
+  run_ours(ours_release, Role::release, values);
   add_sync(Role::release);
 }
 

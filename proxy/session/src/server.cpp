@@ -295,12 +295,18 @@ void Session::State::drop_until_sync() {
     Expected& head = answers_.head();
     if (head.asked == Asked::parse) {
       if (head.hidden) {
-        if (head.role != Role::client) prepared_ = false;
+        if (head.ours != ours_count) prepared_[head.ours] = false;
       } else {
         statements_.erase(head.text);
       }
     }
     answers_.pop();
+  }
+  if (answers_.empty()) {
+    // The Sync is yet to come: what comes before it the server will not even look at.
+    server_skips_ = true;
+    group_.held.clear();
+    group_.asked.clear();
   }
 }
 

@@ -62,7 +62,7 @@ void Session::State::idle_now() {
 // A higher term was seen elsewhere: a transaction that stands open under a lower one ends now, and with it its locks (F4).
 void Session::State::fence_seen(std::string_view scope, std::int64_t fence) {
   if (stage_ != Stage::ready || !answers_.empty() || group_.begun || client_mid_frame_) return;
-  if (status_ != pgwire::TransactionStatus::in_block || !tx_.fenced || !prepared_) return;
+  if (status_ != pgwire::TransactionStatus::in_block || !tx_.fenced) return;
   Pair stale;
   if (tx_.last.scope == scope && tx_.last.term < fence) stale = tx_.last;
   for (const Pair& pair : tx_.passed) {

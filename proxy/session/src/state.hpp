@@ -5,12 +5,12 @@
 //   server.cpp   what the server answers, and to whom
 #pragma once
 
-#include <deque>
+#include <array>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include <termgate/pgwire/decode.hpp>
@@ -108,6 +108,7 @@ class Session::State {
 
   bool guards() const noexcept;                        // the server session is read-only by default
   bool active() const noexcept;                        // writes go behind the check
+  bool final_rule() const noexcept;
   bool may_speak() const noexcept;                     // has, or may have, a scope and a term
   Text classified(std::string_view sql);
   Effects resolved(Effects effects, const statements::Classified* text) const;
@@ -152,9 +153,10 @@ class Session::State {
   std::string& out();                                  // where messages go now: the server's outbox, or what is held of a group
   void ask(Expected expected);                         // and their answers
   void send(std::string_view frame);
-  void prepare_ours(Role role, std::string_view told = {});
+  void prepare_ours(Ours which, Role role, std::string_view told);
+  void run_ours(Ours which, Role role, std::span<const pgwire::Field> values, std::string_view told = {});
   void add_writable(Role role);
-  void add_check(const Pair& pair, Role role, std::string_view told = {});
+  void add_check(const Pair& pair, Role role);
   void add_opening(const Pair& pair, bool with_check);
   void add_sync(Role role);
   void add_hidden_query(std::string_view sql, Role role);
@@ -248,6 +250,7 @@ class Session::State {
   // --- what the server owes ---
   Answers answers_;
   bool in_copy_in_ = false;                // the server waits for CopyData
+  bool server_skips_ = false;              // after an error of an extended message, up to the client's Sync
   bool wait_for_all_ = false;              // the next unit cannot be judged before all answers are here
 
   // --- the transaction, as it will be when everything sent has run ---
@@ -288,7 +291,7 @@ class Session::State {
     std::size_t hash = 0;  // of its text
   };
   std::map<std::string, Known, std::less<>> statements_, portals_;
-  bool prepared_ = false;                    // ours, by the last messages sent
+  std::array<bool, ours_count> prepared_{};  // ours, by the messages sent so far
   std::vector<std::size_t> writers_;         // hashes of texts that looked like reads and met READ ONLY
 
   // --- the group of extended messages up to the next Sync ---
