@@ -19,3 +19,12 @@ if(TARGET termgate_statements)
       unit/proxy/statements_lexer.cpp
     LIBRARIES termgate_statements_inside Threads::Threads)
 endif()
+if(TARGET termgate_authority AND TARGET termgate_sqlite AND TARGET termgate_postgres)
+  termgate_test(unit_authority LABEL unit
+    SOURCES
+      unit/proxy/authority_admission.cpp
+      unit/proxy/authority_rules.cpp
+      unit/proxy/authority_term_file.cpp
+    LIBRARIES Termgate::authority Termgate::storage fmt::fmt Threads::Threads)
+  target_include_directories(unit_authority PRIVATE "${PROJECT_SOURCE_DIR}/proxy/authority/src")
+endif()
