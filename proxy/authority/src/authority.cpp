@@ -233,7 +233,11 @@ struct Authority::Inside {
 
   detail::RefusalLog refusals;
   std::optional<Database> database;
-  FenceWatch watch;
+  FenceWatch watch{[this](std::string_view scope, std::int64_t fence) {
+    for (const auto& lease : all_leases()) {
+      if (lease->scope().name() == scope) lease->fence_rose(fence);
+    }
+  }};
   std::optional<Workers> workers;
   std::optional<HostLease::Common> common;
 };

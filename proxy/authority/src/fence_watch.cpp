@@ -124,6 +124,7 @@ void FenceWatch::start(Database database, std::unique_ptr<detail::FenceFeed> fee
 void FenceWatch::saw(const std::string& scope, std::int64_t fence) {
   if (memory_.highest(scope) >= fence) return;
   memory_.saw(scope, fence);
+  rose_(scope, fence);
   const std::lock_guard lock(calling_);
   if (callback_) callback_(scope, fence);
 }

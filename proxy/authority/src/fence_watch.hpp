@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 
 #include <termgate/database.hpp>
 #include <termgate/detail/fence_feed.hpp>
@@ -27,7 +28,8 @@ class FenceWatch {
  public:
   using Callback = std::function<void(std::string_view scope, std::int64_t fence)>;
 
-  FenceWatch() = default;
+  // `rose`: called for every rise before the subscriber is.
+  explicit FenceWatch(Callback rose) : rose_(std::move(rose)) {}
   ~FenceWatch();
   FenceWatch(const FenceWatch&) = delete;
   FenceWatch& operator=(const FenceWatch&) = delete;
@@ -47,6 +49,7 @@ class FenceWatch {
   void took(const FenceInfo& info, std::int64_t remembered);
   void sleep(std::chrono::milliseconds time);
 
+  const Callback rose_;
   detail::FenceMemory memory_;
   std::mutex calling_;  // guards callback_, also while it is called
   Callback callback_;

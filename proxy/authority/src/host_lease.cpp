@@ -23,6 +23,7 @@ bool live(const LeaseInfo& info) { return !info.released_at_ms && info.remaining
 
 constexpr milliseconds retry_pause{500};     // after an error, and the longest pause between two looks at another's lease
 constexpr milliseconds shortest_pause{20};
+constexpr milliseconds hold_off_max{5'000};
 
 }  // namespace
 
@@ -66,6 +67,15 @@ void HostLease::closed(std::uint64_t session) {
     if (sessions_.empty()) kick(Clock::now());
   }
   if (settled) settled();
+}
+
+void HostLease::fence_rose(std::int64_t fence) {
+  const Lock lock(mutex_);
+  if (!lease_ || lease_->term().value() >= fence) return;
+  why_not_ = fmt::format("no term for scope \"{}\": the lease of {} with term {} is lost, the fence stands at {}", scope_.name(), owner_, lease_->term().value(), fence);
+  lease_.reset();
+  hold_off_until_ = Clock::now() + std::min(ttl_, hold_off_max);
+  kick(Clock::now());
 }
 
 session::TermSource::Standing HostLease::now() const {
@@ -194,13 +204,18 @@ std::optional<HostLease::Clock::time_point> HostLease::renew() {
     const Lease renewed = common_.database.renew_lease(scope_, lease->term(), owner_, ttl);
     {
       const Lock lock(mutex_);
+      if (!lease_) return Clock::now();  // a higher fence was seen meanwhile
       lease_ = renewed;
     }
     if (const auto after = common_.database.lease(scope_)) renewed_at_ms_ = after->renewed_at_ms;
     return Clock::now() + pause;
   } catch (const LeaseLost&) {
-    lost(fmt::format("no term for scope \"{}\": the lease of {} with term {} is lost", scope_.name(), owner_, lease->term().value()));
+    // Ended by a higher term, or merely not renewed in time?
+    if (const auto fence = common_.database.fence(scope_)) fence_rose(fence->term);
     common_.log(fmt::format("lease of scope \"{}\" with term {} lost by {}", scope_.name(), lease->term().value(), owner_));
+    const Lock lock(mutex_);
+    if (lease_) why_not_ = fmt::format("no term for scope \"{}\": the lease of {} with term {} is lost", scope_.name(), owner_, lease->term().value());
+    lease_.reset();
     return Clock::now();
   } catch (const std::exception& error) {
     // Not reached, or somebody is at the lease right now (TG006): there is time until the lease ends.
@@ -214,9 +229,11 @@ std::optional<HostLease::Clock::time_point> HostLease::renew() {
 std::optional<HostLease::Clock::time_point> HostLease::take() {
   milliseconds ttl;
   bool force = false;
+  Clock::time_point hold_off_until{};
   {
     const Lock lock(mutex_);
     ttl = ttl_;
+    if (!newcomer_) hold_off_until = hold_off_until_;
     force = newcomer_ && takeover_ == Takeover::newest;
   }
   const auto not_had = [&](std::string why, milliseconds pause) {
@@ -242,6 +259,8 @@ std::optional<HostLease::Clock::time_point> HostLease::take() {
       }
       common_.database.force_release(scope_, "termgate proxy", fmt::format("rule \"{}\" says takeover = newest, and {} has come", rule_, owner_));
     }
+    const auto left = std::chrono::ceil<milliseconds>(hold_off_until - Clock::now());
+    if (left.count() > 0) return not_had(fmt::format("its lease was just taken from {}", owner_), left);
     LeaseOptions options;
     options.owner = owner_;
     if (auto lease = common_.database.try_acquire_lease(scope_, ttl, options)) {

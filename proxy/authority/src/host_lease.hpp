@@ -41,6 +41,8 @@ class HostLease final : public session::TermSource, public std::enable_shared_fr
 
   void opened(std::uint64_t session, std::shared_ptr<Presence> presence, std::function<void()> settled);
   void closed(std::uint64_t session);
+  // The scope's fence stands at `fence`: above the lease's own term it is another's by now, whatever the next renewal would say.
+  void fence_rose(std::int64_t fence);
 
   Standing now() const override;
   const Scope& scope() const noexcept { return scope_; }
@@ -80,6 +82,8 @@ class HostLease final : public session::TermSource, public std::enable_shared_fr
   std::optional<Lease> lease_;
   std::string why_not_;
   bool newcomer_ = false;  // a session has arrived since the lease was last held
+  // Shut out by a higher term: whoever ended this lease is about to take it, and must find it free.
+  Clock::time_point hold_off_until_{};
   bool busy_ = false;      // a worker is in step()
   bool again_ = false;
   std::uint64_t kicked_ = 0;
