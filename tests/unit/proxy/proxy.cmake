@@ -31,3 +31,12 @@ if(TARGET termgate_net)
   # How HTTP answers is inside the folder.
   target_include_directories(unit_net PRIVATE "${PROJECT_SOURCE_DIR}/proxy/net/src")
 endif()
+if(TARGET termgate_authority AND TARGET termgate_sqlite AND TARGET termgate_postgres)
+  termgate_test(unit_authority LABEL unit
+    SOURCES
+      unit/proxy/authority_admission.cpp
+      unit/proxy/authority_rules.cpp
+      unit/proxy/authority_term_file.cpp
+    LIBRARIES Termgate::authority Termgate::storage fmt::fmt Threads::Threads)
+  target_include_directories(unit_authority PRIVATE "${PROJECT_SOURCE_DIR}/proxy/authority/src")
+endif()
