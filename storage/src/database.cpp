@@ -428,6 +428,10 @@ bool Database::force_release(const Scope& scope, std::string_view actor, std::st
   return state_->run(state_->calls().force_release, scope.name(), actor, reason).one()[0].as_bool();
 }
 
+bool Database::record_refusals(const Scope& scope, Term term, std::int64_t count, std::int64_t first_ms, std::int64_t last_ms, std::string_view client) {
+  return state_->run(state_->calls().record_refusal, scope.name(), term.value(), count, first_ms, last_ms, client).one()[0].as_bool();
+}
+
 std::optional<FenceInfo> Database::fence(const Scope& scope) {
   return convert_first<FenceInfo>(state_->read(state_->calls().fence, scope.name()), detail::to_fence);
 }

@@ -5,6 +5,11 @@ if(TARGET termgate_postgres)
   termgate_test(live_postgres LABEL live TIMEOUT 900 NEEDS TERMGATE_TEST_POSTGRESQL
     SOURCES live/pg_patterns.cpp live/pg_fence.cpp live/pg_evict.cpp live/pg_protect.cpp live/pg_many_scopes.cpp live/pg_proxy.cpp
     LIBRARIES Termgate::storage PkgConfig::LIBPQ)
+  if(TARGET termgate_authority)
+    termgate_test(live_proxy_authority LABEL live TIMEOUT 300 NEEDS TERMGATE_TEST_POSTGRESQL
+      SOURCES live/proxy_authority.cpp
+      LIBRARIES Termgate::authority Termgate::storage PkgConfig::LIBPQ Threads::Threads)
+  endif()
   add_test(NAME live_pg_crash COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/live/pg_crash_test.py" "${PROJECT_SOURCE_DIR}" "${CMAKE_CURRENT_SOURCE_DIR}/support/pg_server.sh")
   set_tests_properties(live_pg_crash PROPERTIES LABELS live TIMEOUT 300)
 endif()

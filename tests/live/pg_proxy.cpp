@@ -33,7 +33,7 @@ std::string locks_of(const PgSession& session) {
   return "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid = " + std::to_string(session.pid());
 }
 
-// Two cores may be shared with a compiler; the figure for an idle machine is in docs/benchmarks.md.
+// Two cores may be shared with a compiler; an idle machine stays within 30 ms.
 constexpr auto slack = 1500ms;
 
 template <class Work>

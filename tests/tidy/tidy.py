@@ -88,7 +88,7 @@ for path in tracked("sql/*.sql"):
     if not path.read_text(encoding="utf-8").lstrip().startswith("--"):
         breach(path, "has no head: parameters, rows, locks, which of F1 to F7 it keeps")
 
-for folder in ["fencing", "sql", "storage/postgres", "storage/sqlite", "proxy", "proxy/pgwire", "proxy/statements", "cli", "tests"]:
+for folder in ["fencing", "sql", "storage/postgres", "storage/sqlite", "proxy", "proxy/pgwire", "proxy/statements", "proxy/authority", "cli", "tests"]:
     readme = root / folder / "README.md"
     if not readme.exists():
         breach(root / folder, "has no README.md")

@@ -116,6 +116,16 @@ std::vector<OpenListener> open_listener(const ListenerOptions& options, bool reu
   return all;
 }
 
+void close_all(std::vector<OpenListener>& listeners) noexcept {
+  for (OpenListener& listener : listeners) {
+    if (listener.descriptor < 0) continue;
+    close(listener.descriptor);
+    // One that systemd made is systemd's to remove.
+    if (listener.is_unix && listener.options.inherited < 0) unlink(listener.options.path.c_str());
+    listener.descriptor = -1;
+  }
+}
+
 void tune(int descriptor, int family, std::chrono::seconds keepalive) noexcept {
   if (family == AF_UNIX) return;
   const int yes = 1;

@@ -18,6 +18,9 @@ struct OpenListener {
 // One for each address that the host name stands for.
 std::vector<OpenListener> open_listener(const ListenerOptions& options, bool reuse_port, unsigned unix_mode);
 
+// Removes the files of Unix sockets that were opened here. Those closed already are left alone.
+void close_all(std::vector<OpenListener>& listeners) noexcept;
+
 // Nodelay, and keepalive after so much silence.
 void tune(int descriptor, int family, std::chrono::seconds keepalive) noexcept;
 

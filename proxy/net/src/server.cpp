@@ -89,19 +89,20 @@ class Server::Inside {
  public:
   Inside(const Options& options, Authority& authority, Log& log) : shared(options, authority, log) {
     shared.set(settings_of(options));
-    unsigned threads = options.threads != 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency());
+    const unsigned threads = options.threads != 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency());
     try {
       for (const ListenerOptions& listener : options.listeners) {
         for (OpenListener& open : open_listener(listener, options.reuse_port, options.unix_mode)) shared.listeners.push_back(std::move(open));
       }
     } catch (...) {
-      close_listeners();
+      close_all(shared.listeners);
       throw;
     }
     for (unsigned i = 0; i < threads; ++i) {
       counters.push_back(std::make_shared<Counters>());
       shared.workers.push_back(std::make_unique<Worker>(shared, counters.back()));
     }
+    shared.listening = threads;
     authority.subscribe([this](std::string_view scope, std::int64_t fence) {
       for (const auto& worker : shared.workers) worker->fence_rose(scope, fence);
     });
@@ -113,18 +114,8 @@ class Server::Inside {
     for (const auto& worker : shared.workers) worker->join();
     shared.errands.end();
     http.reset();
-    close_listeners();
+    close_all(shared.listeners);
     shared.workers.clear();
-  }
-
-  void close_listeners() {
-    for (OpenListener& listener : shared.listeners) {
-      if (listener.descriptor < 0) continue;
-      close(listener.descriptor);
-      // One that systemd made is systemd's to remove.
-      if (listener.is_unix && listener.options.inherited < 0) unlink(listener.options.path.c_str());
-      listener.descriptor = -1;
-    }
   }
 
   Gauges gauges() const {

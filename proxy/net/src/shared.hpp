@@ -49,6 +49,7 @@ struct Shared {
   std::atomic<std::uint64_t> last_id{0};
   std::atomic<std::int64_t> greeting{0};
   std::atomic<std::int64_t> cancels_under_way{0};
+  std::atomic<unsigned> listening{0};  // threads; the last one to stop closes the listeners, so that clients are refused and do not wait
   std::atomic<bool> draining{false};
 
   std::shared_ptr<const Settings> settings() const {

@@ -125,6 +125,7 @@ void Worker::drain(session::Instant cut_at) {
     if (std::exchange(draining_, true)) return;
     watch_listeners(false);
     acceptors_.clear();
+    if (--shared_.listening == 0) close_all(shared_.listeners);
     for (std::size_t i = connections_.size(); i-- > 0;) connections_[i]->drain();
   });
 }

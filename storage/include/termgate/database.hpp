@@ -222,6 +222,10 @@ class Database {
   bool force_release(const Scope& scope, std::string_view actor, std::string_view reason);
   static const std::string& default_owner();  // host:pid:random
 
+  // Writes down refusals that were answered elsewhere (a proxy, from memory). False: too soon after the last, add these to the next report.
+  // What this object's own calls refuse it reports by itself.
+  bool record_refusals(const Scope& scope, Term term, std::int64_t count, std::int64_t first_ms, std::int64_t last_ms, std::string_view client);
+
   std::optional<FenceInfo> fence(const Scope& scope);
   std::vector<FenceInfo> fences(std::string_view after = {}, int limit = 1000);  // in scope order
   std::optional<LeaseInfo> lease(const Scope& scope);

@@ -19,3 +19,24 @@ if(TARGET termgate_statements)
       unit/proxy/statements_lexer.cpp
     LIBRARIES termgate_statements_inside Threads::Threads)
 endif()
+if(TARGET termgate_net)
+  find_package(Boost 1.81 REQUIRED COMPONENTS json)
+  termgate_test(unit_net LABEL unit
+    SOURCES
+      unit/proxy/net_books.cpp
+      unit/proxy/net_log_metrics.cpp
+      unit/proxy/net_options.cpp
+      unit/proxy/net_proxy_protocol.cpp
+    LIBRARIES Termgate::net Boost::json Threads::Threads)
+  # How HTTP answers is inside the folder.
+  target_include_directories(unit_net PRIVATE "${PROJECT_SOURCE_DIR}/proxy/net/src")
+endif()
+if(TARGET termgate_authority AND TARGET termgate_sqlite AND TARGET termgate_postgres)
+  termgate_test(unit_authority LABEL unit
+    SOURCES
+      unit/proxy/authority_admission.cpp
+      unit/proxy/authority_rules.cpp
+      unit/proxy/authority_term_file.cpp
+    LIBRARIES Termgate::authority Termgate::storage fmt::fmt Threads::Threads)
+  target_include_directories(unit_authority PRIVATE "${PROJECT_SOURCE_DIR}/proxy/authority/src")
+endif()

@@ -1,0 +1,61 @@
+// A file that an elector writes: one line `scope=… term=…`, values URL-encoded, replaced by rename (docs/contract.md, section 5.1).
+//
+// Missing: no term. Malformed: TG005, never "no term". A term lower than one that a file has shown before for the same scope: TG001.
+// It is looked at by stat, not inotify: a ConfigMap's or NFS's swap of a folder above it raises no event on the file's own folder, a folder that is not
+// there yet cannot be watched, and one stat each 200 ms costs nothing.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <termgate/session/admission.hpp>
+
+namespace termgate::authority {
+
+// What a file's text declares, or why it does not.
+struct FileDeclaration {
+  std::optional<Scope> scope;
+  std::optional<Term> term;
+  std::string problem;  // without a code
+};
+FileDeclaration read_declaration(std::string_view text);
+
+// The highest term that any file has shown for a scope, for the life of the process. Any thread.
+class HighestTerms {
+ public:
+  // The highest so far, this one included.
+  std::int64_t saw(const std::string& scope, std::int64_t term);
+
+ private:
+  std::mutex mutex_;  // guards highest_
+  std::map<std::string, std::int64_t> highest_;
+};
+
+class TermFile final : public session::TermSource {
+ public:
+  static constexpr std::size_t bytes_max = 4096;
+
+  // `highest` is shared by all files of the process. Reads the file at once.
+  TermFile(std::string path, std::shared_ptr<HighestTerms> highest);
+
+  // Reads the file again where it has changed since. One thread at a time; may block as long as the file system does.
+  void look();
+  Standing now() const override;
+  const std::string& path() const noexcept { return path_; }
+
+ private:
+  Standing read();
+
+  const std::string path_;
+  const std::shared_ptr<HighestTerms> highest_;
+  std::string seen_;  // what stat said last; look() alone uses it
+  mutable std::mutex mutex_;  // guards standing_
+  Standing standing_;
+};
+
+}  // namespace termgate::authority

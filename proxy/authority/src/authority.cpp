@@ -1,0 +1,346 @@
+#include <termgate/authority/authority.hpp>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include <termgate/authority/term_file.hpp>
+#include <termgate/database.hpp>
+#include <termgate/detail/refusal_log.hpp>
+#include <termgate/error.hpp>
+
+#include "fence_watch.hpp"
+#include "host_lease.hpp"
+#include "workers.hpp"
+
+namespace termgate::authority {
+
+using std::chrono::milliseconds;
+
+namespace {
+
+constexpr int worker_threads = 8;       // renewals and takeovers that may wait for the database at the same time
+constexpr std::size_t leases_max = 1000;  // holders at once; a holder's name can come from the client
+constexpr milliseconds refusals_pause{1000};
+
+class Constant final : public session::TermSource {
+ public:
+  explicit Constant(Standing standing) : standing_(std::move(standing)) {}
+  Standing now() const override { return standing_; }
+
+ private:
+  const Standing standing_;
+};
+
+std::shared_ptr<const session::TermSource> without(std::string why, const char* code = "TG002") {
+  session::TermSource::Standing standing;
+  standing.why_not = std::move(why);
+  standing.problem_code = code;
+  return std::make_shared<Constant>(std::move(standing));
+}
+
+std::string name_of_machine() {
+  char name[256] = {};
+  if (gethostname(name, sizeof name - 1) != 0 || name[0] == '\0') return "localhost";
+  return name;
+}
+
+// Whatever comes in from the network is compared as a scope, but need not be one.
+bool is_scope(std::string_view scope) { return name_problem(scope) == nullptr; }
+
+std::int64_t milliseconds_since_1970() {
+  return std::chrono::duration_cast<milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+struct Authority::Inside {
+  struct Known {
+    std::shared_ptr<HostLease> lease;
+    std::shared_ptr<Presence> presence;
+    bool open = false;
+  };
+
+  explicit Inside(Settings given) : settings(std::move(given)) {
+    if (!settings.log) settings.log = [](std::string_view) {};
+    if (settings.machine.empty()) settings.machine = name_of_machine();
+    if (!settings.rules_path.empty()) rules = std::make_shared<const Rules>(read_rules(settings.rules_path));
+    if (!settings.database_url.empty()) use_database();
+    // Last: this thread is ended by the destructor, which does not run where something above has thrown.
+    watch_files(*rules);
+  }
+
+  void use_database() {
+    OpenOptions options;
+    options.schema = settings.schema;
+    options.connections_max = worker_threads + 2;
+    options.answer_wait = milliseconds(20'000);  // longer than an acquisition may take: grace and check_wait
+    database.emplace(Database::open(settings.database_url, options));
+    auto feed = detail::open_fence_feed(settings.database_url);
+    workers.emplace(worker_threads);
+    common.emplace(HostLease::Common{*workers, *database, settings.settle_wait, [this](const std::string& scope, std::int64_t fence) { watch.saw(scope, fence); },
+                                     [this](const std::string& line) { settings.log(line); }});
+    watch.start(*database, std::move(feed), settings.schema, settings.fences_pause, [this](const std::string& line) { settings.log(line); });
+    report_later();
+  }
+
+  ~Inside() {
+    {
+      const std::lock_guard lock(stop_mutex);
+      stopping = true;
+    }
+    stopped.notify_all();
+    if (looker.joinable()) looker.join();
+    if (workers) workers->stop();
+    for (const auto& lease : all_leases()) {
+      if (!lease->give_back_now()) break;
+    }
+  }
+
+  // Files of the rules are kept across a reload, for sessions hold on to them; those that no rule and no session knows any more go.
+  void watch_files(const Rules& of) {
+    std::map<std::string, std::shared_ptr<TermFile>> kept;
+    const std::lock_guard lock(files_mutex);
+    for (const Rule& rule : of.all) {
+      const auto* source = std::get_if<FileTerm>(&rule.source);
+      if (source == nullptr || kept.contains(source->path)) continue;
+      auto file = files[source->path].lock();
+      if (!file) {
+        file = std::make_shared<TermFile>(source->path, highest_terms);
+        files[source->path] = file;
+      }
+      kept[source->path] = std::move(file);
+    }
+    files_of_rules = std::move(kept);
+    if (!files_of_rules.empty() && !looker.joinable()) looker = std::thread([this] { look_at_files(); });
+  }
+
+  void look_at_files() {
+    std::unique_lock lock(stop_mutex);
+    while (!stopped.wait_for(lock, settings.file_pause, [this] { return stopping; })) {
+      lock.unlock();
+      std::vector<std::shared_ptr<TermFile>> alive;
+      {
+        const std::lock_guard files_lock(files_mutex);
+        for (auto file = files.begin(); file != files.end();) {
+          if (auto held = file->second.lock()) {
+            alive.push_back(std::move(held));
+            ++file;
+          } else {
+            file = files.erase(file);
+          }
+        }
+      }
+      for (const auto& file : alive) file->look();
+      lock.lock();
+    }
+  }
+
+  std::shared_ptr<const session::TermSource> source_of(const Rule& rule, std::uint64_t session, const Arrival& arrival) {
+    if (const auto* fixed = std::get_if<FixedTerm>(&rule.source)) {
+      session::TermSource::Standing standing;
+      standing.scope = fixed->scope;
+      standing.term = fixed->term;
+      if (!fixed->term) standing.why_not = fmt::format("no term declared for scope \"{}\", which rule \"{}\" gives", fixed->scope.name(), rule.name);
+      return std::make_shared<Constant>(std::move(standing));
+    }
+    if (const auto* file = std::get_if<FileTerm>(&rule.source)) {
+      const std::lock_guard lock(files_mutex);
+      auto watched = files[file->path].lock();
+      if (!watched) {
+        // A reload has just dropped it; this visitor came under the former rules.
+        watched = std::make_shared<TermFile>(file->path, highest_terms);
+        files[file->path] = watched;
+      }
+      return watched;
+    }
+    if (const auto* lease = std::get_if<LeaseTerm>(&rule.source)) return lease_of(rule, *lease, session, arrival);
+    return nullptr;
+  }
+
+  std::shared_ptr<const session::TermSource> lease_of(const Rule& rule, const LeaseTerm& term, std::uint64_t session, const Arrival& arrival) {
+    if (!database) return without(fmt::format("no term for scope \"{}\": this proxy knows no database that could hold its lease", term.scope.name()));
+    const std::string holder = holder_of(term.holder, arrival.visitor, settings.machine);
+    if (const char* problem = name_problem(holder)) return without(fmt::format("the holder of the lease of scope \"{}\" would be malformed: {}", term.scope.name(), problem), "TG005");
+    const std::lock_guard lock(mutex);
+    const auto key = std::make_pair(term.scope.name(), holder);
+    auto lease = leases[key].lock();
+    if (!lease) {
+      if (leases.size() > leases_max) std::erase_if(leases, [](const auto& entry) { return entry.second.expired(); });
+      if (leases.size() >= leases_max) {
+        return without(fmt::format("no term for scope \"{}\": {} holders of leases are known already, the most that this proxy keeps", term.scope.name(), leases_max));
+      }
+      lease = std::make_shared<HostLease>(*common, term.scope, holder, rule.name);
+      leases[key] = lease;
+    }
+    lease->set(term.ttl, term.takeover);
+    sessions[session] = {lease, arrival.presence, false};
+    return lease;
+  }
+
+  std::vector<std::shared_ptr<HostLease>> all_leases() const {
+    std::vector<std::shared_ptr<HostLease>> all;
+    const std::lock_guard lock(mutex);
+    for (const auto& [key, lease] : leases) {
+      if (auto held = lease.lock()) all.push_back(std::move(held));
+    }
+    return all;
+  }
+
+  void report_later() {
+    workers->at(Workers::Clock::now() + refusals_pause, [this] {
+      report();
+      report_later();
+    });
+  }
+  void report() {
+    for (const auto& due : refusals.take_all()) {
+      try {
+        if (!database->record_refusals(Scope(due.scope), Term(due.term), due.count, due.first_ms, due.last_ms, "proxy")) refusals.put_back(due);
+      } catch (const Unavailable&) {
+        refusals.put_back(due);
+      } catch (const std::exception&) {
+        // A role that may not write to the audit must not hide the refusal itself.
+      }
+    }
+  }
+
+  Settings settings;
+  std::shared_ptr<HighestTerms> highest_terms = std::make_shared<HighestTerms>();
+
+  mutable std::mutex mutex;  // guards rules, leases, sessions
+  std::shared_ptr<const Rules> rules = std::make_shared<const Rules>();
+  std::map<std::pair<std::string, std::string>, std::weak_ptr<HostLease>> leases;
+  std::map<std::uint64_t, Known> sessions;  // of lease rules only
+
+  std::mutex files_mutex;  // guards files, files_of_rules
+  std::map<std::string, std::weak_ptr<TermFile>> files;
+  std::map<std::string, std::shared_ptr<TermFile>> files_of_rules;
+  std::mutex reloading;  // one reload at a time
+
+  std::mutex stop_mutex;  // guards stopping
+  std::condition_variable stopped;
+  bool stopping = false;
+  std::thread looker;
+
+  detail::RefusalLog refusals;
+  std::optional<Database> database;
+  FenceWatch watch{[this](std::string_view scope, std::int64_t fence) {
+    for (const auto& lease : all_leases()) {
+      if (lease->scope().name() == scope) lease->fence_rose(fence);
+    }
+  }};
+  std::optional<Workers> workers;
+  std::optional<HostLease::Common> common;
+};
+
+Authority::Authority(Settings settings) : inside_(std::make_unique<Inside>(std::move(settings))) {}
+Authority::~Authority() = default;
+
+session::Admission Authority::admit(std::uint64_t session, const Arrival& arrival) {
+  Inside& in = *inside_;
+  session::Admission admission;
+  admission.without_term = in.settings.without_term;
+  admission.enforce = in.settings.enforce;
+  admission.replication = in.settings.replication;
+  // What no rule speaks of, the client may declare.
+  admission.overridable = true;
+  std::shared_ptr<const Rules> rules;
+  {
+    const std::lock_guard lock(in.mutex);
+    rules = in.rules;
+  }
+  const Rule* rule = rules->of(arrival.visitor);
+  if (rule == nullptr) return admission;
+  if (!rule->refuse.empty()) {
+    admission.refused_sqlstate = "28000";
+    admission.refused_message = rule->refuse;
+    return admission;
+  }
+  admission.without_term = rule->without_term.value_or(admission.without_term);
+  admission.enforce = rule->enforce.value_or(admission.enforce);
+  admission.replication = rule->replication.value_or(admission.replication);
+  admission.rule = in.source_of(*rule, session, arrival);
+  admission.overridable = rule->overridable || admission.rule == nullptr;
+  return admission;
+}
+
+void Authority::established(std::uint64_t session, std::function<void()> settled) {
+  std::shared_ptr<HostLease> lease;
+  std::shared_ptr<Presence> presence;
+  {
+    const std::lock_guard lock(inside_->mutex);
+    const auto found = inside_->sessions.find(session);
+    if (found != inside_->sessions.end() && !found->second.open) {
+      found->second.open = true;
+      lease = found->second.lease;
+      presence = found->second.presence;
+    }
+  }
+  if (lease)
+    lease->opened(session, std::move(presence), std::move(settled));
+  else if (settled)
+    settled();
+}
+
+void Authority::ended(std::uint64_t session) {
+  Inside::Known known;
+  {
+    const std::lock_guard lock(inside_->mutex);
+    const auto found = inside_->sessions.find(session);
+    if (found == inside_->sessions.end()) return;
+    known = std::move(found->second);
+    inside_->sessions.erase(found);
+  }
+  if (known.open) known.lease->closed(session);
+}
+
+std::string Authority::reload() {
+  Inside& in = *inside_;
+  if (in.settings.rules_path.empty()) return {};
+  const std::lock_guard one(in.reloading);
+  try {
+    auto rules = std::make_shared<const Rules>(read_rules(in.settings.rules_path));
+    in.watch_files(*rules);
+    const std::lock_guard lock(in.mutex);
+    in.rules = std::move(rules);
+    return {};
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+std::int64_t Authority::highest_fence(std::string_view scope) const { return inside_->watch.highest(std::string(scope)); }
+
+void Authority::saw_fence(std::string_view scope, std::int64_t fence) { inside_->watch.saw(std::string(scope), fence); }
+
+void Authority::subscribe(std::function<void(std::string_view, std::int64_t)> callback) { inside_->watch.subscribe(std::move(callback)); }
+
+std::string Authority::doubt(std::string_view scope) const { return inside_->watch.doubt(scope); }
+
+void Authority::refused(std::string_view scope, std::int64_t term) {
+  Inside& in = *inside_;
+  if (!in.database || !is_scope(scope) || term < 1 || term > Term::max_value) return;
+  // Only gathered here: they go out once a second, by a worker.
+  if (const auto due = in.refusals.note(std::string(scope), term, milliseconds_since_1970())) in.refusals.put_back(*due);
+}
+
+bool Authority::leader(std::string_view scope) const {
+  const auto leases = inside_->all_leases();
+  return std::any_of(leases.begin(), leases.end(), [&](const auto& lease) { return lease->scope().name() == scope && lease->held(); });
+}
+
+std::int64_t Authority::leases_held() const {
+  const auto leases = inside_->all_leases();
+  return std::count_if(leases.begin(), leases.end(), [](const auto& lease) { return lease->held(); });
+}
+
+}  // namespace termgate::authority

@@ -1,0 +1,322 @@
+#include "host_lease.hpp"
+
+#include <algorithm>
+#include <ctime>
+#include <utility>
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <termgate/error.hpp>
+
+namespace termgate::authority {
+
+using std::chrono::milliseconds;
+
+namespace {
+
+std::string moment(std::int64_t since_1970_ms) {
+  return fmt::format("{:%Y-%m-%d %H:%M:%S}.{:03} UTC", fmt::gmtime(static_cast<std::time_t>(since_1970_ms / 1000)), since_1970_ms % 1000);
+}
+
+bool live(const LeaseInfo& info) { return !info.released_at_ms && info.remaining_ms > 0; }
+
+constexpr milliseconds retry_pause{500};     // after an error, and the longest pause between two looks at another's lease
+constexpr milliseconds shortest_pause{20};
+constexpr milliseconds hold_off_max{5'000};
+
+}  // namespace
+
+HostLease::HostLease(Common& common, Scope scope, std::string owner, std::string rule)
+    : common_(common), scope_(std::move(scope)), owner_(std::move(owner)), rule_(std::move(rule)) {
+  why_not_ = fmt::format("no term for scope \"{}\": the lease for {} is being taken", scope_.name(), owner_);
+}
+
+void HostLease::set(milliseconds ttl, Takeover takeover) {
+  const Lock lock(mutex_);
+  ttl_ = ttl;
+  takeover_ = takeover;
+}
+
+void HostLease::opened(std::uint64_t session, std::shared_ptr<Presence> presence, std::function<void()> settled) {
+  {
+    const Lock lock(mutex_);
+    if (presence) presence->ask_within(std::max(milliseconds(1000), ttl_ / 3));
+    const bool have = lease_ && lease_->still_held();
+    sessions_[session] = {std::move(presence), have ? std::function<void()>() : std::move(settled)};
+    if (!have) {
+      newcomer_ = true;
+      kick(Clock::now());
+      common_.workers.at(Clock::now() + common_.settle_wait, [self = weak_from_this(), session] {
+        if (const auto lease = self.lock()) lease->settle_after(session);
+      });
+      return;
+    }
+  }
+  if (settled) settled();
+}
+
+void HostLease::closed(std::uint64_t session) {
+  std::function<void()> settled;
+  {
+    const Lock lock(mutex_);
+    const auto found = sessions_.find(session);
+    if (found == sessions_.end()) return;
+    settled = std::move(found->second.settled);
+    sessions_.erase(found);
+    if (sessions_.empty()) kick(Clock::now());
+  }
+  if (settled) settled();
+}
+
+void HostLease::fence_rose(std::int64_t fence) {
+  const Lock lock(mutex_);
+  if (!lease_ || lease_->term().value() >= fence) return;
+  why_not_ = fmt::format("no term for scope \"{}\": the lease of {} with term {} is lost, the fence stands at {}", scope_.name(), owner_, lease_->term().value(), fence);
+  lease_.reset();
+  hold_off_until_ = Clock::now() + std::min(ttl_, hold_off_max);
+  kick(Clock::now());
+}
+
+session::TermSource::Standing HostLease::now() const {
+  const Lock lock(mutex_);
+  Standing standing;
+  if (lease_ && lease_->still_held()) {
+    standing.scope = scope_;
+    standing.term = lease_->term();
+  } else if (lease_) {
+    standing.why_not = fmt::format("no term for scope \"{}\": the lease of {} was not renewed in time", scope_.name(), owner_);
+  } else {
+    standing.why_not = why_not_;
+  }
+  return standing;
+}
+
+bool HostLease::held() const {
+  const Lock lock(mutex_);
+  return lease_ && lease_->still_held();
+}
+
+void HostLease::settle_after(std::uint64_t session) {
+  std::function<void()> settled;
+  {
+    const Lock lock(mutex_);
+    const auto found = sessions_.find(session);
+    if (found != sessions_.end()) settled = std::exchange(found->second.settled, nullptr);
+  }
+  if (settled) settled();
+}
+
+std::vector<std::function<void()>> HostLease::take_settled() {
+  std::vector<std::function<void()>> all;
+  for (auto& [session, opened] : sessions_) {
+    if (opened.settled) all.push_back(std::exchange(opened.settled, nullptr));
+  }
+  return all;
+}
+
+// The task holds this object, so that a lease is given back though the last session that held it is gone.
+void HostLease::kick(Clock::time_point when) {
+  const auto number = ++kicked_;
+  common_.workers.at(when, [self = shared_from_this(), number] { self->run(number); });
+}
+
+void HostLease::run(std::uint64_t kicked) {
+  {
+    const Lock lock(mutex_);
+    if (kicked != kicked_) return;  // a later one comes
+    if (busy_) {
+      again_ = true;
+      return;
+    }
+    busy_ = true;
+  }
+  std::optional<Clock::time_point> next;
+  try {
+    next = step();
+  } catch (const std::exception& error) {
+    const Lock lock(mutex_);
+    why_not_ = fmt::format("no term for scope \"{}\": {}", scope_.name(), error.what());
+    next = Clock::now() + retry_pause;
+  }
+  std::vector<std::function<void()>> settled;
+  {
+    const Lock lock(mutex_);
+    busy_ = false;
+    if (std::exchange(again_, false) || kicked != kicked_)
+      next = Clock::now();  // somebody has come meanwhile, and is settled by the next step
+    else
+      settled = take_settled();
+    if (next) kick(*next);
+  }
+  for (const auto& call : settled) call();
+}
+
+bool HostLease::answering(milliseconds ttl) const {
+  std::vector<std::shared_ptr<Presence>> present;
+  {
+    const Lock lock(mutex_);
+    for (const auto& [session, opened] : sessions_) {
+      if (!opened.presence) return true;
+      present.push_back(opened.presence);
+    }
+  }
+  return std::any_of(present.begin(), present.end(), [&](const auto& presence) { return presence->open() && presence->silent_for() < ttl; });
+}
+
+std::optional<HostLease::Clock::time_point> HostLease::step() {
+  std::optional<Lease> lease;
+  bool any = false;
+  {
+    const Lock lock(mutex_);
+    lease = lease_;
+    any = !sessions_.empty();
+  }
+  if (!any) {
+    if (lease) {
+      // Tried again as long as the lease lasts; after that there is nothing to give back.
+      if (lease->still_held()) give_back(*lease);
+      lost(fmt::format("no term for scope \"{}\": the lease for {} is being taken", scope_.name(), owner_));
+    }
+    return std::nullopt;
+  }
+  return lease ? renew() : take();
+}
+
+std::optional<HostLease::Clock::time_point> HostLease::renew() {
+  milliseconds ttl;
+  std::optional<Lease> lease;
+  {
+    const Lock lock(mutex_);
+    ttl = ttl_;
+    lease = lease_;
+  }
+  const auto pause = std::max(shortest_pause, ttl / 3);
+  if (!answering(ttl)) {
+    if (lease->still_held()) return std::min(Clock::now() + ttl / 10, lease->held_until());
+    lost(fmt::format("no term for scope \"{}\": {} was not heard of for {} ms, and its lease has ended", scope_.name(), owner_, ttl.count()));
+    common_.log(fmt::format("lease of scope \"{}\" ended: {} does not answer", scope_.name(), owner_));
+    return Clock::now() + pause;
+  }
+  try {
+    const auto before = common_.database.lease(scope_);
+    if (before && before->owner == owner_ && before->term == lease->term().value() && before->renewed_at_ms != renewed_at_ms_) shared_until_ = Clock::now() + ttl;
+    const Lease renewed = common_.database.renew_lease(scope_, lease->term(), owner_, ttl);
+    {
+      const Lock lock(mutex_);
+      if (!lease_) return Clock::now();  // a higher fence was seen meanwhile
+      lease_ = renewed;
+    }
+    if (const auto after = common_.database.lease(scope_)) renewed_at_ms_ = after->renewed_at_ms;
+    return Clock::now() + pause;
+  } catch (const LeaseLost&) {
+    // Ended by a higher term, or merely not renewed in time?
+    if (const auto fence = common_.database.fence(scope_)) fence_rose(fence->term);
+    common_.log(fmt::format("lease of scope \"{}\" with term {} lost by {}", scope_.name(), lease->term().value(), owner_));
+    const Lock lock(mutex_);
+    if (lease_) why_not_ = fmt::format("no term for scope \"{}\": the lease of {} with term {} is lost", scope_.name(), owner_, lease->term().value());
+    lease_.reset();
+    return Clock::now();
+  } catch (const std::exception& error) {
+    // Not reached, or somebody is at the lease right now (TG006): there is time until the lease ends.
+    if (lease->still_held()) return Clock::now() + std::clamp(ttl / 10, shortest_pause, retry_pause);
+    lost(fmt::format("no term for scope \"{}\": the lease of {} could not be renewed: {}", scope_.name(), owner_, error.what()));
+    common_.log(fmt::format("lease of scope \"{}\" not renewed for {}: {}", scope_.name(), owner_, error.what()));
+    return Clock::now() + retry_pause;
+  }
+}
+
+std::optional<HostLease::Clock::time_point> HostLease::take() {
+  milliseconds ttl;
+  bool force = false;
+  Clock::time_point hold_off_until{};
+  {
+    const Lock lock(mutex_);
+    ttl = ttl_;
+    if (!newcomer_) hold_off_until = hold_off_until_;
+    force = newcomer_ && takeover_ == Takeover::newest;
+  }
+  const auto not_had = [&](std::string why, milliseconds pause) {
+    const Lock lock(mutex_);
+    why_not_ = fmt::format("no term for scope \"{}\": {}", scope_.name(), why);
+    return Clock::now() + std::clamp(pause, shortest_pause, retry_pause);
+  };
+  if (!answering(ttl)) return not_had(fmt::format("{} does not answer", owner_), ttl / 3);
+  try {
+    const auto seen = common_.database.lease(scope_);
+    if (seen && live(*seen) && seen->owner == owner_) {
+      // Another proxy holds it for the same host, or this one did before it was started again: one application, one term.
+      try {
+        won(common_.database.renew_lease(scope_, Term(seen->term), owner_, ttl), true, "joined");
+        return Clock::now() + std::max(shortest_pause, ttl / 3);
+      } catch (const LeaseLost&) {
+        return not_had("its lease has just changed hands", shortest_pause);
+      }
+    }
+    if (seen && live(*seen)) {
+      if (!force) {
+        return not_had(fmt::format("its lease is held by {} until {}", seen->owner, moment(seen->expires_at_ms)), milliseconds(seen->remaining_ms + 1));
+      }
+      common_.database.force_release(scope_, "termgate proxy", fmt::format("rule \"{}\" says takeover = newest, and {} has come", rule_, owner_));
+    }
+    const auto left = std::chrono::ceil<milliseconds>(hold_off_until - Clock::now());
+    if (left.count() > 0) return not_had(fmt::format("its lease was just taken from {}", owner_), left);
+    LeaseOptions options;
+    options.owner = owner_;
+    if (auto lease = common_.database.try_acquire_lease(scope_, ttl, options)) {
+      won(*std::move(lease), false, force && seen && live(*seen) ? "taken over" : "taken");
+      return Clock::now() + std::max(shortest_pause, ttl / 3);
+    }
+    return not_had("its lease was taken by another just now", shortest_pause);
+  } catch (const Error& error) {
+    common_.log(fmt::format("lease of scope \"{}\" not taken for {}: {}", scope_.name(), owner_, error.what()));
+    return not_had(fmt::format("the lease for {} cannot be taken: {}", owner_, error.what()), retry_pause);
+  }
+}
+
+void HostLease::won(Lease lease, bool joined, std::string_view how) {
+  const auto term = lease.term().value();
+  {
+    const Lock lock(mutex_);
+    lease_ = std::move(lease);
+    newcomer_ = false;
+    shared_until_ = joined ? Clock::now() + ttl_ : Clock::time_point{};
+  }
+  common_.saw_fence(scope_.name(), term);
+  common_.log(fmt::format("lease of scope \"{}\" {} for {} with term {}", scope_.name(), how, owner_, term));
+  if (const auto after = common_.database.lease(scope_)) renewed_at_ms_ = after->renewed_at_ms;
+}
+
+void HostLease::lost(std::string why) {
+  const Lock lock(mutex_);
+  lease_.reset();
+  why_not_ = std::move(why);
+}
+
+void HostLease::give_back(const Lease& lease) {
+  const auto seen = common_.database.lease(scope_);
+  if (!seen || seen->owner != owner_ || seen->term != lease.term().value() || !live(*seen)) return;
+  if (seen->renewed_at_ms != renewed_at_ms_ || Clock::now() < shared_until_) {
+    common_.log(fmt::format("lease of scope \"{}\" left to the other proxy of {}", scope_.name(), owner_));
+    return;
+  }
+  common_.database.release_lease(lease);
+  common_.log(fmt::format("lease of scope \"{}\" with term {} given back by {}", scope_.name(), lease.term().value(), owner_));
+}
+
+bool HostLease::give_back_now() {
+  std::optional<Lease> lease;
+  {
+    const Lock lock(mutex_);
+    lease = std::exchange(lease_, std::nullopt);
+  }
+  if (!lease || !lease->still_held()) return true;
+  try {
+    give_back(*lease);
+    return true;
+  } catch (const std::exception&) {
+    return false;  // it ends by itself
+  }
+}
+
+}  // namespace termgate::authority

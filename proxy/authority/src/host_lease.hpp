@@ -1,0 +1,96 @@
+// One lease that stands for one application: taken when the first of its sessions is established, renewed while one of them is open and its peer answers within
+// the TTL, given back when the last one is gone. Any number of proxies share it: its owner is the application's host, and a proxy that finds the lease in
+// the host's hands already joins its term. Any thread; the database is only spoken to on workers.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <termgate/authority/authority.hpp>
+#include <termgate/database.hpp>
+
+#include "workers.hpp"
+
+namespace termgate::authority {
+
+class HostLease final : public session::TermSource, public std::enable_shared_from_this<HostLease> {
+ public:
+  using Clock = Workers::Clock;
+
+  // What all of them share; outlives them.
+  struct Common {
+    Workers& workers;
+    Database database;
+    std::chrono::milliseconds settle_wait;
+    std::function<void(const std::string& scope, std::int64_t fence)> saw_fence;
+    std::function<void(const std::string&)> log;
+  };
+
+  HostLease(Common& common, Scope scope, std::string owner, std::string rule);
+
+  // A reloaded rule may have changed these.
+  void set(std::chrono::milliseconds ttl, Takeover takeover);
+
+  void opened(std::uint64_t session, std::shared_ptr<Presence> presence, std::function<void()> settled);
+  void closed(std::uint64_t session);
+  // The scope's fence stands at `fence`: above the lease's own term it is another's by now, whatever the next renewal would say.
+  void fence_rose(std::int64_t fence);
+
+  Standing now() const override;
+  const Scope& scope() const noexcept { return scope_; }
+  bool held() const;
+
+  // At the very end, when no worker runs any more: gives the lease back. False: the database did not answer.
+  bool give_back_now();
+
+ private:
+  struct Opened {
+    std::shared_ptr<Presence> presence;
+    std::function<void()> settled;  // until it was called
+  };
+  using Lock = std::unique_lock<std::mutex>;
+
+  void kick(Clock::time_point when);  // mutex_ is held
+  void run(std::uint64_t kicked);
+  void settle_after(std::uint64_t session);
+  std::optional<Clock::time_point> step();
+  std::optional<Clock::time_point> renew();
+  std::optional<Clock::time_point> take();
+  void give_back(const Lease& lease);
+  void won(Lease lease, bool joined, std::string_view how);
+  void lost(std::string why);
+  bool answering(std::chrono::milliseconds ttl) const;
+  std::vector<std::function<void()>> take_settled();  // mutex_ is held
+
+  Common& common_;
+  const Scope scope_;
+  const std::string owner_;
+  const std::string rule_;
+
+  mutable std::mutex mutex_;  // guards what follows
+  std::chrono::milliseconds ttl_{10'000};
+  Takeover takeover_ = Takeover::wait;
+  std::map<std::uint64_t, Opened> sessions_;
+  std::optional<Lease> lease_;
+  std::string why_not_;
+  bool newcomer_ = false;  // a session has arrived since the lease was last held
+  // Shut out by a higher term: whoever ended this lease is about to take it, and must find it free.
+  Clock::time_point hold_off_until_{};
+  bool busy_ = false;      // a worker is in step()
+  bool again_ = false;
+  std::uint64_t kicked_ = 0;
+
+  // Only the worker that is busy uses these.
+  std::int64_t renewed_at_ms_ = 0;      // as the database showed it after our own last renewal
+  Clock::time_point shared_until_{};    // another proxy has renewed it too
+};
+
+}  // namespace termgate::authority

@@ -1,0 +1,154 @@
+#include <termgate/authority/term_file.hpp>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace termgate::authority {
+namespace {
+
+bool blank(char character) { return character == ' ' || character == '\t'; }
+
+std::optional<std::string> url_decoded(std::string_view text) {
+  std::string decoded;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (text[at] != '%') {
+      decoded += text[at];
+      continue;
+    }
+    unsigned value = 0;
+    if (at + 2 >= text.size()) return std::nullopt;
+    const char* end = text.data() + at + 3;
+    const auto [stopped, error] = std::from_chars(text.data() + at + 1, end, value, 16);
+    if (error != std::errc() || stopped != end) return std::nullopt;
+    decoded += static_cast<char>(value);
+    at += 2;
+  }
+  return decoded;
+}
+
+std::string what_stat_says(const struct stat& file) {
+  return fmt::format("{}:{}:{}:{}.{}:{}.{}", file.st_dev, file.st_ino, file.st_size, file.st_mtim.tv_sec, file.st_mtim.tv_nsec, file.st_ctim.tv_sec, file.st_ctim.tv_nsec);
+}
+
+session::TermSource::Standing nothing(std::string why, const char* code) {
+  session::TermSource::Standing standing;
+  standing.why_not = std::move(why);
+  standing.problem_code = code;
+  return standing;
+}
+
+}  // namespace
+
+FileDeclaration read_declaration(std::string_view text) {
+  FileDeclaration declaration;
+  const auto refuse = [&](std::string why) {
+    declaration.scope.reset();
+    declaration.term.reset();
+    declaration.problem = std::move(why);
+    return declaration;
+  };
+  if (text.ends_with('\n')) text.remove_suffix(1);
+  if (text.ends_with('\r')) text.remove_suffix(1);
+  if (text.find_first_of(std::string_view("\n\0", 2)) != std::string_view::npos) return refuse("it has more than one line");
+  std::size_t at = 0;
+  for (;;) {
+    while (at < text.size() && blank(text[at])) ++at;
+    if (at >= text.size()) break;
+    auto end = at;
+    while (end < text.size() && !blank(text[end])) ++end;
+    const std::string_view word = text.substr(at, end - at);
+    at = end;
+    const auto equals = word.find('=');
+    const std::string_view key = word.substr(0, equals);
+    if (equals == std::string_view::npos || (key != "scope" && key != "term")) return refuse("it is one line, scope=… term=…, and nothing else");
+    const auto value = url_decoded(word.substr(equals + 1));
+    if (!value) return refuse(fmt::format("its {} is not URL-encoded", key));
+    if (key == "scope") {
+      if (declaration.scope) return refuse("it has two scopes");
+      if (const char* problem = name_problem(*value)) return refuse(fmt::format("its scope: {}", problem));
+      declaration.scope.emplace(*value);
+    } else {
+      if (declaration.term) return refuse("it has two terms");
+      std::int64_t number = 0;
+      const auto [stopped, error] = std::from_chars(value->data(), value->data() + value->size(), number);
+      if (error != std::errc() || stopped != value->data() + value->size() || number < 1 || number > Term::max_value) {
+        return refuse(fmt::format("its term is no whole number from 1 to {}", Term::max_value));
+      }
+      declaration.term.emplace(number);
+    }
+  }
+  if (!declaration.scope) return refuse("it names no scope");
+  if (!declaration.term) return refuse("it names no term");
+  return declaration;
+}
+
+std::int64_t HighestTerms::saw(const std::string& scope, std::int64_t term) {
+  const std::lock_guard lock(mutex_);
+  auto& highest = highest_[scope];
+  highest = std::max(highest, term);
+  return highest;
+}
+
+TermFile::TermFile(std::string path, std::shared_ptr<HighestTerms> highest) : path_(std::move(path)), highest_(std::move(highest)), seen_("not yet") { look(); }
+
+void TermFile::look() {
+  struct stat file {};
+  const std::string says = stat(path_.c_str(), &file) == 0 ? what_stat_says(file) : fmt::format("error {}", errno);
+  if (says == seen_) return;
+  // Said before it is read: what changes meanwhile shows at the next look.
+  seen_ = says;
+  Standing standing = read();
+  const std::lock_guard lock(mutex_);
+  standing_ = std::move(standing);
+}
+
+session::TermSource::Standing TermFile::read() {
+  const int descriptor = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) {
+    if (errno == ENOENT || errno == ENOTDIR) return nothing(fmt::format("no term declared: the file {} is not there", path_), "TG002");
+    return nothing(fmt::format("the file {} cannot be read: {}", path_, std::strerror(errno)), "TG005");
+  }
+  std::string text(bytes_max + 1, '\0');
+  std::size_t length = 0;
+  for (;;) {
+    const ssize_t got = ::read(descriptor, text.data() + length, text.size() - length);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) {
+      const int error = errno;
+      close(descriptor);
+      return nothing(fmt::format("the file {} cannot be read: {}", path_, std::strerror(error)), "TG005");
+    }
+    length += static_cast<std::size_t>(got);
+    if (got == 0 || length == text.size()) break;
+  }
+  close(descriptor);
+  if (length > bytes_max) return nothing(fmt::format("the file {} is malformed: it has more than {} bytes", path_, bytes_max), "TG005");
+  text.resize(length);
+  auto declaration = read_declaration(text);
+  if (!declaration.problem.empty()) return nothing(fmt::format("the file {} is malformed: {}", path_, declaration.problem), "TG005");
+  const std::int64_t highest = highest_->saw(declaration.scope->name(), declaration.term->value());
+  if (declaration.term->value() < highest) {
+    return nothing(fmt::format("stale term {} for scope \"{}\": the file {} fell back, {} was shown before", declaration.term->value(), declaration.scope->name(), path_, highest),
+                   "TG001");
+  }
+  Standing standing;
+  standing.scope = std::move(declaration.scope);
+  standing.term = declaration.term;
+  return standing;
+}
+
+session::TermSource::Standing TermFile::now() const {
+  const std::lock_guard lock(mutex_);
+  return standing_;
+}
+
+}  // namespace termgate::authority

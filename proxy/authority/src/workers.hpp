@@ -1,0 +1,39 @@
+// A few threads that do things later: renewals, acquisitions, reports. Any thread.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace termgate::authority {
+
+class Workers {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  explicit Workers(int threads);
+  // Waits for what is under way; what was to come is not done.
+  ~Workers();
+  Workers(const Workers&) = delete;
+  Workers& operator=(const Workers&) = delete;
+
+  // `task` must not throw.
+  void at(Clock::time_point when, std::function<void()> task);
+  // No task begins any more; those under way are waited for. Not from a task.
+  void stop();
+
+ private:
+  void run();
+
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  std::multimap<Clock::time_point, std::function<void()>> tasks_;
+  bool stopping_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace termgate::authority

@@ -1,0 +1,151 @@
+// The watched file: what it may hold, that a malformed one is never "no term", that it is seen when it is replaced by rename, and that a term never goes down.
+#include <catch2/catch.hpp>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <termgate/authority/term_file.hpp>
+
+using namespace termgate;
+using namespace termgate::authority;
+
+namespace {
+
+class Folder {
+ public:
+  Folder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "termgate-file-XXXXXX").string();
+    REQUIRE(mkdtemp(pattern.data()) != nullptr);
+    path_ = pattern;
+  }
+  ~Folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  std::string file() const { return (path_ / "term").string(); }
+  void replace(const std::string& text) const {
+    const auto fresh = path_ / "term.new";
+    std::ofstream(fresh, std::ios::binary) << text;
+    std::filesystem::rename(fresh, file());
+  }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace
+
+TEST_CASE("term file: one line with scope and term", "[proxy][authority]") {
+  for (const std::string text : {"scope=billing term=42", "scope=billing term=42\n", "term=42\tscope=billing\r\n", "  scope=billing   term=42  \n"}) {
+    CAPTURE(text);
+    const auto read = read_declaration(text);
+    CHECK(read.problem.empty());
+    REQUIRE(read.scope);
+    CHECK(read.scope->name() == "billing");
+    CHECK(read.term == Term(42));
+  }
+  const auto encoded = read_declaration("scope=order%207%25%C3%A9 term=1");
+  REQUIRE(encoded.scope);
+  CHECK(encoded.scope->name() == "order 7%\xC3\xA9");
+}
+
+TEST_CASE("term file: what is malformed says why and declares nothing", "[proxy][authority]") {
+  struct Row {
+    std::string text;
+    const char* wanted;
+  };
+  const Row rows[] = {{"", "no scope"},
+                      {"\n", "no scope"},
+                      {"scope=billing", "no term"},
+                      {"term=4", "no scope"},
+                      {"scope=billing term=", "whole number"},
+                      {"scope= term=4", "its scope"},
+                      {"scope=billing term=4x", "whole number"},
+                      {"scope=billing term=-4", "whole number"},
+                      {"scope=billing term=0", "whole number"},
+                      {"scope=billing term=99999999999999999999", "whole number"},
+                      {"scope=a term=1 scope=b", "two scopes"},
+                      {"scope=a term=1 term=1", "two terms"},
+                      {"scope=a term=1 colour=red", "nothing else"},
+                      {"scope=a term=1 # now", "nothing else"},
+                      {"scope=a term=1\nscope=a term=2\n", "more than one line"},
+                      {"scope=a%2 term=1", "not URL-encoded"},
+                      {"scope=a%zz term=1", "not URL-encoded"},
+                      {"scope=a%00 term=1", "its scope"},
+                      {"scope=%ff term=1", "its scope"},
+                      {std::string("scope=a\0 term=1", 15), "more than one line"}};
+  for (const Row& row : rows) {
+    CAPTURE(row.text);
+    const auto read = read_declaration(row.text);
+    CHECK_THAT(read.problem, Catch::Contains(row.wanted));
+    CHECK_FALSE(read.scope);
+    CHECK_FALSE(read.term);
+  }
+}
+
+TEST_CASE("term file: it is seen when it is replaced and a lower term is refused", "[F2][proxy][authority]") {
+  const Folder folder;
+  const auto highest = std::make_shared<HighestTerms>();
+  TermFile file(folder.file(), highest);
+  CHECK_FALSE(file.now().term);
+  CHECK(std::string(file.now().problem_code) == "TG002");
+  CHECK_THAT(file.now().why_not, Catch::Contains(folder.file()) && Catch::Contains("is not there"));
+
+  folder.replace("scope=billing term=5\n");
+  file.look();
+  CHECK(file.now().scope == Scope("billing"));
+  CHECK(file.now().term == Term(5));
+  folder.replace("scope=billing term=7\n");
+  file.look();
+  CHECK(file.now().term == Term(7));
+
+  folder.replace("scope=billing term=6\n");
+  file.look();
+  CHECK_FALSE(file.now().term);
+  CHECK(std::string(file.now().problem_code) == "TG001");
+  CHECK_THAT(file.now().why_not, Catch::StartsWith("stale term 6 for scope \"billing\"") && Catch::Contains("7"));
+
+  // Of another scope it may be lower, and through another file of the same process it may not.
+  folder.replace("scope=orders term=1\n");
+  file.look();
+  CHECK(file.now().term == Term(1));
+  const Folder second;
+  second.replace("scope=billing term=6");
+  CHECK(std::string(TermFile(second.file(), highest).now().problem_code) == "TG001");
+
+  folder.replace("scope=billing");
+  file.look();
+  CHECK_FALSE(file.now().term);
+  CHECK(std::string(file.now().problem_code) == "TG005");
+  std::filesystem::remove(folder.file());
+  file.look();
+  CHECK(std::string(file.now().problem_code) == "TG002");
+  folder.replace("scope=billing term=7\n");
+  file.look();
+  CHECK(file.now().term == Term(7));
+}
+
+TEST_CASE("term file: what cannot be read is no missing file", "[proxy][authority]") {
+  const Folder folder;
+  TermFile directory(folder.path().string(), std::make_shared<HighestTerms>());
+  CHECK(std::string(directory.now().problem_code) == "TG005");
+  folder.replace("scope=a term=1" + std::string(TermFile::bytes_max, ' '));
+  TermFile large(folder.file(), std::make_shared<HighestTerms>());
+  CHECK(std::string(large.now().problem_code) == "TG005");
+  CHECK_THAT(large.now().why_not, Catch::Contains("more than"));
+  // The folder above it is swapped, as a ConfigMap does it.
+  std::filesystem::create_directory(folder.path() / "one");
+  std::filesystem::create_directory(folder.path() / "two");
+  std::ofstream(folder.path() / "one" / "t") << "scope=a term=1";
+  std::ofstream(folder.path() / "two" / "t") << "scope=a term=2";
+  std::filesystem::create_directory_symlink("one", folder.path() / "data");
+  TermFile linked((folder.path() / "data" / "t").string(), std::make_shared<HighestTerms>());
+  CHECK(linked.now().term == Term(1));
+  std::filesystem::create_directory_symlink("two", folder.path() / "data.new");
+  std::filesystem::rename(folder.path() / "data.new", folder.path() / "data");
+  linked.look();
+  CHECK(linked.now().term == Term(2));
+}
