@@ -29,6 +29,9 @@ bool has_parameter(std::string_view sql) noexcept {
   return false;
 }
 
+// Names of statements and portals that are ours.
+bool is_reserved(std::string_view name) noexcept { return name.starts_with("_termgate"); }
+
 bool ours_to_keep(const Effects& effects) noexcept { return effects.sets_access || effects.sets_default_access; }
 
 }  // namespace
@@ -161,6 +164,10 @@ void Session::State::client_event(const Event& event) {
     client_parts_ = Parts::drop;
     return;
   }
+  if (group_.needs_hold && (event.type == frontend::parse || event.type == frontend::bind || event.type == frontend::describe || event.type == frontend::execute)) {
+    client_parts_ = Parts::drop;
+    return refuse("0A000", "Termgate runs CALL, DO and what must run alone only as the one statement before a Sync", "");
+  }
   switch (event.type) {
     case frontend::query: {
       const auto query = pgwire::decode_query(event.body);
@@ -212,22 +219,6 @@ Text Session::State::classified(std::string_view sql) {
   for (const auto& statement : text->statements) {
     if (statements::is_declared_setting(statement.name)) spoke_ = true;
     if (statement.kind == Kind::deallocate && !statement.all) statements_.erase(std::string(cut(statement.name)));
-    if (statement.kind == Kind::prepare) {
-      Effects effects = effects_of_unknown();
-      if (statement.inner == Kind::provably_read && !statement.read_only_hole) {
-        effects = Effects();
-        effects.way = Way::read;
-        effects.kind = Kind::provably_read;
-        effects.calls_functions = effects.changes_declaration = statement.calls_functions;
-      } else if (statement.inner == Kind::write) {
-        effects = Effects();
-        effects.kind = Kind::write;
-        effects.read_only_hole = statement.read_only_hole;
-        effects.calls_functions = effects.changes_declaration = true;
-      }
-      const std::string name(cut(statement.name));
-      if (statements_.size() < names_max || statements_.count(name) != 0) statements_[name] = Known{effects, nullptr, 0};
-    }
   }
   return text;
 }
@@ -300,7 +291,27 @@ Session::State::Claim Session::State::claim_of(const statements::Classified* tex
 
 bool Session::State::stale_in_memory(const Claim& claim) const { return claim.certain && surroundings_.highest_fence(claim.pair.scope) > claim.pair.term; }
 
+// A name that stands for something already keeps standing for it where the PREPARE fails, so nothing is known of it then.
+void Session::State::note_prepared(const Effects& effects) {
+  if (effects.prepares.empty()) return;
+  Known known{effects_of_unknown(), nullptr, 0};
+  if (effects.prepares_read || effects.prepares_plain_write) {
+    known.effects = Effects();
+    known.effects.way = effects.prepares_read ? Way::read : Way::write;
+    known.effects.kind = effects.prepares_read ? Kind::provably_read : Kind::write;
+    known.effects.calls_functions = known.effects.changes_declaration = effects.prepares_calls;
+  }
+  const std::string name(cut(effects.prepares));
+  const auto found = statements_.find(name);
+  if (found != statements_.end()) {
+    found->second = Known{effects_of_unknown(), nullptr, 0};
+  } else if (statements_.size() < names_max) {
+    statements_.emplace(name, known);
+  }
+}
+
 void Session::State::note_sent(const Effects& effects) {
+  note_prepared(effects);
   if (effects.unsettles) wait_for_all_ = true;
   if (effects.kind == Kind::unparsable || (effects.unsettles && effects.way == Way::neutral) || effects.kind == Kind::call || effects.kind == Kind::do_block) {
     settings_.standard_conforming_strings = statements::ConformingStrings::unknown;
@@ -311,13 +322,15 @@ void Session::State::note_sent(const Effects& effects) {
     // What is in force for the next write is the session's to say.
     if (tx_.in_block && effects.way == Way::neutral) tx_.fenced = false;
   }
-  if (effects.calls_functions) functions_outstanding_ = true;
+  if (effects.takes_snapshot) functions_outstanding_ = true;  // a view may hide them
   if (effects.kind == Kind::unparsable) {
     // It may have been COMMIT AND CHAIN, or ROLLBACK TO: whatever lock there was may be gone.
     tx_.fenced = false;
     tx_.passed.clear();
     unread_outstanding_ = true;
   }
+  // Code that we cannot see may have put something else in the place of ours.
+  if (effects.kind == Kind::call || effects.kind == Kind::do_block || effects.kind == Kind::unparsable) prepared_.fill(false);
   if (!reports_default_ && guards() && tx_.suspect && (effects.kind == Kind::rollback || effects.kind == Kind::rollback_to)) default_broken_ = true;
   if (!reports_default_ && guards() && (effects.calls_functions || effects.way == Way::write || effects.way == Way::alone)) default_broken_ = tx_.suspect = true;
   if (effects.forgets_prepared) {
@@ -424,7 +437,6 @@ bool Session::State::guard_block(const Effects& effects, const Claim& claim, boo
 
 bool Session::State::left_to_read_only(const Effects& effects) {
   const bool code_of_the_clients = effects.kind == Kind::call || effects.kind == Kind::do_block;
-  if (effects.kind == Kind::unparsable) return true;  // sent by Parse, so it is one statement, and cannot begin another transaction
   if (code_of_the_clients && tx_.in_block) return true;
   if (effects.way == Way::write && !effects.read_only_hole) return true;
   const std::string_view message = "TG002 this transaction is READ ONLY, which would not stop this statement: it needs a transaction that may write, a scope and a term";
@@ -432,6 +444,13 @@ bool Session::State::left_to_read_only(const Effects& effects) {
   refuse("TG002", message, "");
   return false;
 }
+
+// PREPARE, EXECUTE, DEALLOCATE, DECLARE, CLOSE …: one of them could put something else in the place of our check.
+bool Session::State::names_ours(const statements::Classified& text) noexcept {
+  return std::any_of(text.statements.begin(), text.statements.end(), [](const statements::Statement& statement) { return is_reserved(statement.name); });
+}
+
+void Session::State::refuse_reserved() { refuse("42602", "names that begin with _termgate are Termgate's own", ""); }
 
 void Session::State::refuse_claim(const Claim& claim) {
   report_refusal(claim.code, claim.problem, claim.pair, 0, true);
@@ -449,7 +468,8 @@ void Session::State::on_query(std::string_view sql) {
   statements_.erase("");
   portals_.erase("");
   const Text text = classified(sql);
-  const Claim claim = claim_of(text.get());
+  Claim claim = claim_of(text.get());
+  if (names_ours(*text)) return refuse_reserved();
   if (text->statements.size() == 1 || !active()) {
     Effects effects = resolved(effects_of(*text, sql), text.get());
     if (!active()) {
@@ -474,6 +494,10 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
   if (ours_to_keep(effects) && effects.access != Access::read_only) {
     rewritten = without_read_write(sql, effects);
     sql = rewritten;
+  }
+  const bool only_reads = tx_.in_block ? tx_.client_read_only && !tx_.writable : believed_read_only_;
+  if (effects.kind == Kind::unparsable && (only_reads || !may_speak())) {
+    return refuse_if_it_parses(sql, "TG002", only_reads ? "TG002 Termgate cannot read this statement, and READ ONLY may not stop it" : "TG002 no term declared, and Termgate cannot read this statement");
   }
   if (tx_.in_block) {
     const bool added = guard_block(effects, claim, true);
@@ -508,7 +532,7 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
     }
     if (!left_to_read_only(effects)) return;
     note_sent(effects);
-    return effects.kind == Kind::unparsable ? run_converted(sql, false) : run_plain_query(sql, false);
+    return run_plain_query(sql, false);
   }
   const bool own_check = effects.own_check && !final_rule();
   if (!own_check) {
@@ -605,6 +629,7 @@ void Session::State::next_piece() {
       snapshot |= one.takes_snapshot;
       if (write && !one.own_check) own_check = false;
       passes |= one.own_check_passes;
+      note_prepared(one);
       sum.changes_declaration |= one.changes_declaration;
       sum.calls_functions |= one.calls_functions;
       if (write) {
@@ -617,6 +642,7 @@ void Session::State::next_piece() {
     const statements::Statement& last = all[end - 1];
     const std::string sql = end == all.size() ? script.sql.substr(first.offset) : script.sql.substr(first.offset, last.offset + last.length - first.offset);
     script.next = end;
+    sum.prepares.clear();
     sum.way = writes ? Way::write : snapshot ? Way::read : Way::neutral;
     sum.kind = writes ? Kind::write : snapshot ? Kind::provably_read : Kind::show;
     sum.takes_snapshot = snapshot;
@@ -723,8 +749,10 @@ void Session::State::on_parse(const Event& event) {
   const auto parse = pgwire::decode_parse(event.body);
   if (!parse) return end("08P01", parse.problem().reason());
   group_begins();
+  if (is_reserved(parse->statement)) return refuse_reserved();
   std::string_view sql = parse->sql;
   const Text text = classified(sql);
+  if (names_ours(*text)) return refuse_reserved();
   Effects effects = effects_of(*text, sql);
   if (effects.way == Way::read && known_writer(sql)) effects.way = Way::write;
   if (text->statements.size() > 1) effects = effects_of_unknown();  // the server refuses it
@@ -785,6 +813,10 @@ void Session::State::on_bind(const Event& event) {
     statement = names->statement;
   }
   group_begins();
+  if (is_reserved(statement) || is_reserved(portal)) {
+    client_parts_ = Parts::drop;
+    return refuse_reserved();
+  }
   const Known* known = known_statement(statement);
   Known bound = known != nullptr ? *known : Known{effects_of_unknown(), nullptr, 0};
   if (portals_.size() < names_max || portals_.count(portal) != 0) portals_[portal] = bound;
@@ -861,6 +893,13 @@ void Session::State::decide(const Effects& effects, const Known& known, bool run
     return refuse("TG002", may_speak() ? "TG002 this write follows a read in a pipeline that was flushed before it was known: send a Sync between them" : "TG002 no term declared for a fenced write",
                   "Declare a scope and a term (termgate.scope, termgate.term) before the transaction.");
   }
+  if (effects.kind == Kind::unparsable && !may_speak()) {
+    // Whether it is a statement at all the server says first, at its Parse.
+    flush_group();
+    group_.direct = group_.touched_server = true;
+    report_refusal("TG002", "TG002 no term declared", {}, 0, true);
+    return fail_in_server(error_text("TG002", "TG002 no term declared, and Termgate cannot read this statement", ""));
+  }
   if (!own_check && !group_.touched_server) raise_in_advance(claim.pair);
   open_group(claim.pair, !own_check);
 }
@@ -890,11 +929,11 @@ void Session::State::on_execute(const Event& event) {
   const auto execute = pgwire::decode_execute(event.body);
   if (!execute) return end("08P01", execute.problem().reason());
   group_begins();
+  if (is_reserved(execute->portal)) return refuse_reserved();
   const auto found = portals_.find(execute->portal);
   Known known = found != portals_.end() ? found->second : Known{effects_of_unknown(), nullptr, 0};
   Effects effects = resolved(known.effects, known.text.get());
   if (known.hash != 0 && effects.way == Way::read && std::find(writers_.begin(), writers_.end(), known.hash) != writers_.end()) effects.way = Way::write;
-  if (group_.needs_hold) return refuse("0A000", "Termgate runs CALL, DO and what must run alone only as the one statement before a Sync", "");
   decide(effects, known, true);
   if (stage_ != Stage::ready || group_.refused) return;
   const bool first = !group_.executed;
@@ -933,6 +972,7 @@ void Session::State::on_close(const Event& event) {
   const auto named = pgwire::decode_close(event.body);
   if (!named) return end("08P01", named.problem().reason());
   group_begins();
+  if (is_reserved(named->name)) return refuse_reserved();
   if (named->portal) {
     portals_.erase(std::string(named->name));
   } else {
@@ -1003,6 +1043,7 @@ void Session::State::on_function_call(const Event& event) {
   unit_begins();
   Effects effects;
   effects.kind = Kind::write;
+  effects.read_only_hole = effects.calls_functions = true;
   switch (head->function_oid) {
     case 953:   // lo_close
     case 954:   // loread

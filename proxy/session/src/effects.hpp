@@ -32,6 +32,8 @@ struct Effects {
   bool unlocks = false;              // names a function that would give up the lock it runs under
   bool runs_prepared = false;        // EXECUTE: `name` was prepared before
   bool is_copy_in = false;
+  std::string prepares;              // the name that a PREPARE gives, and what it gives it to
+  bool prepares_read = false, prepares_plain_write = false, prepares_calls = false;
   // SET and the like of what is ours to keep: the session's or the transaction's access mode.
   bool sets_default_access = false;
   bool sets_access = false;

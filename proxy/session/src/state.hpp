@@ -127,6 +127,9 @@ class Session::State {
   bool guard_block(const Effects& effects, const Claim& claim, bool runs);
   // In a transaction that the client itself wants READ ONLY: whether the server certainly refuses what writes. False: it was refused here.
   bool left_to_read_only(const Effects& effects);
+  static bool names_ours(const statements::Classified& text) noexcept;
+  void refuse_reserved();
+  void note_prepared(const Effects& effects);
   void refuse_claim(const Claim& claim);
   void run_statement(std::string_view sql, Effects effects, const Claim& claim, const statements::Classified& text);
   bool answer_show(const statements::Statement& statement);
@@ -155,6 +158,7 @@ class Session::State {
   std::string& out();                                  // where messages go now: the server's outbox, or what is held of a group
   void ask(Expected expected);                         // and their answers
   void send(std::string_view frame);
+  std::string name_of(Ours which) const;
   void prepare_ours(Ours which, Role role, std::string_view told);
   void run_ours(Ours which, Role role, std::span<const pgwire::Field> values, std::string_view told = {});
   void add_writable(Role role);
@@ -172,6 +176,7 @@ class Session::State {
   void flush_group();
   static std::string error_text(std::string_view code, std::string_view message, std::string_view hint);
   void refuse(std::string_view code, std::string_view message, std::string_view hint);
+  void refuse_if_it_parses(std::string_view sql, std::string_view code, std::string_view message);
   void fail_in_server(const std::string& told);
   void refuse_stale(const Pair& pair, std::int64_t fence);
   void hold(const Pair& pair);
