@@ -121,7 +121,9 @@ std::size_t Session::State::look_at(std::string_view bytes) {
         return bytes.size();
       case Event::Kind::message:
       case Event::Kind::part:
-        if (stage_ == Stage::login) {
+        if (in_copy_in_ && event.type == frontend::query) {
+          end("08P01", "unexpected message type 0x51 during COPY from stdin");
+        } else if (stage_ == Stage::login) {
           login_from_client(event);
         } else if (event.first && must_wait(event.type)) {
           deferred_ = Deferred{std::string(event.frame), event.type, event.body_bytes, event.last, event.kind == Event::Kind::message};
@@ -193,6 +195,7 @@ void Session::State::client_event(const Event& event) {
       return;
     case frontend::copy_done:
     case frontend::copy_fail:
+      if (!in_copy_in_ && !answers_.empty()) copy_end_sent_ = true;
       in_copy_in_ = false;
       to_server_.back() += event.frame;
       return;
@@ -223,11 +226,29 @@ Text Session::State::classified(std::string_view sql) {
   return text;
 }
 
-bool Session::State::known_writer(std::string_view sql) const {
-  return !writers_.empty() && std::find(writers_.begin(), writers_.end(), std::hash<std::string_view>()(sql)) != writers_.end();
-}
+bool Session::State::known_writer(std::string_view sql) const { return !writers_.empty() && std::find(writers_.begin(), writers_.end(), hash_of(sql)) != writers_.end(); }
 
-void Session::State::remember_writer(std::string_view sql) { remember_writer_hash(std::hash<std::string_view>()(sql)); }
+void Session::State::remember_writer(std::string_view sql) { remember_writer_hash(hash_of(sql)); }
+
+// Of the text without its numbers and strings: the same statement with other values is the same statement.
+std::size_t Session::State::hash_of(std::string_view sql) noexcept {
+  std::size_t hash = 14695981039346656037u;
+  const auto add = [&](char letter) { hash = (hash ^ static_cast<unsigned char>(letter)) * 1099511628211u; };
+  for (std::size_t at = 0; at < sql.size(); ++at) {
+    if (sql[at] == '\'') {
+      add('?');
+      const std::size_t end = sql.find('\'', at + 1);
+      if (end == std::string_view::npos) break;
+      at = end;
+    } else if (sql[at] >= '0' && sql[at] <= '9') {
+      add('?');
+      while (at + 1 < sql.size() && sql[at + 1] >= '0' && sql[at + 1] <= '9') ++at;
+    } else {
+      add(sql[at]);
+    }
+  }
+  return hash | 1;
+}
 
 void Session::State::remember_writer_hash(std::size_t hash) {
   if (writers_.size() >= writers_max) writers_.erase(writers_.begin());
@@ -534,6 +555,7 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
     note_sent(effects);
     return run_plain_query(sql, false);
   }
+  if (effects.kind == Kind::lock_table && !script_.running) return run_plain_query(sql, false);  // an error outside of a block, which a pipeline would hide on 18
   const bool own_check = effects.own_check && !final_rule();
   if (!own_check) {
     if (!claim.problem.empty()) return refuse_claim(claim);
@@ -549,8 +571,8 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
   if (!own_check) raise_in_advance(claim.pair);
   if (effects.kind == Kind::unparsable || (text.single && !effects.is_copy_in && !has_parameter(sql))) {
     add_opening(claim.pair, !own_check);
-    run_converted(sql, false);
-    return note_sent(effects);
+    note_sent(effects);
+    return run_converted(sql, false);
   }
   Text copy = std::make_shared<statements::Classified>(text);
   start_script(sql, copy, claim);
@@ -591,7 +613,7 @@ void Session::State::next_piece() {
     const auto& all = script.text->statements;
     if (script.failed || script.next >= all.size()) return finish_script();
 
-    const auto barrier = [&](const Effects& effects) { return effects.way == Way::control || ours_to_keep(effects) || effects.kind == Kind::discard_all; };
+    const auto barrier = [&](const Effects& effects) { return effects.way == Way::control || ours_to_keep(effects) || effects.kind == Kind::discard_all || effects.kind == Kind::prepare_transaction; };
     const statements::Statement& first = all[script.next];
     Effects effects = resolved_statement(first);
     script.offset = first.offset;
@@ -606,8 +628,15 @@ void Session::State::next_piece() {
         pgwire::append_command_complete(to_client_.back(), "BEGIN");
         continue;
       }
-      if (effects.kind == Kind::commit || effects.kind == Kind::rollback || effects.kind == Kind::prepare_transaction) script.frame = false;
       release_complete();
+      if (script.frame && frame_refuses(effects)) return script_refused();
+      if (effects.kind == Kind::commit || effects.kind == Kind::rollback) {
+        if (script.frame) {
+          // Our BEGIN keeps the server from saying it.
+          pgwire::append_notice_response(to_client_.back(), pgwire::report("WARNING", "25P01", "there is no transaction in progress"));
+        }
+        script.frame = false;
+      }
       statements::Classified one;
       one.statements.push_back(first);
       one.statements.front().offset = 0;
@@ -677,6 +706,27 @@ void Session::State::next_piece() {
     note_sent(sum);
     return run_plain_query(sql, false, script.frame ? Role::framed : Role::client);
   }
+}
+
+// What needs a block of the client's own does not find one in ours: the server's errors, where the frame would let it pass.
+bool Session::State::frame_refuses(const Effects& effects) {
+  std::string what;
+  switch (effects.kind) {
+    case Kind::savepoint: what = "SAVEPOINT"; break;
+    case Kind::release: what = "RELEASE SAVEPOINT"; break;
+    case Kind::rollback_to: what = "ROLLBACK TO SAVEPOINT"; break;
+    case Kind::commit:
+      if (!effects.and_chain) return false;
+      what = "COMMIT AND CHAIN";
+      break;
+    case Kind::rollback:
+      if (!effects.and_chain) return false;
+      what = "ROLLBACK AND CHAIN";
+      break;
+    default: return false;
+  }
+  to_client_.back() += error_text("25P01", what + " can only be used in transaction blocks", "");
+  return true;
 }
 
 Effects Session::State::resolved_statement(const statements::Statement& statement) const {
@@ -771,9 +821,9 @@ void Session::State::on_parse(const Event& event) {
 
   const std::string name(cut(parse->statement));
   if (statements_.size() < names_max || statements_.count(name) != 0) {
-    const auto [at, added] = statements_.try_emplace(name, Known{effects, text, std::hash<std::string_view>()(sql)});
+    const auto [at, added] = statements_.try_emplace(name, Known{effects, text, effects.way == Way::read ? hash_of(sql) : 0});
     // A name that stands for something else already: the server refuses it, unless that was closed behind our back.
-    if (!added && (name.empty() || at->second.text == text)) at->second = Known{effects, text, std::hash<std::string_view>()(sql)};
+    if (!added && (name.empty() || at->second.text == text)) at->second = Known{effects, text, effects.way == Way::read ? hash_of(sql) : 0};
     else if (!added) at->second.effects = effects_of_unknown();
     if (added) group_.parsed.push_back(name);
   }
@@ -863,8 +913,10 @@ void Session::State::decide(const Effects& effects, const Known& known, bool run
     case Way::read:
     case Way::neutral: return;
     case Way::control:
-      if (runs) {
-        if (effects.kind == Kind::begin && !group_.touched_server && group_.opening_at == 0 && may_speak() && claim.problem.empty() && !stale_in_memory(claim)) raise_in_advance(claim.pair);
+      if (runs && effects.kind == Kind::begin && group_.opening_possible && may_speak() && claim.problem.empty() && !stale_in_memory(claim)) {
+        if (!group_.touched_server && group_.opening_at == 0) raise_in_advance(claim.pair);
+        // What was read before belongs to the block's transaction, and has fixed its mode unless it is opened before that.
+        if (group_.executed) open_group(claim.pair, true);
       }
       return;
     case Way::alone:
@@ -953,7 +1005,7 @@ void Session::State::on_execute(const Event& event) {
     group_.direct = true;
     if (unsure && guards()) run_ours(ours_locked, Role::silent, {});
     group_.reads_only = false;
-  } else if (was_block && !tx_.in_block) {
+  } else if ((was_block && !tx_.in_block) || (group_.direct && !tx_.in_block && (effects.kind == Kind::commit || effects.kind == Kind::rollback))) {
     // Behind its COMMIT another implicit transaction begins.
     group_.direct = false;
     group_.ended_one = true;

@@ -8,7 +8,7 @@
 namespace termgate::session {
 namespace {
 
-constexpr std::array<std::string_view, ours_count> names{"_termgate_writable_", "_termgate_locked_", "_termgate_check_", "_termgate_session_", "_termgate_hold_", "_termgate_release_"};
+constexpr std::array<std::string_view, ours_count> names{"_termgate_writable_", "_termgate_locked_", "_termgate_default_on_", "_termgate_default_off_", "_termgate_check_", "_termgate_session_", "_termgate_hold_", "_termgate_release_"};
 constexpr std::string_view portal = "_termgate";
 
 std::string quoted(std::string_view name) {
@@ -18,6 +18,14 @@ std::string quoted(std::string_view name) {
     result += letter;
   }
   return result + '"';
+}
+
+// A query describes its rows before the first is made; INSERT … RETURNING and EXECUTE do not, if they fail.
+bool looks_like_query(std::string_view sql) noexcept {
+  const std::size_t at = sql.find_first_not_of(" \t\r\n(");
+  if (at == std::string_view::npos) return false;
+  const char letter = static_cast<char>(sql[at] | 0x20);
+  return letter == 's' || letter == 'w' || letter == 'v' || letter == 't';
 }
 
 Expected ours(Asked asked, Role role, std::string_view told = {}) {
@@ -34,6 +42,7 @@ Expected ours(Asked asked, Role role, std::string_view told = {}) {
 std::string& Session::State::out() { return into_group_ ? group_.held : to_server_.back(); }
 
 void Session::State::ask(Expected expected) {
+  expected.behind_copy_end = copy_end_sent_;
   if (into_group_) {
     group_.asked.push_back(std::move(expected));
   } else {
@@ -62,6 +71,8 @@ void Session::State::prepare_ours(Ours which, Role role, std::string_view told) 
   switch (which) {
     case ours_writable: sql = "SET transaction_read_only TO off"; break;
     case ours_locked: sql = "SET transaction_read_only TO on"; break;
+    case ours_default_on: sql = "SET default_transaction_read_only TO on"; break;
+    case ours_default_off: sql = "SET default_transaction_read_only TO off"; break;
     case ours_check: sql = "SELECT " + schema + ".check_term($1, $2)"; break;
     case ours_session: sql = "SELECT * FROM " + schema + ".check_session($1, $2)"; break;
     case ours_hold: sql = "SELECT * FROM " + schema + ".hold_session($1, $2)"; break;
@@ -70,7 +81,7 @@ void Session::State::prepare_ours(Ours which, Role role, std::string_view told) 
   }
   const std::string name = name_of(which);
   std::span<const std::uint32_t> parameters(types);
-  if (which == ours_writable || which == ours_locked) parameters = {};
+  if (which < ours_check) parameters = {};
   if (which == ours_release) parameters = parameters.first(1);
   pgwire::append_close_statement(out(), name);
   ask(ours(Asked::close, role, told));
@@ -161,13 +172,17 @@ void Session::State::run_converted(std::string_view sql, bool description_shown)
   pgwire::append_describe_portal(to, "");
   Expected description = add(Asked::describe_portal, description_shown);
   description.hide_no_data = true;
+  description.late_description = !looks_like_query(sql);
   answers_.push(std::move(description));
   pgwire::append_execute(to, "");
-  answers_.push(add(Asked::execute, false));
+  Expected execute = add(Asked::execute, false);
+  execute.late_complete = true;
+  answers_.push(std::move(execute));
   pgwire::append_close_statement(to, "");
   answers_.push(add(Asked::close, true));
   pgwire::append_bare(to, pgwire::frontend::sync);
   answers_.push(add(Asked::sync, false));
+  if (!tx_.in_block) tx_ = Transaction();
 }
 
 // What `add` adds goes where the group's implicit transaction begins, before anything of it that takes a snapshot.
@@ -290,7 +305,7 @@ void Session::State::hold(const Pair& pair) {
 
 void Session::State::release() {
   hold_.stage = Hold::Stage::releasing;
-  if (guards()) add_hidden_query("SET default_transaction_read_only TO on", Role::release);
+  if (guards()) run_ours(ours_default_on, Role::release, {});
   const std::array<pgwire::Field, 1> values{pgwire::Field(hold_.pair.scope)};
   run_ours(ours_release, Role::release, values);
   add_sync(Role::release);
@@ -299,7 +314,9 @@ void Session::State::release() {
 // Something behind a check has made the session writable by default (set_config in a function): put back before the next word.
 void Session::State::restore_default() {
   default_broken_ = false;
-  add_hidden_query("SET default_transaction_read_only TO on", Role::silent);
+  // Not as a simple query, which would drop the client's unnamed statement and portal.
+  run_ours(ours_default_on, Role::silent, {});
+  add_sync(Role::silent);
 }
 
 }  // namespace termgate::session

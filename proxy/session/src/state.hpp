@@ -121,6 +121,8 @@ class Session::State {
   Claim claim_of(const statements::Classified* text);
   bool stale_in_memory(const Claim& claim) const;
   bool known_writer(std::string_view sql) const;
+  static std::size_t hash_of(std::string_view sql) noexcept;  // literals left out
+  bool frame_refuses(const Effects& effects);
   void note_sent(const Effects& effects);              // the transaction as it will be once this has run
   void observe(const Effects& effects, const Claim& claim);
   // In a block: what must stand before a statement. True: a message of ours was added.
@@ -260,6 +262,9 @@ class Session::State {
   // --- what the server owes ---
   Answers answers_;
   bool in_copy_in_ = false;                // the server waits for CopyData
+  bool copy_end_sent_ = false;             // before the server said that it copies in
+  bool pump_after_ = false;                // what waits of the client's may be looked at now
+  std::string late_description_, late_complete_;
   bool server_skips_ = false;              // after an error of an extended message, up to the client's Sync
   bool functions_outstanding_ = false;     // something runs that may change settings
   bool unread_outstanding_ = false;        // something runs that could not be read
