@@ -985,6 +985,8 @@ void Session::State::on_execute(const Event& event) {
   const auto found = portals_.find(execute->portal);
   Known known = found != portals_.end() ? found->second : Known{effects_of_unknown(), nullptr, 0};
   Effects effects = resolved(known.effects, known.text.get());
+  const bool once_only = !answers_.empty() || group_.executed || execute->rows_max != 0;
+  if (once_only && effects.way == Way::read && effects.calls_unknown && may_speak()) effects.way = Way::write;
   if (known.hash != 0 && effects.way == Way::read && std::find(writers_.begin(), writers_.end(), known.hash) != writers_.end()) effects.way = Way::write;
   decide(effects, known, true);
   if (stage_ != Stage::ready || group_.refused) return;
@@ -1055,6 +1057,7 @@ void Session::State::on_sync(const Event& event) {
   }
   Expected expected;
   expected.asked = Asked::sync;
+  expected.behind_copy_end = copy_end_sent_;
   if (group_.needs_hold) {
     group_.held += event.frame;
     group_.asked.push_back(expected);

@@ -115,6 +115,7 @@ Effects effects_of(const Statement& statement, std::string_view sql) {
   effects.access = statement.access;
   effects.changes_declaration = effects.calls_functions = statement.calls_functions;
   effects.read_only_hole = statement.read_only_hole;
+  effects.calls_unknown = statement.calls_unknown;
   effects.unsettles = statement.changes_lexing || statement.sets_read_only;
   effects.way = statements::is_read(statement) ? Way::read : Way::write;
 

@@ -24,6 +24,7 @@ struct Effects {
   bool takes_snapshot = true;        // after it the transaction's access mode is fixed
   bool read_only_hole = false;       // a write that READ ONLY lets through
   bool calls_functions = false;      // which may change what the session's default is
+  bool calls_unknown = false;        // functions that are not among the usual ones of the server
   bool own_check = false;            // nothing but a call of layer 1, which brings scope and term as its arguments
   bool own_check_passes = false;     // … and that passes the check for the rest of the transaction
   bool changes_declaration = false;  // of scope and term, or may
