@@ -92,7 +92,8 @@ bool Session::State::blocked_but_for_deferred() const noexcept {
 bool Session::State::blocked() const noexcept { return deferred_.has_value() || blocked_but_for_deferred(); }
 
 bool Session::State::must_wait(char type) const noexcept {
-  if (stage_ != Stage::ready || answers_.empty()) return false;
+  if (stage_ != Stage::ready) return false;
+  if (answers_.empty()) return group_.begun && !group_.held.empty() && (type == frontend::query || type == frontend::function_call);
   switch (type) {
     case frontend::query:
     case frontend::function_call: return true;
@@ -127,6 +128,11 @@ std::size_t Session::State::look_at(std::string_view bytes) {
           login_from_client(event);
         } else if (event.first && must_wait(event.type)) {
           deferred_ = Deferred{std::string(event.frame), event.type, event.body_bytes, event.last, event.kind == Event::Kind::message};
+          if (group_.begun && (event.type == frontend::query || event.type == frontend::function_call)) {
+            // Without a Sync the server keeps its answers to itself.
+            flush_group();
+            pgwire::append_bare(to_server_.back(), frontend::flush);
+          }
         } else {
           client_event(event);
         }
@@ -206,7 +212,10 @@ void Session::State::client_event(const Event& event) {
 
 // --- who may, and with what ---
 
-bool Session::State::guards() const noexcept { return admission_.enforce == Enforce::on && admission_.without_term != WithoutTerm::allow && !applicant_.replication; }
+// Under `allow` a session that has declared is held to it: what it hides from us must not write either.
+bool Session::State::guards() const noexcept {
+  return admission_.enforce == Enforce::on && !applicant_.replication && (admission_.without_term != WithoutTerm::allow || guarded_);
+}
 // The operator's word stands above what a function's arguments say.
 bool Session::State::final_rule() const noexcept { return rule_ != nullptr && !admission_.overridable; }
 bool Session::State::may_speak() const noexcept { return rule_ != nullptr || spoke_; }
@@ -351,7 +360,7 @@ void Session::State::note_sent(const Effects& effects) {
     unread_outstanding_ = true;
   }
   // Code that we cannot see may have put something else in the place of ours.
-  if (effects.kind == Kind::call || effects.kind == Kind::do_block || effects.kind == Kind::unparsable) prepared_.fill(false);
+  if (effects.calls_unknown || effects.kind == Kind::call || effects.kind == Kind::do_block || effects.kind == Kind::unparsable) prepared_.fill(false);
   if (!reports_default_ && guards() && tx_.suspect && (effects.kind == Kind::rollback || effects.kind == Kind::rollback_to)) default_broken_ = true;
   if (!reports_default_ && guards() && (effects.calls_functions || effects.way == Way::write || effects.way == Way::alone)) default_broken_ = tx_.suspect = true;
   if (effects.forgets_prepared) {
@@ -482,8 +491,9 @@ void Session::State::refuse_claim(const Claim& claim) {
 
 void Session::State::on_query(std::string_view sql) {
   if (group_.begun) {
-    // Allowed by the protocol and used by nobody we know of; behind messages of ours it would lose the client's work on 18.
-    return end("0A000", "Termgate takes no simple query before the Sync of an extended one");
+    // In a block as pgjdbc does it for its savepoints; outside of one, behind messages of ours, 18 would lose the client's work.
+    if (!tx_.in_block) return end("0A000", "Termgate takes no simple query before the Sync of an extended one, but in a transaction block");
+    group_ = Group();
   }
   unit_begins();
   statements_.erase("");
@@ -1005,7 +1015,7 @@ void Session::State::on_execute(const Event& event) {
     const bool unsure = !answers_.empty() || group_.ended_one;
     flush_group();
     group_.direct = true;
-    if (unsure && guards()) run_ours(ours_locked, Role::silent, {});
+    if (unsure && guards()) run_ours(ours_locked, Role::put_back, {});
     group_.reads_only = false;
   } else if ((was_block && !tx_.in_block) || (group_.direct && !tx_.in_block && (effects.kind == Kind::commit || effects.kind == Kind::rollback))) {
     // Behind its COMMIT another implicit transaction begins.
@@ -1094,7 +1104,10 @@ void Session::State::on_sync(const Event& event) {
 void Session::State::on_function_call(const Event& event) {
   const auto head = pgwire::decode_function_call_head(event.body);
   if (!head) return end("08P01", head.problem().reason());
-  if (group_.begun) return end("0A000", "Termgate takes no function call before the Sync of an extended query");
+  if (group_.begun) {
+    if (!tx_.in_block) return end("0A000", "Termgate takes no function call before the Sync of an extended query, but in a transaction block");
+    group_ = Group();
+  }
   unit_begins();
   Effects effects;
   effects.kind = Kind::write;

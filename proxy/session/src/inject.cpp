@@ -208,7 +208,7 @@ void Session::State::open_group(const Pair& pair, bool with_check) {
 // A transaction that begins before all answers are here may begin writable: something that runs yet may change the session's default.
 void Session::State::lock_group() {
   if (!guards() || (answers_.empty() && !group_.ended_one)) return;
-  at_beginning([&] { run_ours(ours_locked, Role::silent, {}); });
+  at_beginning([&] { run_ours(ours_locked, Role::put_back, {}); });
 }
 
 void Session::State::flush_group() {
@@ -305,6 +305,7 @@ void Session::State::hold(const Pair& pair) {
 
 void Session::State::release() {
   hold_.stage = Hold::Stage::releasing;
+  prepared_[ours_default_on] = prepared_[ours_release] = false;
   if (guards()) run_ours(ours_default_on, Role::release, {});
   const std::array<pgwire::Field, 1> values{pgwire::Field(hold_.pair.scope)};
   run_ours(ours_release, Role::release, values);
@@ -315,8 +316,10 @@ void Session::State::release() {
 void Session::State::restore_default() {
   default_broken_ = false;
   // Not as a simple query, which would drop the client's unnamed statement and portal.
-  run_ours(ours_default_on, Role::silent, {});
-  add_sync(Role::silent);
+  prepared_[ours_default_on] = false;
+  run_ours(ours_default_on, Role::put_back, {});
+  add_sync(Role::put_back);
+  wait_for_all_ = true;
 }
 
 }  // namespace termgate::session

@@ -142,6 +142,7 @@ std::string Session::State::server_options(std::string_view asked) const {
 }
 
 void Session::State::start_login() {
+  guarded_ = may_speak();
   std::vector<pgwire::StartupMessage::Parameter> parameters;
   std::string options;
   std::string_view asked;

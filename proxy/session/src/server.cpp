@@ -145,7 +145,12 @@ void Session::State::server_event(const Event& event) {
   show_parts_ = true;
   switch (event.type) {
     case backend::parameter_status: return parameter_status(event);
-    case backend::notification_response: to_client_.back() += event.frame; return;
+    case backend::notification_response:
+      // Of a transaction that has committed, its own among them.
+      to_client_.back() += late_complete_;
+      late_complete_.clear();
+      to_client_.back() += event.frame;
+      return;
     case backend::notice_response:
       // Of our own statements: nobody's business but the server's log.
       show_parts_ = answers_.empty() || !answers_.head().hidden;
@@ -272,6 +277,7 @@ void Session::State::server_event(const Event& event) {
   if (!last) return;
   answers_.pop();
   flush_made_answers();
+  if (answers_.empty() && deferred_) pump_after_ = true;
 }
 
 // For a unit that may have to be run again: what the client has of it already.
@@ -332,6 +338,7 @@ void Session::State::drop_until_sync() {
   if (answers_.empty()) {
     // The Sync is yet to come: what comes before it the server will not even look at.
     server_skips_ = true;
+    pump_after_ = deferred_.has_value();
     group_.held.clear();
     group_.asked.clear();
   }
@@ -462,6 +469,7 @@ void Session::State::server_error(const Event& event) {
       script_.complete.clear();
       to_client_.back() += event.frame;
       break;
+    case Role::put_back: return end("08006", "the server session could not be made read-only again");
     case Role::release: return end("08006", "the lock of a statement that ran alone could not be given back");
     case Role::silent:
     case Role::in_advance:
@@ -537,6 +545,7 @@ void Session::State::settle() {
       hold_ = Hold();
       break;
   }
+  if (!guarded_ && spoke_ && admission_.without_term == WithoutTerm::allow && status_ == TransactionStatus::idle && active()) guarded_ = default_broken_ = true;
   if (default_broken_ && status_ != TransactionStatus::failed) return restore_default();
   if (script_.running) {
     next_piece();
