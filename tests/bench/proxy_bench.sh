@@ -4,12 +4,13 @@
 #
 #   tests/bench/proxy_bench.sh [SECONDS [ROUNDS [SCENARIO …]]]      default 3 5, all
 #
-# TERMGATE: the command (build/termgate). Needs pgbouncer and pgbench. Everything listens on loopback and is stopped at the end.
+# SETTINGS: of the server, "fsync=off" for instance; by default commits are durable. TERMGATE: the command (build/termgate). Needs pgbouncer and pgbench. Everything listens on loopback and is stopped at the end.
 set -euo pipefail
 here=$(cd "$(dirname "$0")/../.." && pwd)
 seconds=${1:-3} rounds=${2:-5}
+settings=${SETTINGS:-}
 shift $(( $# > 2 ? 2 : $# ))
-wanted=" ${*:-select_simple select_extended select_prepared insert update copy_in copy_out rows refusals idle} "
+wanted=" ${*:-select_simple select_extended select_prepared insert insert_prepared update update_prepared copy_in copy_out rows refusals idle} "
 termgate=${TERMGATE:-$here/build/termgate}
 work=$(mktemp -d)
 chmod 755 "$work"
@@ -26,7 +27,7 @@ cleanup() {
 }
 trap cleanup EXIT
 
-url=$("$here/tests/support/pg_server.sh" start 15 "$work/server" max_connections=1200 fsync=off synchronous_commit=off shared_buffers=256MB)
+url=$("$here/tests/support/pg_server.sh" start 15 "$work/server" max_connections=1200 shared_buffers=256MB $settings)
 server_port=${url##*:}; server_port=${server_port%%/*}
 "$termgate" init --db "$url" >/dev/null
 proxy_port=$(port)
@@ -45,7 +46,6 @@ pool_mode = session
 default_pool_size = 1100
 max_client_conn = 2000
 ignore_startup_parameters = extra_float_digits,options
-server_reset_query =
 log_connections = 0
 log_disconnections = 0
 INI
@@ -106,3 +106,54 @@ compare update_prepared tps -M prepared -f "$work/update.sql"
 compare copy_in rate -c "truncate copied" -c "\\copy copied from '$work/wide.txt'"
 compare copy_out rate -c "\\copy wide to stdout"
 compare rows rate -c "select * from wide"
+
+# Refusals from memory against accepted writes, both through the proxy; 8 clients that ask again at once.
+case "$wanted" in *" refusals "*)
+  cat >"$work/refused.py" <<'PY'
+import os, socket, struct, sys, threading, time
+port, seconds, term = int(sys.argv[1]), float(sys.argv[2]), sys.argv[3]
+def client(counts, i):
+    s = socket.create_connection(("127.0.0.1", port)); s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    options = f"-c termgate.scope=bench -c termgate.term={term}"
+    body = struct.pack("!i", 196608) + b"".join(x.encode() + b"\0" for x in ("user", "postgres", "database", "postgres", "options", options)) + b"\0"
+    s.sendall(struct.pack("!i", len(body) + 4) + body)
+    seen = b""
+    while not (len(seen) >= 6 and seen[-6:-1] == b"Z\0\0\0\5"): seen += s.recv(65536)
+    q = b"INSERT INTO bench (v) VALUES ('row')\0"; q = b"Q" + struct.pack("!i", len(q) + 4) + q
+    end = time.time() + seconds
+    while time.time() < end:
+        s.sendall(q); seen = s.recv(65536)
+        while seen[-6:-1] != b"Z\0\0\0\5": seen += s.recv(65536)
+        counts[i] += 1
+counts = [0] * 8
+threads = [threading.Thread(target=client, args=(counts, i)) for i in range(8)]
+[t.start() for t in threads]; [t.join() for t in threads]
+print(sum(counts) / seconds)
+PY
+  : >"$work/t"; : >"$work/b"
+  for _ in $(seq "$rounds"); do
+    python3 "$work/refused.py" "$proxy_port" "$seconds" 6 >>"$work/t"
+    python3 "$work/refused.py" "$proxy_port" "$seconds" 7 >>"$work/b"
+  done
+  t=$(median <"$work/t") b=$(median <"$work/b")
+  printf '%-16s refused  %10.1f   accepted  %10.1f   ratio %.2f\n' refusals "$t" "$b" "$(python3 -c "print($t / $b)")" ;;
+esac
+
+# What 1,000 idle clients cost the proxy.
+case "$wanted" in *" idle "*)
+  python3 - "$proxy_port" "$proxy_pid" <<'PY'
+import socket, struct, sys
+port, pid = int(sys.argv[1]), sys.argv[2]
+rss = lambda: int(next(l for l in open(f"/proc/{pid}/status") if l.startswith("VmRSS")).split()[1])
+before, held = rss(), []
+for _ in range(1000):
+    s = socket.create_connection(("127.0.0.1", port))
+    body = struct.pack("!i", 196608) + b"user\0postgres\0database\0postgres\0\0"
+    s.sendall(struct.pack("!i", len(body) + 4) + body)
+    seen = b""
+    while not (len(seen) >= 6 and seen[-6:-1] == b"Z\0\0\0\5"): seen += s.recv(65536)
+    held.append(s)
+print(f"idle             1000 clients: {(rss() - before) / 1024:.1f} MiB more than before")
+PY
+;;
+esac

@@ -53,12 +53,14 @@ void Session::State::ask(Expected expected) {
 void Session::State::send(std::string_view frame) { out() += frame; }
 
 // Not to be guessed, so that nothing else is prepared in its place; and never looked up by the client, which is refused the prefix.
-std::string Session::State::name_of(Ours which) const {
+const std::string& Session::State::name_of(Ours which) {
+  std::string& made = names_[which];
+  if (!made.empty()) return made;
   static constexpr std::string_view digits = "0123456789abcdef";
   std::string name(names[which]);
   std::size_t bits = std::hash<std::string>()(peer_.cancel_key) ^ (static_cast<std::size_t>(server_pid_) << 32);
   for (int i = 0; i < 16; ++i, bits >>= 4) name += digits[bits & 15];
-  return name;
+  return made = name;
 }
 
 // Prepared where they are first needed. One of the name may be left by a DISCARD or a pipeline that failed.
@@ -79,7 +81,7 @@ void Session::State::prepare_ours(Ours which, Role role, std::string_view told) 
     case ours_release: sql = "SELECT " + schema + ".release_session($1)"; break;
     case ours_count: return;
   }
-  const std::string name = name_of(which);
+  const std::string& name = name_of(which);
   std::span<const std::uint32_t> parameters(types);
   if (which < ours_check) parameters = {};
   if (which == ours_release) parameters = parameters.first(1);
@@ -94,10 +96,14 @@ void Session::State::prepare_ours(Ours which, Role role, std::string_view told) 
 // Binds, executes and closes one of ours.
 void Session::State::run_ours(Ours which, Role role, std::span<const pgwire::Field> values, std::string_view told) {
   prepare_ours(which, role, told);
-  pgwire::append_bind(out(), portal, name_of(which), values);
+  // At the beginning of an implicit transaction no unnamed portal of the client's can be alive; later it is not ours to touch.
+  const bool beginning = !tx_.in_block && !tx_.writable;
+  const std::string_view through = beginning ? std::string_view() : portal;
+  pgwire::append_bind(out(), through, name_of(which), values);
   ask(ours(Asked::bind, role, told));
-  pgwire::append_execute(out(), portal);
+  pgwire::append_execute(out(), through);
   ask(ours(Asked::execute, role, told));
+  if (beginning) return;
   pgwire::append_close_portal(out(), portal);
   ask(ours(Asked::close, role, told));
 }

@@ -160,7 +160,7 @@ class Session::State {
   std::string& out();                                  // where messages go now: the server's outbox, or what is held of a group
   void ask(Expected expected);                         // and their answers
   void send(std::string_view frame);
-  std::string name_of(Ours which) const;
+  const std::string& name_of(Ours which);
   void prepare_ours(Ours which, Role role, std::string_view told);
   void run_ours(Ours which, Role role, std::span<const pgwire::Field> values, std::string_view told = {});
   void add_writable(Role role);
@@ -309,6 +309,7 @@ class Session::State {
     std::size_t hash = 0;  // of its text
   };
   std::map<std::string, Known, std::less<>> statements_, portals_;
+  std::array<std::string, ours_count> names_;
   std::array<bool, ours_count> prepared_{};  // ours, by the messages sent so far
   std::vector<std::size_t> writers_;         // hashes of texts that looked like reads and met READ ONLY
 
