@@ -32,6 +32,14 @@ bool has_parameter(std::string_view sql) noexcept {
 // Names of statements and portals that are ours.
 bool is_reserved(std::string_view name) noexcept { return name.starts_with("_termgate"); }
 
+// The codec knows the bound, not what the operator calls it.
+std::string naming_the_limit(std::string_view reason) {
+  std::string result(reason);
+  if (reason.find("are allowed") == std::string_view::npos) return result;
+  const bool statement = reason.find("0x51") != std::string_view::npos || reason.find("0x50") != std::string_view::npos;
+  return result + (statement ? " (--max-statement-bytes)" : " (--max-message-bytes)");
+}
+
 bool ours_to_keep(const Effects& effects) noexcept { return effects.sets_access || effects.sets_default_access; }
 
 }  // namespace
@@ -118,7 +126,7 @@ std::size_t Session::State::look_at(std::string_view bytes) {
       case Event::Kind::announced: break;
       case Event::Kind::malformed:
         surroundings_.happened({.kind = Incident::Kind::malformed, .message = event.problem.reason()});
-        end(event.problem.sqlstate, event.problem.reason());
+        end(event.problem.sqlstate, naming_the_limit(event.problem.reason()));
         return bytes.size();
       case Event::Kind::message:
       case Event::Kind::part:

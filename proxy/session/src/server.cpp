@@ -471,12 +471,19 @@ void Session::State::server_error(const Event& event) {
       break;
     case Role::put_back: return end("08006", "the server session could not be made read-only again");
     case Role::release: return end("08006", "the lock of a statement that ran alone could not be given back");
+    case Role::in_advance: {
+      // Whatever it is, the check itself meets it again; that the term is stale is worth knowing before.
+      Pair told;
+      std::int64_t fence = 0;
+      if (stale_report(report->message(), told, fence)) surroundings_.saw_fence(told.scope, fence);
+      break;
+    }
     case Role::silent:
-    case Role::in_advance:
     case Role::rollback:
     case Role::eviction: break;
   }
-  if (script_.running) script_.failed = true;
+  const bool of_the_text = role != Role::in_advance && role != Role::silent && role != Role::eviction;
+  if (script_.running && of_the_text) script_.failed = true;
   if (!extended) return;  // its ReadyForQuery comes next
   drop_until_sync();
 }
