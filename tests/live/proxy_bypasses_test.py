@@ -7,9 +7,10 @@ A row is tried by
   none   a session that has declared no term;
   stale  a session that declared (PGOPTIONS) term 5 of a scope whose fence stands at 9, of which this proxy has not heard;
   known  the same, and this proxy has the fence in its memory;
-  lost   a session that passed the check with term 5, after which the fence is raised to 9 (RAISE in the row) wherever its lock is gone.
+  lost   a session that passed the check with term 5, after which the fence is raised to 9 (RAISE in the row) wherever its lock is gone;
+  told   the same, and this proxy hears of every raise at once.
 Afterwards a direct connection looks whether anything that outlives the session has changed: rows, large objects, sequences, catalogs, settings,
-prepared transactions, files, notifications. For `lost`, what was written before the raise is the session's right: only 666 is not.
+prepared transactions, files, notifications. For the last two, what was written before the raise is the session's right: only 666 is not.
 """
 import argparse
 import os
@@ -94,7 +95,7 @@ class Row:
 
 
 def lost(name, *steps, **more):
-    return Row(name, *steps, by=("lost",), **more)
+    return Row(name, *steps, by=("lost", "told"), **more)
 
 
 ROWS = [
@@ -285,7 +286,9 @@ ROWS = [
     lost("ROLLBACK TO that cannot be read", *simple("BEGIN", "SAVEPOINT a", "INSERT INTO app.t VALUES (1)", "ROLLBACK TO a" + LONG), RAISE, *simple(INSERT, "COMMIT")),
     lost("ROLLBACK TO a name in Unicode escapes behind a second scope", *simple("BEGIN", "INSERT INTO app.t VALUES (1)", "SAVEPOINT a", "INSERT INTO app.t VALUES (1) /*termgate.scope='OTHER',termgate.term='5'*/", 'ROLLBACK TO U&"a"'), "RAISE OTHER", *simple("INSERT INTO app.t VALUES (666) /*termgate.scope='OTHER',termgate.term='5'*/", "COMMIT")),
     lost("ROLLBACK TO behind a second scope", *simple("BEGIN", "INSERT INTO app.t VALUES (1)", "SAVEPOINT a", "INSERT INTO app.t VALUES (1) /*termgate.scope='OTHER',termgate.term='5'*/", "ROLLBACK TO a"), "RAISE OTHER", *simple("INSERT INTO app.t VALUES (666) /*termgate.scope='OTHER',termgate.term='5'*/", "COMMIT")),
-    lost("a group that ends a block and goes on", group("BEGIN"), group("INSERT INTO app.t VALUES (1)"), group("COMMIT", "SELECT pg_sleep(0.5)", "SELECT app.writer()"), group("SELECT app.writer()")),
+    lost("a group that ends a block and goes on", group("BEGIN"), group("INSERT INTO app.t VALUES (1)"), ("send", group("COMMIT", "SELECT pg_sleep(0.6)", "SELECT app.writer()") + group("SELECT app.writer()")), ("sleep", 0.2), RAISE, ("read", 2)),
+    lost("a group that ends a block, commits again and goes on", group("BEGIN"), group("INSERT INTO app.t VALUES (1)"), ("send", group("COMMIT", "INSERT INTO app.t VALUES (1)", "COMMIT", "SELECT pg_sleep(0.6)", "COMMIT", "SELECT app.writer()", INSERT)), ("sleep", 0.2), RAISE, ("read", 1)),
+    lost("a group that rolls back and goes on", group("BEGIN"), group("INSERT INTO app.t VALUES (1)"), ("send", group("ROLLBACK", "SELECT pg_sleep(0.6)", INSERT)), ("sleep", 0.2), RAISE, ("read", 1)),
     lost("COMMIT in the middle of a group", group("INSERT INTO app.t VALUES (1)", "COMMIT") , RAISE, group("SELECT 1", "COMMIT", INSERT)),
     lost("COMMIT without a block in the middle of a group", parse("", "INSERT INTO app.t VALUES (1)") + bind() + execute() + parse("", "COMMIT") + bind() + execute() + flush(), RAISE, parse("", INSERT) + bind() + execute() + sync()),
     lost("COMMIT in a text of several", *simple("INSERT INTO app.t VALUES (1); COMMIT"), RAISE, *simple("COMMIT; " + INSERT)),
@@ -342,6 +345,11 @@ class Bench:
     def raise_to_nine(self, scope):
         return self.direct.value(f"SELECT (termgate.seal('{scope}', 9, '50 ms')).fence")
 
+    def tell(self, scope):
+        """The proxy sees the fence at nine, by a write of the newer term's."""
+        with Connection(self.port, parameters=[("options", f"-c termgate.scope={scope} -c termgate.term=9")]) as newer:
+            newer.query("CREATE TEMP TABLE passed (i int)")
+
     def quiet(self):
         """Until no session but ours is left: what was on its way has arrived by then."""
         until = time.monotonic() + 5
@@ -375,8 +383,7 @@ class Bench:
         if by in ("stale", "known"):
             self.raise_to_nine(scope)
         if by == "known":
-            with Connection(self.port, parameters=[("options", f"-c termgate.scope={scope} -c termgate.term=9")]) as newer:
-                newer.query("CREATE TEMP TABLE passed (i int)")
+            self.tell(scope)
         if by != "none":
             options.append(f"-c termgate.scope={scope} -c termgate.term=5")
         start += [("options", value) for value in options]
@@ -387,7 +394,10 @@ class Bench:
             for step in row.steps:
                 kind, what = step if isinstance(step, tuple) else ("both", step)
                 if step is RAISE or step == "RAISE OTHER":
-                    told.append(f"-- fence {self.raise_to_nine(other if step == 'RAISE OTHER' else scope)}")
+                    raised = other if step == "RAISE OTHER" else scope
+                    told.append(f"-- fence {self.raise_to_nine(raised)}")
+                    if by == "told":
+                        self.tell(raised)
                 elif kind == "sleep":
                     time.sleep(what)
                 elif kind == "read":
@@ -408,14 +418,14 @@ class Bench:
         self.quiet()
         after = self.direct.value(STATE)
         got_in = []
-        if by == "lost":
+        if by in ("lost", "told"):
             if "666" in after:
                 got_in.append(after[:200])
         elif after != before:
             got_in.append(f"{before[:400]} → {after[:400]}")
         if os.path.exists(self.file):
             got_in.append("a file")
-        if by != "lost":
+        if by not in ("lost", "told"):
             got_in += self.notifications()
         return got_in, told
 
