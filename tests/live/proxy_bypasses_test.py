@@ -26,7 +26,7 @@ SCHEMA = r"""
 DROP SCHEMA IF EXISTS app CASCADE;
 CREATE SCHEMA app;
 CREATE TABLE app.t (i int);
-CREATE TABLE app.parent (i int); CREATE TABLE app.child () INHERITS (app.parent);
+CREATE TABLE app.parent (i int) WITH (autovacuum_enabled = off); CREATE TABLE app.child () INHERITS (app.parent);
 CREATE TABLE app.part (i int) PARTITION BY RANGE (i); CREATE TABLE app.part1 PARTITION OF app.part FOR VALUES FROM (0) TO (1000);
 CREATE TABLE app.rls (i int); INSERT INTO app.rls VALUES (1);
 CREATE TABLE app.deferred (i int);
@@ -63,7 +63,7 @@ CREATE CONSTRAINT TRIGGER late AFTER INSERT ON app.deferred DEFERRABLE INITIALLY
 RESET = """TRUNCATE app.t, app.parent, app.child, app.part, app.deferred; INSERT INTO app.parent VALUES (1); INSERT INTO app.child VALUES (2); INSERT INTO app.part VALUES (3);
 SELECT setval('app.seq', 1); SELECT lo_unlink(oid) FROM pg_largeobject_metadata; SELECT lo_create(7000); DROP TABLE IF EXISTS app.new; ALTER ROLE app_user RESET ALL"""
 # What outlives a session, as one text.
-STATE = """SELECT concat_ws(' | ', (SELECT string_agg(i::text, ',' ORDER BY i) FROM app.t), (SELECT string_agg(tableoid::regclass || ':' || i, ',' ORDER BY i) FROM app.parent),
+STATE = """SELECT concat_ws(' | ', (SELECT 't ' || coalesce(string_agg(i::text, ',' ORDER BY i), '') FROM app.t), (SELECT string_agg(tableoid::regclass || ':' || i, ',' ORDER BY i) FROM app.parent),
   (SELECT string_agg(i::text, ',') FROM app.part), (SELECT count(*) FROM app.deferred), (SELECT last_value || ',' || is_called FROM app.seq),
   'lo ' || (SELECT string_agg(oid::text, ',' ORDER BY oid) FROM pg_largeobject_metadata), 'lo data ' || (SELECT count(*) FROM pg_largeobject),
   'relations ' || (SELECT count(*) FROM pg_class WHERE relnamespace = 'app'::regnamespace), 'functions ' || (SELECT count(*) FROM pg_proc WHERE pronamespace = 'app'::regnamespace),
@@ -421,10 +421,9 @@ class Bench:
         after = self.direct.value(STATE)
         got_in = []
         if by in ("lost", "told"):
-            if "666" in after:
-                got_in.append(after[:200])
+            got_in += [part for part in after.split(" | ") if "666" in part]
         elif after != before:
-            got_in.append(f"{before[:400]} → {after[:400]}")
+            got_in += [f"{old} → {new}" for old, new in zip(before.split(" | "), after.split(" | ")) if old != new]
         if os.path.exists(self.file):
             got_in.append("a file")
         if by not in ("lost", "told"):
