@@ -51,6 +51,7 @@ CREATE DOMAIN app.checked AS int CHECK (app.writes(VALUE));
 CREATE AGGREGATE app.sums (int) (SFUNC = app.writer2, STYPE = int, INITCOND = '0');
 CREATE VIEW app.view AS SELECT app.writer() AS i;
 CREATE VIEW app.flipper AS SELECT app.flip();
+CREATE VIEW app.conforming_view AS SELECT app.conforming('off');
 CREATE VIEW app.rule AS SELECT i FROM app.t; CREATE RULE inserts AS ON INSERT TO app.rule DO INSTEAD INSERT INTO app.t VALUES (666);
 CREATE VIEW app.large_object AS SELECT lo_create(7001);
 CREATE VIEW app.notifier AS SELECT pg_notify('bypass', 'hidden')::text;
@@ -268,6 +269,39 @@ ROWS = [
     Row("a Query behind messages without Sync", parse("", "SELECT 1") + bind() + execute() + query(INSERT) + sync()),
     Row("Terminate in the middle", parse("", INSERT) + bind() + execute() + terminate()),
     Row("Terminate in the middle of a block", query("BEGIN") + group(INSERT) + query("COMMIT") + terminate()),
+    # --- what closed the rows above, turned against it ---
+    Row("a read's name for a hole, by a PREPARE that fails", parse("p", "NOTIFY bypass") + parse("q", "ALTER SYSTEM SET work_mem = '5MB'") + parse("r", "SELECT lo_create(7001)") + sync(),
+        *simple("PREPARE p AS SELECT 1", "PREPARE q AS SELECT 1", "PREPARE r AS SELECT 1"), *[bind("", name) + execute() + sync() for name in "pqr"], query("EXECUTE r")),
+    Row("a read's name for a hole, by a PREPARE that is never run", parse("p", "NOTIFY bypass") + parse("q", "ALTER SYSTEM SET work_mem = '5MB'") + parse("r", "SELECT lo_create(7001)") + sync(),
+        *[parse("", f"PREPARE {name} AS SELECT 1") + sync() for name in "pqr"], *[bind("", name) + execute() + sync() for name in "pqr"], query("EXECUTE r")),
+    Row("a comment that hides a call from the eye that looks for a layer-1 function alone", *simple("SELECT termgate.release_lease('a', --'\n 'b', app.writer() --'\n )"), group("SELECT termgate.release_lease('a', --'\n 'b', app.writer() --'\n )")),
+    Row("a layer-1 function that answers NULL", *simple("BEGIN", "SELECT termgate.check_term(NULL, NULL)", INSERT, "COMMIT", "BEGIN", "SELECT termgate.append(NULL, NULL, NULL)", INSERT, "COMMIT", "BEGIN", "SELECT termgate.append_many('x', 1, '{}')", INSERT, "COMMIT"), by=("none", "stale", "known")),
+    Row("our own statement's name, by SQL", *simple(INSERT, "DEALLOCATE _termgate_check", "DEALLOCATE _termgate_session", "DEALLOCATE _termgate_writable", "PREPARE _termgate_session(text, bigint) AS SELECT 'x'::text, 1::bigint, 1::bigint", "PREPARE _termgate_check(text, bigint) AS SELECT 9::bigint", "PREPARE _termgate_writable AS SELECT 1", INSERT, "DEALLOCATE _termgate_writable", INSERT)),
+    Row("our own statement's name, by SQL, only the check", *simple(INSERT, "DEALLOCATE _termgate_check", "DEALLOCATE _termgate_session", "PREPARE _termgate_session(text, bigint) AS SELECT 'x'::text, 1::bigint, 1::bigint", "PREPARE _termgate_check(text, bigint) AS SELECT 9::bigint", INSERT, "BEGIN", INSERT, "COMMIT"), group(INSERT)),
+    Row("our own statement's name, by the protocol", query(INSERT), close("S", "_termgate_session") + parse("_termgate_session", "SELECT 'x'::text, 1::bigint, 1::bigint WHERE $1 IS NULL OR $2 <> 0", (25, 20)) + sync(),
+        close("S", "_termgate_check") + parse("_termgate_check", "SELECT 9::bigint WHERE $1 <> '' OR $2 > 0", (25, 20)) + sync(), query(INSERT), group(INSERT)),
+    Row("our own statement's name, in one text", *simple(INSERT, 'DEALLOCATE "_termgate_check"; DEALLOCATE "_termgate_session"; PREPARE _termgate_session(text, bigint) AS SELECT \'x\'::text, 1::bigint, 1::bigint; PREPARE _termgate_check(text, bigint) AS SELECT 9::bigint', INSERT)),
+    Row("our own statement's name, by the protocol, in the same group", query(INSERT), close("S", "_termgate_session") + parse("_termgate_session", "SELECT 'x'::text, 1::bigint, 1::bigint WHERE $1 IS NULL OR $2 <> 0", (25, 20)) + parse("", INSERT) + bind() + execute() + sync()),
+    Row("our own read-only statement's name", parse("_termgate_locked", "SELECT 1") + sync(), group("SELECT app.flip()") + group("SELECT app.writer()"), query("DEALLOCATE _termgate_locked"), query("PREPARE _termgate_locked AS SELECT 1"), group("SELECT app.flip()") + group("SELECT app.writer()")),
+    Row("our own portal's name", query("BEGIN"), bind("_termgate", "") + sync(), *simple("DECLARE _termgate CURSOR FOR SELECT app.writer()", INSERT, "ROLLBACK", "BEGIN", "DECLARE _termgate CURSOR WITH HOLD FOR SELECT 1", "COMMIT", INSERT)),
+    Row("read-only by its own word, and texts that cannot be read", *simple("SET client_encoding = 'SJIS'", "SET default_transaction_read_only = on"),
+        *[query(text + b" /* \x83\x5c */") for text in (b"ALTER SYSTEM SET work_mem = '5MB'", b"NOTIFY bypass", b"SELECT lo_create(7001)", b"COPY (SELECT 1) TO PROGRAM 'cat > PROGRAM_FILE'", b"ANALYZE app.parent", DO_COMMIT.encode(), b"CALL app.writes_twice()")]),
+    Row("read-only by its own word, and BEGIN that cannot be read", *simple("SET client_encoding = 'SJIS'", "SET default_transaction_read_only = on"), query(b"BEGIN READ WRITE /* \x83\x5c */"), *simple("SELECT app.writer()", "COMMIT"),
+        parse("", b"BEGIN READ WRITE /* \x83\x5c */") + bind() + execute() + sync(), *simple("SELECT app.writer()", "COMMIT")),
+    Row("read-only by its own word, and COMMIT that cannot be read in a group", *simple("SET client_encoding = 'SJIS'", "SET default_transaction_read_only = on"),
+        parse("", "SELECT app.flip()") + bind() + execute() + parse("", b"COMMIT /* \x83\x5c */") + bind() + execute() + parse("", "SELECT app.writer()") + bind() + execute() + sync(), query("SELECT app.writer()")),
+    Row("a READ ONLY block and texts that cannot be read", *simple("SET client_encoding = 'SJIS'", "BEGIN READ ONLY"), *[query(text + b" /* \x83\x5c */") for text in (b"NOTIFY bypass", b"SELECT lo_create(7001)", b"COPY (SELECT 1) TO PROGRAM 'cat > PROGRAM_FILE'", b"COMMIT")],
+        query("BEGIN READ ONLY"), *[query(text + b" /* \x83\x5c */") for text in (b"COMMIT", b"BEGIN READ WRITE", b"SELECT app.writer()", b"COMMIT")],
+        query("BEGIN READ ONLY"), *[query(text + b" /* \x83\x5c */") for text in (b"COMMIT AND CHAIN", b"SET TRANSACTION READ WRITE", b"SELECT app.writer()", b"COMMIT")]),
+    Row("a failed block and texts that cannot be read", *simple("SET client_encoding = 'SJIS'", "BEGIN", "SELECT 1/0"), *[query(text + b" /* \x83\x5c */") for text in (b"ROLLBACK AND CHAIN", b"SET TRANSACTION READ WRITE", b"SELECT app.writer()", b"COMMIT")]),
+    Row("strings that do not conform, by a view, pipelined", group("SELECT * FROM app.conforming_view") + group("SELECT 'x\\' || ', lo_create(7001) --'")),
+    Row("a function that changes the default, then COPY and EXECUTE in the pipeline", query("PREPARE p AS SELECT app.writer()"), group("SELECT app.flip()") + group("EXECUTE p") + group("COPY (SELECT app.writer()) TO STDOUT") + group("EXPLAIN ANALYZE SELECT app.writer()")),
+    Row("a function that changes the default, then Flush in the pipeline", group("SELECT app.flip()") + parse("", "SELECT app.writer()") + flush() + bind() + flush() + execute() + flush() + sync()),
+    Row("a function that changes the default, then a portal in the pipeline", parse("w", "SELECT app.writer()") + sync(), group("SELECT app.flip()") + bind("p", "w") + execute("p", 1) + sync() + bind("", "w") + flush() + execute() + sync()),
+    Row("a function that changes the default, then BEGIN in the pipeline", group("SELECT app.flip()") + group("BEGIN", "SELECT app.writer()", "COMMIT"), group("SELECT app.flip()") + group("BEGIN") + group("SELECT app.writer()") + group("COMMIT")),
+    Row("a function that changes the default, then SET TRANSACTION READ WRITE in the pipeline", group("SELECT app.flip()") + group("BEGIN", "SET TRANSACTION READ WRITE", "SELECT app.writer()", "COMMIT"), group("SELECT app.flip()") + group("SET transaction_read_only = off", "SELECT app.writer()")),
+    Row("a function that changes the default, then ROLLBACK TO in the group", group("BEGIN", "SAVEPOINT a", "SELECT app.flip()", "RELEASE a", "COMMIT", "SELECT app.writer()"), group("SELECT app.writer()")),
+    Row("a function that changes the default, and a cancelled SET", *simple("SET statement_timeout = 1", "SELECT app.flip()", "SELECT app.writer()") * 3),
 
     # --- fenced, and then without its lock ---
     lost("COMMIT, then another write", *simple("BEGIN", "INSERT INTO app.t VALUES (1)", "COMMIT"), RAISE, *simple(INSERT, "SELECT app.writer()", "BEGIN", INSERT, "COMMIT")),
@@ -301,6 +335,13 @@ ROWS = [
     lost("DO with BEGIN behind it in the group", group("DO $$ BEGIN INSERT INTO app.t VALUES (1); END $$", "BEGIN"), RAISE, *simple("SELECT app.writer()", "COMMIT", "SELECT app.writer()")),
     lost("DO with BEGIN behind it in the group, ROLLBACK", group("DO $$ BEGIN INSERT INTO app.t VALUES (1); END $$", "BEGIN"), query("ROLLBACK"), RAISE, *simple("SELECT app.writer()")),
     lost("DO in front of a write in the group", ("send", group("DO $$ BEGIN INSERT INTO app.t VALUES (1); COMMIT; SET TRANSACTION READ WRITE; PERFORM pg_sleep(0.6); INSERT INTO app.t VALUES (666); END $$", "INSERT INTO app.t VALUES (1)")), ("sleep", 0.2), RAISE, ("read", 1)),
+    lost("DO in front of a write in the group, committing twice", ("send", group("DO $$ BEGIN INSERT INTO app.t VALUES (1); COMMIT; SET TRANSACTION READ WRITE; PERFORM pg_sleep(0.6); INSERT INTO app.t VALUES (666); COMMIT; END $$", "INSERT INTO app.t VALUES (1)")), ("sleep", 0.2), RAISE, ("read", 1)),
+    lost("DO in front of a Bind of a write in the group", parse("w", "INSERT INTO app.t VALUES (1)") + sync(), ("send", parse("", "DO $$ BEGIN COMMIT; SET TRANSACTION READ WRITE; PERFORM pg_sleep(0.6); INSERT INTO app.t VALUES (666); COMMIT; END $$") + bind() + execute() + bind("", "w") + sync()), ("sleep", 0.2), RAISE, ("read", 1)),
+    lost("DO in front of a Flush in the group", ("send", parse("", "DO $$ BEGIN COMMIT; SET TRANSACTION READ WRITE; PERFORM pg_sleep(0.6); INSERT INTO app.t VALUES (666); COMMIT; END $$") + bind() + execute() + flush() + sync()), ("sleep", 0.2), RAISE, ("read", 1)),
+    lost("DO in a frame", ("send", query("SELECT 1; DO $$ BEGIN COMMIT; SET TRANSACTION READ WRITE; PERFORM pg_sleep(0.6); INSERT INTO app.t VALUES (666); COMMIT; END $$")), ("sleep", 0.2), RAISE, ("read", 1)),
+    lost("an append that happened before", query("SELECT termgate.append('SCOPE', 5, 'x', write_id => '11111111-1111-1111-1111-111111111111')"), RAISE, *simple("BEGIN", "SELECT termgate.append('SCOPE', 5, 'x', write_id => '11111111-1111-1111-1111-111111111111')", INSERT, "COMMIT")),
+    lost("DO that gives the lock up by dynamic SQL", ("send", query("DO $$ BEGIN COMMIT; EXECUTE 'SELECT pg_advis' || 'ory_unlock_all()'; COMMIT; PERFORM pg_sleep(0.6); INSERT INTO app.t VALUES (666); END $$")), ("sleep", 0.2), RAISE, ("read", 1)),
+    lost("our own statement's name, by the protocol, while the term held", query("INSERT INTO app.t VALUES (1)"), close("S", "_termgate_check") + parse("_termgate_check", "SELECT 9::bigint WHERE $1 <> '' OR $2 > 0", (25, 20)) + sync(), RAISE, query(INSERT), group(INSERT)),
     lost("DO that commits", ("send", query("DO $$ BEGIN INSERT INTO app.t VALUES (1); COMMIT; PERFORM pg_sleep(0.6); INSERT INTO app.t VALUES (666); END $$")), ("sleep", 0.2), RAISE, ("read", 1)),
     lost("DO that commits, extended", ("send", group("DO $$ BEGIN INSERT INTO app.t VALUES (1); COMMIT; PERFORM pg_sleep(0.6); INSERT INTO app.t VALUES (666); END $$")), ("sleep", 0.2), RAISE, ("read", 1)),
     lost("DO that gives the lock up", ("send", query("DO $$ BEGIN INSERT INTO app.t VALUES (1); COMMIT; PERFORM pg_advisory_unlock_all(); COMMIT; PERFORM pg_sleep(0.6); INSERT INTO app.t VALUES (666); END $$")), ("sleep", 0.2), RAISE, ("read", 1)),
@@ -405,7 +446,7 @@ class Bench:
                 elif kind == "read":
                     told.append(client.until("Z", what))
                 else:
-                    for mark, name in ((b"OTHER", other), (b"PROGRAM_FILE", self.file)):
+                    for mark, name in ((b"OTHER", other), (b"SCOPE", scope), (b"PROGRAM_FILE", self.file)):
                         what = self.named(what, name, mark) if mark in what else what
                     client.send(what)
                     count = letters(what)
