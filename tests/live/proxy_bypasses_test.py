@@ -72,6 +72,7 @@ STATE = """SELECT concat_ws(' | ', (SELECT 't ' || coalesce(string_agg(i::text, 
   'settings ' || (SELECT count(*) FROM pg_db_role_setting), 'system ' || (SELECT count(*) FROM pg_file_settings WHERE sourcefile LIKE '%auto.conf'),
   'prepared ' || (SELECT count(*) FROM pg_prepared_xacts), 'slots ' || (SELECT count(*) FROM pg_replication_slots), 'comments ' || (SELECT count(*) FROM pg_description WHERE objoid = 'app.t'::regclass),
   'analyzed ' || (SELECT count(*) FROM pg_statistic WHERE starelid = 'app.parent'::regclass), 'leases ' || (SELECT count(*) FROM termgate.leases), 'writes ' || (SELECT count(*) FROM termgate.stream_writes))"""
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "bypasses.md"
 RAISE = object()
 # Longer than what the proxy gives to the grammar, shorter than what it refuses: readable for the server alone.
 LONG = "/*" + "x" * 1_100_000 + "*/"
@@ -493,6 +494,8 @@ def main():
     chosen = arguments.parse_args()
     names = [row.name for row in ROWS]
     assert len(set(names)) == len(names), sorted(name for name in names if names.count(name) > 1)
+    documented = {line[2:].split(" | ")[0] for line in DOCUMENT.read_text().splitlines() if line.startswith("| ")} - {"test", "---"}
+    assert documented == set(names), f"docs/bypasses.md and the rows here: {documented ^ set(names)}"
     tried = failed = 0
     for major in map(int, chosen.majors.split(",")):
         bench = Bench(major)
