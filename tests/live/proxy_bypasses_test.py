@@ -7,6 +7,7 @@ A row is tried by
   none   a session that has declared no term;
   stale  a session that declared (PGOPTIONS) term 5 of a scope whose fence stands at 9, of which this proxy has not heard;
   known  the same, and this proxy has the fence in its memory;
+  rule   a session that a rule of the proxy's gives term 5 (with the relay only);
   lost   a session that passed the check with term 5, after which the fence is raised to 9 (RAISE in the row) wherever its lock is gone;
   told   the same, and this proxy hears of every raise at once.
 Afterwards a direct connection looks whether anything that outlives the session has changed: rows, large objects, sequences, catalogs, settings,
@@ -51,6 +52,8 @@ CREATE DOMAIN app.checked AS int CHECK (app.writes(VALUE));
 CREATE AGGREGATE app.sums (int) (SFUNC = app.writer2, STYPE = int, INITCOND = '0');
 CREATE VIEW app.view AS SELECT app.writer() AS i;
 CREATE VIEW app.flipper AS SELECT app.flip();
+CREATE FUNCTION app.encoding(v text) RETURNS text LANGUAGE sql AS $$SELECT set_config('client_encoding', $1, false)$$;
+CREATE VIEW app.encoding_view AS SELECT app.encoding('SJIS');
 CREATE VIEW app.conforming_view AS SELECT app.conforming('off');
 CREATE VIEW app.rule AS SELECT i FROM app.t; CREATE RULE inserts AS ON INSERT TO app.rule DO INSTEAD INSERT INTO app.t VALUES (666);
 CREATE VIEW app.large_object AS SELECT lo_create(7001);
@@ -92,7 +95,7 @@ def simple(*texts):
 
 
 class Row:
-    def __init__(self, name, *steps, start=(), by=("none", "stale", "known"), majors=None):
+    def __init__(self, name, *steps, start=(), by=("none", "stale", "known", "rule"), majors=None):
         self.name, self.steps, self.start, self.by, self.majors = name, list(steps), list(start), by, majors
 
 
@@ -256,11 +259,11 @@ ROWS = [
     Row("PREPARE TRANSACTION", *simple("BEGIN", INSERT, "PREPARE TRANSACTION 'bypass'", "BEGIN; " + INSERT + "; PREPARE TRANSACTION 'bypass'", "COMMIT PREPARED 'bypass'")),
     Row("PREPARE TRANSACTION of nothing", *simple("BEGIN", "SELECT 1", "PREPARE TRANSACTION 'bypass'")),
     # --- functions of layer 1 ---
-    Row("a layer-1 function that refuses nothing", *simple("SELECT app.writer(), termgate.release_lease('no', 'no', 1)", "WITH x AS (INSERT INTO app.t VALUES (666)) SELECT termgate.release_lease('no', 'no', 1)"), by=("none", "stale")),
-    Row("a layer-1 function that is never called", *simple(f"SELECT app.writer() WHERE {NEVER}", f"WITH x AS (INSERT INTO app.t VALUES (666)) SELECT 1 WHERE {NEVER}", f"SELECT 666 AS i INTO app.new WHERE {NEVER}"), group(f"SELECT app.writer() WHERE {NEVER}"), by=("none", "stale", "known")),
-    Row("a layer-1 function that is never called, in a block", *simple("BEGIN", f"SELECT 1 WHERE {NEVER.replace('seal', 'check_term').replace('IS NULL', '> 0')}", INSERT, "COMMIT"), by=("none", "stale", "known")),
-    Row("a layer-1 function and its name in a comment", *simple("BEGIN", f"SELECT 1 WHERE {NEVER} /* append check_term */", INSERT, "COMMIT"), by=("none", "stale", "known")),
-    Row("a layer-1 function in EXPLAIN and DECLARE", *simple(f"EXPLAIN ANALYZE SELECT app.writer() WHERE {NEVER}", f"BEGIN; DECLARE c CURSOR FOR SELECT app.writer() WHERE {NEVER}; FETCH c; COMMIT"), by=("none", "stale", "known")),
+    Row("a layer-1 function that refuses nothing", *simple("SELECT app.writer(), termgate.release_lease('no', 'no', 1)", "WITH x AS (INSERT INTO app.t VALUES (666)) SELECT termgate.release_lease('no', 'no', 1)"), by=("none", "stale", "rule")),
+    Row("a layer-1 function that is never called", *simple(f"SELECT app.writer() WHERE {NEVER}", f"WITH x AS (INSERT INTO app.t VALUES (666)) SELECT 1 WHERE {NEVER}", f"SELECT 666 AS i INTO app.new WHERE {NEVER}"), group(f"SELECT app.writer() WHERE {NEVER}"), by=("none", "stale", "known", "rule")),
+    Row("a layer-1 function that is never called, in a block", *simple("BEGIN", f"SELECT 1 WHERE {NEVER.replace('seal', 'check_term').replace('IS NULL', '> 0')}", INSERT, "COMMIT"), by=("none", "stale", "known", "rule")),
+    Row("a layer-1 function and its name in a comment", *simple("BEGIN", f"SELECT 1 WHERE {NEVER} /* append check_term */", INSERT, "COMMIT"), by=("none", "stale", "known", "rule")),
+    Row("a layer-1 function in EXPLAIN and DECLARE", *simple(f"EXPLAIN ANALYZE SELECT app.writer() WHERE {NEVER}", f"BEGIN; DECLARE c CURSOR FOR SELECT app.writer() WHERE {NEVER}; FETCH c; COMMIT"), by=("none", "stale", "known", "rule")),
     # --- errors in the middle ---
     Row("an error, then writes in the pipeline", group("SELECT 1/0", INSERT) + group(INSERT) + group("BEGIN", "SELECT 1/0", "COMMIT") + group(INSERT)),
     Row("an error, then a block in the pipeline", group("SELECT 1/0", "BEGIN READ WRITE") + group(INSERT) + group("COMMIT")),
@@ -276,7 +279,7 @@ ROWS = [
     Row("a read's name for a hole, by a PREPARE that is never run", parse("p", "NOTIFY bypass") + parse("q", "ALTER SYSTEM SET work_mem = '5MB'") + parse("r", "SELECT lo_create(7001)") + sync(),
         *[parse("", f"PREPARE {name} AS SELECT 1") + sync() for name in "pqr"], *[bind("", name) + execute() + sync() for name in "pqr"], query("EXECUTE r")),
     Row("a comment that hides a call from the eye that looks for a layer-1 function alone", *simple("SELECT termgate.release_lease('a', --'\n 'b', app.writer() --'\n )"), group("SELECT termgate.release_lease('a', --'\n 'b', app.writer() --'\n )")),
-    Row("a layer-1 function that answers NULL", *simple("BEGIN", "SELECT termgate.check_term(NULL, NULL)", INSERT, "COMMIT", "BEGIN", "SELECT termgate.append(NULL, NULL, NULL)", INSERT, "COMMIT", "BEGIN", "SELECT termgate.append_many('x', 1, '{}')", INSERT, "COMMIT"), by=("none", "stale", "known")),
+    Row("a layer-1 function that answers NULL", *simple("BEGIN", "SELECT termgate.check_term(NULL, NULL)", INSERT, "COMMIT", "BEGIN", "SELECT termgate.append(NULL, NULL, NULL)", INSERT, "COMMIT", "BEGIN", "SELECT termgate.append_many('x', 1, '{}')", INSERT, "COMMIT"), by=("none", "stale", "known", "rule")),
     Row("our own statement's name, by SQL", *simple(INSERT, "DEALLOCATE _termgate_check", "DEALLOCATE _termgate_session", "DEALLOCATE _termgate_writable", "PREPARE _termgate_session(text, bigint) AS SELECT 'x'::text, 1::bigint, 1::bigint", "PREPARE _termgate_check(text, bigint) AS SELECT 9::bigint", "PREPARE _termgate_writable AS SELECT 1", INSERT, "DEALLOCATE _termgate_writable", INSERT)),
     Row("our own statement's name, by SQL, only the check", *simple(INSERT, "DEALLOCATE _termgate_check", "DEALLOCATE _termgate_session", "PREPARE _termgate_session(text, bigint) AS SELECT 'x'::text, 1::bigint, 1::bigint", "PREPARE _termgate_check(text, bigint) AS SELECT 9::bigint", INSERT, "BEGIN", INSERT, "COMMIT"), group(INSERT)),
     Row("our own statement's name, by the protocol", query(INSERT), close("S", "_termgate_session") + parse("_termgate_session", "SELECT 'x'::text, 1::bigint, 1::bigint WHERE $1 IS NULL OR $2 <> 0", (25, 20)) + sync(),
@@ -284,6 +287,8 @@ ROWS = [
     Row("our own statement's name, in one text", *simple(INSERT, 'DEALLOCATE "_termgate_check"; DEALLOCATE "_termgate_session"; PREPARE _termgate_session(text, bigint) AS SELECT \'x\'::text, 1::bigint, 1::bigint; PREPARE _termgate_check(text, bigint) AS SELECT 9::bigint', INSERT)),
     Row("our own statement's name, by the protocol, in the same group", query(INSERT), close("S", "_termgate_session") + parse("_termgate_session", "SELECT 'x'::text, 1::bigint, 1::bigint WHERE $1 IS NULL OR $2 <> 0", (25, 20)) + parse("", INSERT) + bind() + execute() + sync()),
     Row("our own statement's name, inside a function", query(INSERT), *simple(*[f"SELECT app.dynamic('{text}')" for text in ("DEALLOCATE _termgate_session", "PREPARE _termgate_session(text, bigint) AS SELECT ''x''::text, 1::bigint, 1::bigint", "DEALLOCATE _termgate_check", "PREPARE _termgate_check(text, bigint) AS SELECT 9::bigint")]), query(INSERT), group(INSERT)),
+    Row("our own statement's name, looked up and inside a function", query(INSERT), group(INSERT), *simple("SELECT app.dynamic(format('DEALLOCATE %I', name)), app.dynamic(format(CASE WHEN name ~ 'session' THEN 'PREPARE %I(text, bigint) AS SELECT ''x''::text, 1::bigint, 1::bigint' ELSE 'PREPARE %I(text, bigint) AS SELECT 9::bigint' END, name)) FROM pg_prepared_statements WHERE name ~ '^_termgate_(check|session)'"), query(INSERT), group(INSERT), *simple("BEGIN", INSERT, "COMMIT")),
+    Row("our own statement's name, in odd spelling", query(INSERT), *simple('DEALLOCATE U&"_termgate_session"', "PREPARE _TERMGATE_SESSION(text, bigint) AS SELECT 'x'::text, 1::bigint, 1::bigint", 'PREPARE U&"_termgate_locked" AS SELECT 1', "EXECUTE _Termgate_Check('x', 1)", 'CLOSE "_termgate"'), query(INSERT)),
     Row("our own read-only statement's name", parse("_termgate_locked", "SELECT 1") + sync(), group("SELECT app.flip()") + group("SELECT app.writer()"), query("DEALLOCATE _termgate_locked"), query("PREPARE _termgate_locked AS SELECT 1"), group("SELECT app.flip()") + group("SELECT app.writer()")),
     Row("our own portal's name", query("BEGIN"), bind("_termgate", "") + sync(), *simple("DECLARE _termgate CURSOR FOR SELECT app.writer()", INSERT, "ROLLBACK", "BEGIN", "DECLARE _termgate CURSOR WITH HOLD FOR SELECT 1", "COMMIT", INSERT)),
     Row("read-only by its own word, and texts that cannot be read", *simple("SET client_encoding = 'SJIS'", "SET default_transaction_read_only = on"),
@@ -297,6 +302,11 @@ ROWS = [
         query("BEGIN READ ONLY"), *[query(text + b" /* \x83\x5c */") for text in (b"COMMIT AND CHAIN", b"SET TRANSACTION READ WRITE", b"SELECT app.writer()", b"COMMIT")]),
     Row("a failed block and texts that cannot be read", *simple("SET client_encoding = 'SJIS'", "BEGIN", "SELECT 1/0"), *[query(text + b" /* \x83\x5c */") for text in (b"ROLLBACK AND CHAIN", b"SET TRANSACTION READ WRITE", b"SELECT app.writer()", b"COMMIT")]),
     Row("strings that do not conform, by a view, pipelined", group("SELECT * FROM app.conforming_view") + group("SELECT 'x\\' || ', lo_create(7001) --'")),
+    Row("another encoding, by a function, pipelined", group("SELECT app.encoding('SJIS')") + parse("", b"SELECT E'\x83\x5c', pg_notify($$bypass$$, $$x$$) --'") + bind() + execute() + sync()),
+    Row("another encoding, by a view, pipelined", group("SELECT * FROM app.encoding_view") + parse("", b"SELECT E'\x83\x5c', pg_notify($$bypass$$, $$x$$) --'") + bind() + execute() + sync()),
+    Row("another encoding, by a view, in one group", parse("", "SELECT * FROM app.encoding_view") + bind() + execute() + parse("", b"SELECT E'\x83\x5c', pg_notify($$bypass$$, $$x$$) --'") + bind() + execute() + sync()),
+    Row("strings that do not conform, by a view, in one group", group("SELECT * FROM app.conforming_view", "SELECT 'x\\' || ', pg_notify($$bypass$$, $$x$$) --'")),
+    Row("strings that do not conform, by a view, in a block", group("BEGIN", "SELECT * FROM app.conforming_view", "SELECT 'x\\' || ', pg_notify($$bypass$$, $$x$$) --'", "COMMIT"), query("BEGIN; SELECT * FROM app.conforming_view; SELECT 'x\\' || ', pg_notify($$bypass$$, $$x$$) --'; COMMIT")),
     Row("a function that changes the default, then COPY and EXECUTE in the pipeline", query("PREPARE p AS SELECT app.writer()"), group("SELECT app.flip()") + group("EXECUTE p") + group("COPY (SELECT app.writer()) TO STDOUT") + group("EXPLAIN ANALYZE SELECT app.writer()")),
     Row("a function that changes the default, then Flush in the pipeline", group("SELECT app.flip()") + parse("", "SELECT app.writer()") + flush() + bind() + flush() + execute() + flush() + sync()),
     Row("a function that changes the default, then a portal in the pipeline", parse("w", "SELECT app.writer()") + sync(), group("SELECT app.flip()") + bind("p", "w") + execute("p", 1) + sync() + bind("", "w") + flush() + execute() + sync()),
@@ -377,6 +387,7 @@ class Bench:
     def __init__(self, major):
         self.server = Server(major)
         self.port = proxy(self.server)
+        self.ruled = proxy(self.server, SCOPE="bypass by rule", TERM_="5") if "TERMGATE_RELAY" in os.environ else None
         self.direct = Connection(self.server.port, parameters=[("application_name", "observer")])
         self.listener = Connection(self.server.port, parameters=[("application_name", "observer")])
         self.listener.query("LISTEN bypass")
@@ -428,13 +439,15 @@ class Bench:
             self.raise_to_nine(scope)
         if by == "known":
             self.tell(scope)
-        if by != "none":
+        if by == "rule":
+            self.raise_to_nine("bypass by rule")
+        if by not in ("none", "rule"):
             options.append(f"-c termgate.scope={scope} -c termgate.term=5")
         start += [("options", value) for value in options]
         self.quiet()
         before, told, client = self.direct.value(STATE), [], None
         try:
-            client = Connection(self.port, parameters=start, wait=4)
+            client = Connection(self.ruled if by == "rule" else self.port, parameters=start, wait=4)
             for step in row.steps:
                 kind, what = step if isinstance(step, tuple) else ("both", step)
                 if step is RAISE or step == "RAISE OTHER":
@@ -503,6 +516,8 @@ def main():
             if (row.majors and major not in row.majors) or (chosen.names and not any(part in row.name for part in chosen.names)):
                 continue
             for by in row.by:
+                if by == "rule" and bench.ruled is None:
+                    continue
                 got_in, told = bench.attack(row, by)
                 tried += 1
                 failed += bool(got_in)
