@@ -200,7 +200,7 @@ def masked(message):
 
 
 def shown(item):
-    text = " ".join(str(part) if not isinstance(part, bytes) else part[:200].decode("utf-8", "backslashreplace") for part in item)
+    text = " ".join(str(part) if not isinstance(part, bytes) else repr(part[:200])[2:-1] for part in item)
     return text if len(text) < 400 else text[:400] + "…"
 
 
