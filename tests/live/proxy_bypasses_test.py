@@ -54,6 +54,9 @@ CREATE VIEW app.view AS SELECT app.writer() AS i;
 CREATE VIEW app.flipper AS SELECT app.flip();
 CREATE FUNCTION app.encoding(v text) RETURNS text LANGUAGE sql AS $$SELECT set_config('client_encoding', $1, false)$$;
 CREATE VIEW app.encoding_view AS SELECT app.encoding('SJIS');
+CREATE VIEW app.deallocator AS SELECT app.dynamic('DEALLOCATE ALL');
+CREATE VIEW app.replacer AS SELECT app.dynamic(format('DEALLOCATE %I', name)), app.dynamic(format(CASE WHEN name ~ 'session' THEN 'PREPARE %I(text, bigint) AS SELECT ''x''::text, 1::bigint, 1::bigint' ELSE 'PREPARE %I(text, bigint) AS SELECT 9::bigint' END, name)) AS again
+  FROM pg_prepared_statements WHERE name ~ '^_termgate_(check|session)';
 CREATE VIEW app.conforming_view AS SELECT app.conforming('off');
 CREATE VIEW app.rule AS SELECT i FROM app.t; CREATE RULE inserts AS ON INSERT TO app.rule DO INSTEAD INSERT INTO app.t VALUES (666);
 CREATE VIEW app.large_object AS SELECT lo_create(7001);
@@ -290,6 +293,11 @@ ROWS = [
     Row("our own statement's name, looked up and inside a function", query(INSERT), group(INSERT), *simple("SELECT app.dynamic(format('DEALLOCATE %I', name)), app.dynamic(format(CASE WHEN name ~ 'session' THEN 'PREPARE %I(text, bigint) AS SELECT ''x''::text, 1::bigint, 1::bigint' ELSE 'PREPARE %I(text, bigint) AS SELECT 9::bigint' END, name)) FROM pg_prepared_statements WHERE name ~ '^_termgate_(check|session)'"), query(INSERT), group(INSERT), *simple("BEGIN", INSERT, "COMMIT")),
     Row("our own statement's name, in odd spelling", query(INSERT), *simple('DEALLOCATE U&"_termgate_session"', "PREPARE _TERMGATE_SESSION(text, bigint) AS SELECT 'x'::text, 1::bigint, 1::bigint", 'PREPARE U&"_termgate_locked" AS SELECT 1', "EXECUTE _Termgate_Check('x', 1)", 'CLOSE "_termgate"'), query(INSERT)),
     Row("our own read-only statement's name", parse("_termgate_locked", "SELECT 1") + sync(), group("SELECT app.flip()") + group("SELECT app.writer()"), query("DEALLOCATE _termgate_locked"), query("PREPARE _termgate_locked AS SELECT 1"), group("SELECT app.flip()") + group("SELECT app.writer()")),
+    Row("our own statements, gone by a function", *simple("SELECT app.flip()", "SELECT app.dynamic('DEALLOCATE ALL')", "SELECT app.flip()", "SELECT app.writer()"), group("SELECT app.writer()")),
+    Row("our own statements, gone in a view", query(INSERT), *simple("SELECT * FROM app.deallocator", "SELECT * FROM app.flipper", "SELECT * FROM app.view", INSERT), group("SELECT * FROM app.deallocator", "SELECT * FROM app.flipper") + group("SELECT * FROM app.view"), group("SELECT * FROM app.view")),
+    Row("our own statements that keep the default, replaced in a function", *simple("SELECT app.flip()", "SELECT app.dynamic(format('DEALLOCATE %I', name)), app.dynamic(format('PREPARE %I AS SELECT 1', name)) FROM pg_prepared_statements WHERE name ~ '^_termgate_(default|locked|writable)'", "SELECT app.flip()", "SELECT app.writer()"), group("SELECT app.flip()") + group("SELECT app.writer()")),
+    Row("our own statement's name, replaced by a view", query(INSERT), group(INSERT), *simple("SELECT * FROM app.replacer", INSERT, "BEGIN", INSERT, "COMMIT"), group(INSERT)),
+    Row("a CopyDone before its COPY", ("send", group("SELECT pg_sleep(0.1)") + copy_done() + parse("", "COPY app.t FROM STDIN") + bind() + execute() + sync() + copy_data("666\n") + copy_done() + sync()), ("sleep", 0.3), ("send", group(INSERT))),
     Row("our own portal's name", query("BEGIN"), bind("_termgate", "") + sync(), *simple("DECLARE _termgate CURSOR FOR SELECT app.writer()", INSERT, "ROLLBACK", "BEGIN", "DECLARE _termgate CURSOR WITH HOLD FOR SELECT 1", "COMMIT", INSERT)),
     Row("read-only by its own word, and texts that cannot be read", *simple("SET client_encoding = 'SJIS'", "SET default_transaction_read_only = on"),
         *[query(text + b" /* \x83\x5c */") for text in (b"ALTER SYSTEM SET work_mem = '5MB'", b"NOTIFY bypass", b"SELECT lo_create(7001)", b"COPY (SELECT 1) TO PROGRAM 'cat > PROGRAM_FILE'", b"ANALYZE app.parent", DO_COMMIT.encode(), b"CALL app.writes_twice()")]),
