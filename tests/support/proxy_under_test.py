@@ -65,11 +65,20 @@ class Server:
         subprocess.run([os.environ["TERMGATE"], "init", "--db", url], check=True, capture_output=True, text=True)
 
 
-def proxy(server, **environment):
-    """Starts the proxy before `server` and returns its port. `environment` is for the relay."""
-    port = free_port()
+def proxy(server, scope=None, term=None):
+    """Starts the proxy before `server` and returns its port. `scope` and `term`: a rule gives them to every session."""
+    port, environment = free_port(), {}
     relay = os.environ.get("TERMGATE_RELAY")
     command = [relay, str(port), str(server.port)] if relay else [os.environ["TERMGATE"], "proxy", "--listen", f"127.0.0.1:{port}", "--backend", server.url]
+    if scope and relay:
+        environment = {"SCOPE": scope, "TERM_": str(term)}
+    elif scope:
+        if not _folders:
+            _folders.append(tempfile.mkdtemp(prefix="termgate-proxy."))
+            os.chmod(_folders[0], 0o755)
+        rules = Path(_folders[0]) / f"rules-{port}"
+        rules.write_text(f'[rule everybody]\nscope = "{scope}"\nterm = {term}\n')
+        command += ["--rules", str(rules)]
     log = open(server.folder / f"proxy-{port}.log", "w") if os.access(server.folder, os.W_OK) else subprocess.DEVNULL
     process = subprocess.Popen(command, env={**os.environ, **environment}, stdout=log, stderr=log)
     _processes.append(process)
