@@ -416,9 +416,9 @@ class Bench:
     def quiet(self):
         """Until no session but ours is left: what was on its way has arrived by then."""
         until = time.monotonic() + 5
-        while self.direct.value("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND application_name <> 'observer'") != "0":
+        while self.direct.value("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND application_name NOT IN ('observer', 'termgate')") != "0":
             if time.monotonic() > until:
-                self.direct.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'client backend' AND application_name <> 'observer'")
+                self.direct.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'client backend' AND application_name NOT IN ('observer', 'termgate')")
             time.sleep(0.01)
 
     def clean(self):
