@@ -415,8 +415,18 @@ TEST_CASE("search_path: what a caller puts in its way is not what the law calls"
   writer.must("CREATE FUNCTION evil.lies(bigint, bigint) RETURNS boolean LANGUAGE sql AS 'SELECT true';"
               "CREATE OPERATOR evil.= (LEFTARG = bigint, RIGHTARG = bigint, FUNCTION = evil.lies);"
               "CREATE OPERATOR evil.>= (LEFTARG = bigint, RIGHTARG = bigint, FUNCTION = evil.lies)");
+  // Whoever finds this operator must not be the owner of layer 1.
+  writer.must("CREATE TABLE evil.ran_as (who text); GRANT ALL ON evil.ran_as TO PUBLIC;"
+              "CREATE FUNCTION evil.tells(text, text) RETURNS boolean LANGUAGE plpgsql AS 'BEGIN INSERT INTO evil.ran_as VALUES (current_user); RETURN $1 OPERATOR(pg_catalog.=) $2; END';"
+              "CREATE OPERATOR evil.= (LEFTARG = text, RIGHTARG = text, FUNCTION = evil.tells);"
+              "CREATE OPERATOR evil.<> (LEFTARG = text, RIGHTARG = text, FUNCTION = evil.tells)");
   writer.must("SET search_path = evil, pg_catalog");
   CHECK(writer.run("SELECT termgate.check_term('" + scope + "', 4)").code == "TG001");
+  writer.must("SET termgate.scope = '" + scope + "'; SET termgate.term = '5'");
+  CHECK(writer.value("SELECT fence FROM termgate.check_session()") == "5");
+  CHECK(writer.value("SELECT fence FROM termgate.hold_session()") == "5");
+  CHECK(writer.value("SELECT termgate.release_session()") == "t");
+  CHECK(writer.value("SELECT count(*) FROM evil.ran_as") == "0");
   CHECK(writer.value("SELECT termgate.check_term('" + scope + "', 5)") == "5");
   CHECK(writer.run("SELECT termgate.append('" + scope + "', 4, 'x')").code == "TG001");
   writer.must("RESET search_path");

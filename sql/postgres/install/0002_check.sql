@@ -406,7 +406,11 @@ BEGIN
   ELSE
     -- `held`: the generation that a fence must have, known once this session has asked whether the database was restored; and the scopes
     -- that this transaction has locked here, as many as the lock table can bear.
-    v_held := nullif(pg_catalog.current_setting('termgate.held', true), '');
+    -- Not nullif(), whose `=` would be looked up on the caller's path and run as the owner of layer 1.
+    v_held := pg_catalog.current_setting('termgate.held', true);
+    IF v_held OPERATOR(pg_catalog.=) '' THEN
+      v_held := NULL;
+    END IF;
     IF pg_catalog.octet_length(v_held) OPERATOR(pg_catalog.<) 1500
        AND pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed' THEN
       SELECT CASE WHEN f.term OPERATOR(pg_catalog.=) check_term.term AND f.vouched OPERATOR(pg_catalog.=) f.tableoid
@@ -439,7 +443,7 @@ BEGIN
   -- A standby's session may live to see the promotion, which puts everything in doubt.
   IF NOT pg_catalog.pg_is_in_recovery() THEN
     v_held := pg_catalog.set_config(@schema@._place(scope), @schema@._seen(scope, term), false) OPERATOR(pg_catalog.||)
-              coalesce(nullif(pg_catalog.current_setting('termgate.held', true), ''),
+              coalesce(CASE WHEN pg_catalog.current_setting('termgate.held', true) OPERATOR(pg_catalog.<>) '' THEN pg_catalog.current_setting('termgate.held', true) END,
                        pg_catalog.set_config('termgate.held', (SELECT i.trusted_since::pg_catalog.text FROM @schema@.incarnation i) OPERATOR(pg_catalog.||) '|', false));
   END IF;
   RETURN v_fence;

@@ -2,7 +2,7 @@
 -- consecutive and in commit order). Keeps F1, F2, F5.
 
 CREATE OR REPLACE FUNCTION @schema@._declared_scope() RETURNS text LANGUAGE sql STABLE AS
-$$ SELECT nullif(pg_catalog.current_setting('termgate.scope', true), '') $$;
+$$ SELECT CASE WHEN pg_catalog.current_setting('termgate.scope', true) OPERATOR(pg_catalog.<>) '' THEN pg_catalog.current_setting('termgate.scope', true) END $$;
 
 -- The one scope that this transaction has passed, by the locks that it holds; NULL where there is none or more than one. Asked only for
 -- the first write of a stream whose scope nobody names.

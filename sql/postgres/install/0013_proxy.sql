@@ -25,7 +25,7 @@ DECLARE
   v_term pg_catalog.text;
 BEGIN
   IF scope IS NULL THEN
-    scope := nullif(pg_catalog.current_setting('termgate.scope', true), '');
+    scope := @schema@._declared_scope();
     IF pg_catalog.char_length(scope) OPERATOR(pg_catalog.>) 200 THEN
       PERFORM @schema@._need_scope(scope, 'declared termgate.scope');
     END IF;
@@ -218,4 +218,13 @@ BEGIN
       EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', f.name, g.grantee);
     END LOOP;
   END LOOP;
+END $$;
+
+-- Until version 12 nullif() in these two looked up its `=` on the caller's path, and ran it as the owner of layer 1. Fresh ones have it right already.
+CREATE OR REPLACE FUNCTION @schema@._declared_scope() RETURNS text LANGUAGE sql STABLE AS
+$$ SELECT CASE WHEN pg_catalog.current_setting('termgate.scope', true) OPERATOR(pg_catalog.<>) '' THEN pg_catalog.current_setting('termgate.scope', true) END $$;
+DO $$
+BEGIN
+  EXECUTE replace(pg_get_functiondef('@schema@.check_term(text, bigint)'::regprocedure), 'nullif(pg_catalog.current_setting(''termgate.held'', true), '''')',
+                  'CASE WHEN pg_catalog.current_setting(''termgate.held'', true) OPERATOR(pg_catalog.<>) '''' THEN pg_catalog.current_setting(''termgate.held'', true) END');
 END $$;
