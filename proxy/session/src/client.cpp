@@ -234,6 +234,7 @@ Text Session::State::classified(std::string_view sql) {
   statements::Settings settings = settings_;
   // A function that runs yet may change how this is read.
   if (functions_outstanding_) settings.standard_conforming_strings = statements::ConformingStrings::unknown;
+  if (unknown_outstanding_) settings.ascii_safe_encoding = false;
   Text text = surroundings_.statements().classify(sql, settings);
   if (!text->declared.empty()) spoke_ = true;
   for (const auto& statement : text->statements) {
@@ -361,6 +362,7 @@ void Session::State::note_sent(const Effects& effects) {
     if (tx_.in_block && effects.way == Way::neutral) tx_.fenced = false;
   }
   if (effects.takes_snapshot) functions_outstanding_ = true;  // a view may hide them
+  if (effects.calls_unknown || effects.kind == Kind::call || effects.kind == Kind::do_block) unknown_outstanding_ = true;
   if (effects.kind == Kind::unparsable) {
     // It may have been COMMIT AND CHAIN, or ROLLBACK TO: whatever lock there was may be gone.
     tx_.fenced = false;
@@ -679,6 +681,7 @@ void Session::State::next_piece() {
       note_prepared(one);
       sum.changes_declaration |= one.changes_declaration;
       sum.calls_functions |= one.calls_functions;
+      sum.calls_unknown |= one.calls_unknown;
       if (write) {
         sum.read_only_hole |= one.read_only_hole;
         if (one.way == Way::alone && one.kind != Kind::call && one.kind != Kind::do_block) sum.read_only_hole = true;
@@ -741,6 +744,7 @@ bool Session::State::frame_refuses(const Effects& effects) {
       if (!effects.and_chain) return false;
       what = "ROLLBACK AND CHAIN";
       break;
+    case Kind::prepare_transaction: what = "PREPARE TRANSACTION"; break;
     default: return false;
   }
   to_client_.back() += error_text("25P01", what + " can only be used in transaction blocks", "");

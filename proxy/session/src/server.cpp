@@ -515,7 +515,7 @@ void Session::State::settle() {
       tx_.in_block = true;
       tx_.failed = status_ == TransactionStatus::failed;
     }
-    wait_for_all_ = functions_outstanding_ = unread_outstanding_ = copy_end_sent_ = false;
+    wait_for_all_ = functions_outstanding_ = unknown_outstanding_ = unread_outstanding_ = copy_end_sent_ = opening_refused_ = false;
     if (settings_.standard_conforming_strings == ConformingStrings::unknown) settings_.standard_conforming_strings = reported_conforming_;
   }
   quiet_since_ = now_;

@@ -267,6 +267,7 @@ class Session::State {
   std::string late_description_, late_complete_;
   bool server_skips_ = false;              // after an error of an extended message, up to the client's Sync
   bool functions_outstanding_ = false;     // something runs that may change settings
+  bool unknown_outstanding_ = false;       // a function runs whose name says nothing
   bool unread_outstanding_ = false;        // something runs that could not be read
   bool wait_for_all_ = false;              // the next unit cannot be judged before all answers are here
 
