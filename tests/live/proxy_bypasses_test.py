@@ -14,6 +14,7 @@ Afterwards a direct connection looks whether anything that outlives the session 
 prepared transactions, files, notifications. For the last two, what was written before the raise is the session's right: only 666 is not.
 """
 import argparse
+import re
 import os
 import sys
 import time
@@ -507,15 +508,22 @@ class Bench:
         return result
 
 
+def is_open(line, major):
+    """Whether the document says that this is not stopped: on that major, on every one where it names none."""
+    said = re.search(r"\*\*Not stopped(?: on (\d+)(?: to (\d+))?)?\.", line)
+    return bool(said) and (said[1] is None or int(said[1]) <= major <= int(said[2] or said[1]))
+
+
 def main():
     arguments = argparse.ArgumentParser()
-    arguments.add_argument("--majors", default="13,15,18")
+    arguments.add_argument("--majors", default="13,14,15,16,17,18" if os.environ.get("TERMGATE_TEST_LONG") else "15")
     arguments.add_argument("--show", action="store_true", help="the conversation of each row")
     arguments.add_argument("names", nargs="*")
     chosen = arguments.parse_args()
     names = [row.name for row in ROWS]
     assert len(set(names)) == len(names), sorted(name for name in names if names.count(name) > 1)
-    documented = {line[2:].split(" | ")[0] for line in DOCUMENT.read_text().splitlines() if line.startswith("| ")} - {"test", "---"}
+    table = {line[2:].split(" | ")[0]: line for line in DOCUMENT.read_text().splitlines() if line.startswith("| ")}
+    documented = set(table) - {"test", "---"}
     assert documented == set(names), f"docs/bypasses.md and the rows here: {documented ^ set(names)}"
     tried = failed = 0
     for major in map(int, chosen.majors.split(",")):
@@ -526,9 +534,10 @@ def main():
             for by in row.by:
                 got_in, told = bench.attack(row, by)
                 tried += 1
-                failed += bool(got_in)
-                if got_in or chosen.show:
-                    print(f"{'GOT IN' if got_in else 'closed'}  {major}  {by:5}  {row.name}: {got_in}", flush=True)
+                known = got_in and is_open(table[row.name], major)
+                failed += bool(got_in) and not known
+                if (got_in and not known) or chosen.show:
+                    print(f"{'open' if known else 'GOT IN' if got_in else 'closed'}  {major}  {by:5}  {row.name}: {got_in}", flush=True)
                     for answer in told:
                         print(f"        {str(answer)[:600]}")
         bench.clean()

@@ -257,13 +257,33 @@ class Bench:
         return result
 
 
+# What is not the same, and why; docs/proxy.md tells it to users. Whatever else differs is a fault.
+KNOWN = {
+    "several statements with PREPARE TRANSACTION": "in one text behind a write: refused, where the server warns and commits",
+    "several statements with isolation": "a BEGIN with modes behind a write in one text: one warning more, before the same error",
+    "read-only by default, extended": "SHOW of it is answered by a SELECT: the tag says so",
+    "read-only settings as a SELECT sees them": "current_setting() sees the server's own value",
+    "one group with SET and a write": "18: behind our messages SET LOCAL finds a block, and does not warn",
+    "a query in the middle of COPY": "the connection is closed",
+    "a function that writes, row by row": "a text that looks like a read, and was read in part: refused once, then known",
+    "SQL prepared statements": "pg_prepared_statements shows ours",
+    "pg_prepared_statements and pg_cursors": "pg_prepared_statements shows ours",
+    "large objects by the fast path": "a fast-path call that may write needs a block",
+    "a function call that does not exist": "a fast-path call that may write needs a block",
+    "Terminate behind writes": "who says goodbye is given no more answers; the work is done",
+    "Terminate behind a VACUUM and a write": "who says goodbye is given no more answers; the work is done",
+    "an interleaved Query": "a simple query before the Sync of an extended one, outside of a block: the connection is closed",
+}
+
+
 def main():
     arguments = argparse.ArgumentParser()
-    arguments.add_argument("--majors", default="13,15,18")
+    arguments.add_argument("--majors", default="13,14,15,16,17,18" if os.environ.get("TERMGATE_TEST_LONG") else "13,15,18")
     arguments.add_argument("--show", action="store_true", help="both conversations")
     arguments.add_argument("--chunk", type=int, default=0)
     arguments.add_argument("names", nargs="*")
     chosen = arguments.parse_args()
+    assert set(KNOWN) <= set(SCRIPTS), set(KNOWN) - set(SCRIPTS)
     run = differing = 0
     for major in map(int, chosen.majors.split(",")):
         bench = Bench(major, chosen.chunk)
@@ -276,6 +296,8 @@ def main():
             run += 1
             expected, got = bench.run(bench.server.port, steps, scope), bench.run(bench.port, steps, scope)
             at = next((i for i, (a, b) in enumerate(zip(expected, got)) if a != b), min(len(expected), len(got)))
+            if expected != got and name in KNOWN and not chosen.show:
+                continue
             if expected != got:
                 differing += 1
                 print(f"DIFFERS {major}  {name}, at message {at} of {len(expected)}")

@@ -107,6 +107,7 @@ void Session::State::parameter_status(const Event& event) {
     default_broken_ = status->value == "off" && hold_.stage == Hold::Stage::none;
     // A transaction that began meanwhile is writable, and nothing but the check may come first in it.
     if (default_broken_ && tx_.in_block && status_ == TransactionStatus::idle) tx_.writable = true;
+    told_read_only_ = believed_read_only_;
     if (stage_ == Stage::login) pgwire::append_parameter_status(to_client_.back(), status->name, believed_read_only_ ? "on" : "off");
     return;
   }
@@ -496,6 +497,10 @@ void Session::State::ready_for_query(TransactionStatus status, const Event& even
   to_client_.back() += late_complete_;
   late_complete_.clear();
   const bool show = !head.hidden && !script_.running && !again_.wanted;
+  if (show && reports_default_ && guards() && told_read_only_ != believed_read_only_) {
+    told_read_only_ = believed_read_only_;
+    pgwire::append_parameter_status(to_client_.back(), "default_transaction_read_only", believed_read_only_ ? "on" : "off");
+  }
   if (show) to_client_.back() += event.frame;
   flush_made_answers();
   if (answers_.empty()) settle();
