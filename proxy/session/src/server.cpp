@@ -382,6 +382,7 @@ void Session::State::server_error(const Event& event) {
   switch (role) {
     case Role::client:
     case Role::framed: {
+      release_complete();  // of the statement before, which is done
       if (report->sqlstate() == "25P02" && opening_refused_) {
         opening_refused_ = false;
         break;
@@ -397,6 +398,7 @@ void Session::State::server_error(const Event& event) {
         break;
       }
       if (refused_as_read_only && !tx_.writable && hold_.stage == Hold::Stage::none) {
+        if (again_.possible && !again_.extended) remember_writer(again_.bytes);
         if (again_.possible && again_.hash != 0) remember_writer_hash(again_.hash);
         const std::string_view message = may_speak() ? "TG002 this looked like a read and writes; Termgate knows it now: send it again"
                                                      : "TG002 no term declared for a fenced write";
