@@ -898,7 +898,7 @@ void Session::State::on_execute(const Event& event) {
   decide(effects, known, true);
   if (stage_ != Stage::ready || group_.refused) return;
   const bool first = !group_.executed;
-  group_.executed = true;
+  group_.executed = group_.executed_here = true;
   group_.first_hash = first ? known.hash : group_.first_hash;
   forward_extended(event, Asked::execute);
   Expected* asked = last_asked();
@@ -918,11 +918,13 @@ void Session::State::on_execute(const Event& event) {
     // Behind its COMMIT another implicit transaction begins.
     group_.direct = false;
     group_.ended_one = true;
+    group_.executed_here = false;
     group_.opening_possible = true;
     group_.reads_only = false;
   } else if (!group_.direct && effects.way == Way::control) {
     lock_group();
     group_.ended_one = true;
+    group_.executed_here = false;
     group_.opening_at = group_.held.size();
     group_.opening_asked = group_.asked.size();
     group_.reads_only = false;
@@ -976,7 +978,7 @@ void Session::State::on_sync(const Event& event) {
     return hold(pair);
   }
   if (!group_.direct) {
-    if (group_.executed && group_.opening_possible) lock_group();
+    if (group_.executed_here && group_.opening_possible) lock_group();
     group_.held += event.frame;
     group_.asked.push_back(expected);
     again_ = Again();

@@ -308,6 +308,7 @@ class Session::State {
     bool refused = false;         // everything up to Sync is dropped
     bool touched_server = false;  // something of it was sent
     bool executed = false;
+    bool executed_here = false;   // since the last transaction that ended in it
     bool held_session = false;    // runs under a lock at session level
     bool needs_hold = false;
     std::string held;             // messages not sent yet

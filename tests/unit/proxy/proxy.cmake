@@ -22,6 +22,9 @@ endif()
 if(TARGET termgate_session)
   termgate_test(unit_session LABEL unit
     SOURCES
+      unit/proxy/session_events.cpp
+      unit/proxy/session_extended.cpp
+      unit/proxy/session_login.cpp
       unit/proxy/session_simple.cpp
     LIBRARIES Termgate::session)
 endif()

@@ -99,8 +99,12 @@ class Script {
   // Any look at the session behind the last step.
   Script& is(std::function<void(const session::Session&)> look) { return steps_.back().look = std::move(look), *this; }
 
-  void replay() {
+  void replay_whole() {
     run("in one piece", [](std::size_t, std::size_t) { return std::vector<std::size_t>{}; });
+  }
+
+  void replay() {
+    replay_whole();
     run("a byte at a time", [](std::size_t, std::size_t size) {
       std::vector<std::size_t> cuts;
       for (std::size_t at = 1; at < size; ++at) cuts.push_back(at);
