@@ -92,7 +92,7 @@ bool Session::State::must_wait(char type) const noexcept {
   if (stage_ != Stage::ready || answers_.empty()) return false;
   switch (type) {
     case frontend::query:
-    case frontend::function_call: return true;
+    case frontend::function_call: return !group_.begun;  // before its Sync no ReadyForQuery would end the wait
     case frontend::parse:
     case frontend::bind:
     case frontend::execute:
@@ -154,6 +154,7 @@ void Session::State::client_event(const Event& event) {
   if (server_skips_) {
     if (event.type == frontend::sync) {
       server_skips_ = false;
+      group_ = Group();
       group_.begun = group_.direct = true;
       return on_sync(event);
     }
@@ -814,6 +815,7 @@ void Session::State::decide(const Effects& effects, const Known& known, bool run
     return;
   }
   if (tx_.failed) return;
+  if (group_.needs_hold) return refuse("0A000", "Termgate runs CALL, DO and what must run alone only as the one statement before a Sync", "");
   if (believed_read_only_ && !tx_.in_block) {
     if (runs && (effects.way == Way::write || effects.way == Way::alone)) left_to_read_only(effects);
     return;
@@ -894,7 +896,6 @@ void Session::State::on_execute(const Event& event) {
   Known known = found != portals_.end() ? found->second : Known{effects_of_unknown(), nullptr, 0};
   Effects effects = resolved(known.effects, known.text.get());
   if (known.hash != 0 && effects.way == Way::read && std::find(writers_.begin(), writers_.end(), known.hash) != writers_.end()) effects.way = Way::write;
-  if (group_.needs_hold) return refuse("0A000", "Termgate runs CALL, DO and what must run alone only as the one statement before a Sync", "");
   decide(effects, known, true);
   if (stage_ != Stage::ready || group_.refused) return;
   const bool first = !group_.executed;

@@ -150,6 +150,8 @@ void Session::State::run_converted(std::string_view sql, bool description_shown)
     expected.hidden = hidden;
     return expected;
   };
+  // The opening before it is this transaction's, and what the client pipelines behind it begins another.
+  wait_for_all_ = true;
   std::string& to = to_server_.back();
   pgwire::append_parse(to, "", sql);
   answers_.push(add(Asked::parse, true));

@@ -544,6 +544,7 @@ void Session::State::run_again() {
   }
   remember_writer_hash(again.hash);
   add_opening(claim.pair, true);
+  wait_for_all_ = true;  // of this transaction; what follows begins another
   std::size_t parses = again.parses, binds = again.binds, descriptions = again.descriptions, closes = again.closes;
   pgwire::Rules rules = pgwire::Rules::frontend(options_.limits);
   rules[pgwire::frontend::bind].whole_max = options_.limits.message_bytes_max;

@@ -246,6 +246,15 @@ TEST_CASE("session: a CALL before its Sync runs under the lock of the session", 
   script.replay();
 }
 
+TEST_CASE("session: a CALL with a write behind it in its pipeline is refused before anything is sent", "[F5][proxy]") {
+  const std::string alone = "Termgate runs CALL, DO and what must run alone only as the one statement before a Sync";
+  Script script;
+  script.client(parse("", "CALL p()") + bind_message("", "") + execute() + one(insert) + sync_message()).to_client(error("0A000", alone) + ready('I'));
+  script.client(parse("", "CALL p()") + bind_message("", "") + execute() + one(select_a) + sync_message()).to_client(error("0A000", alone) + ready('I'));
+  script.client(one(select_a) + sync_message()).to_server(one(select_a) + sync_message());
+  script.replay();
+}
+
 TEST_CASE("session: a long Bind is streamed for a read", "[F7][proxy]") {
   Script script;
   const std::string value(9000, 'x');
@@ -298,6 +307,12 @@ TEST_CASE("session: a simple query before the Sync of an extended one ends the s
   Script script;
   script.client(one(select_a) + query("SELECT 1")).ends("0A000", "Termgate takes no simple query before the Sync of an extended one");
   script.replay();
+
+  // Also while answers are still on their way, for none of them would end a wait.
+  Script busy;
+  busy.client(one(select_a) + flush()).to_server(opening() + one(select_a) + flush());
+  busy.client(query("SELECT 1")).ends("0A000", "Termgate takes no simple query before the Sync of an extended one");
+  busy.replay();
 }
 
 TEST_CASE("session: allow passes an undeclared pipeline through without being held", "[F7][proxy]") {

@@ -553,3 +553,18 @@ TEST_CASE("session: a fast-path call that may write needs a block", "[F6][proxy]
   script.server(opening_done() + ready('T') + function_result() + ready('T')).to_client(function_result() + ready('T'));
   script.replay();
 }
+
+TEST_CASE("session: what is pipelined behind a simple write is another transaction with a check of its own", "[F1][F6][proxy]") {
+  Script script;
+  const std::string vacuum = parse("", "VACUUM t") + bind_message("", "") + execute() + sync_message();
+  script.client(query(insert) + vacuum).to_server(opening() + converted(insert));
+  script.server(opening_done() + converted_done("INSERT 0 1")).to_client(inserted()).to_server(writable(false) + hold("orders", "5") + sync_message());
+  script.replay();
+
+  Script again;
+  again.client(query("SELECT a FROM writing_view")).to_server(query("SELECT a FROM writing_view"));
+  again.server(error("25006", "cannot execute INSERT in a read-only transaction") + ready('I')).to_server(opening() + converted("SELECT a FROM writing_view"));
+  again.client(vacuum);
+  again.server(opening_done() + converted_done("SELECT 1")).to_client(complete("SELECT 1") + ready('I')).to_server(writable(false) + hold("orders", "5") + sync_message());
+  again.replay();
+}
