@@ -222,8 +222,8 @@ class PostgresModel {
     local_ = false;
   }
   void abort() {
+    if (tx_.active) now_ = kept_;
     tx_ = Transaction();
-    now_ = kept_;
     local_ = false;
   }
   void fail() {

@@ -53,6 +53,7 @@ struct Expected {
   bool reads = false;         // may be run again behind the check if READ ONLY refuses it
   bool first_execute = false;
   bool row_seen = false;
+  bool copy_ends = false;     // the client's CopyDone or CopyFail went right behind it
   bool hide_no_data = false;  // a simple query has no NoData
   Ours ours = ours_count;     // of a Parse of ours
   std::string text;           // the statement's name for `parse`; the bytes for `nothing`

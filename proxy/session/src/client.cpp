@@ -188,6 +188,7 @@ void Session::State::client_event(const Event& event) {
     case frontend::copy_done:
     case frontend::copy_fail:
       in_copy_in_ = false;
+      if (!answers_.empty()) answers_.at(answers_.size() - 1).copy_ends = true;
       to_server_.back() += event.frame;
       return;
     case frontend::terminate: return close_all();
@@ -848,7 +849,8 @@ void Session::State::decide(const Effects& effects, const Known& known, bool run
         if (effects.unlocks) refuse("0A000", "Termgate cannot run this: it names pg_advisory_unlock, and would give up the lock that fences it", "");
         return;
       }
-      if (effects.kind != Kind::call && effects.kind != Kind::do_block) return;  // the server refuses it in a pipeline
+      // Behind a Flush the server would run it, and READ ONLY does not stop VACUUM.
+      if (effects.kind != Kind::call && effects.kind != Kind::do_block) return refuse("0A000", "Termgate runs what must run alone only as the one statement before a Sync, with no Flush before it", "");
       return refuse("0A000", "Termgate runs CALL and DO only as the one statement before a Sync, or in a transaction block", "");
     case Way::write: break;
   }

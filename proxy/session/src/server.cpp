@@ -228,9 +228,10 @@ void Session::State::server_event(const Event& event) {
       }
       break;
     case backend::copy_in_response:
-      in_copy_in_ = true;
-      // Whatever stands behind it in the pipeline is swallowed by the server until the copy ends.
-      for (std::size_t i = 1; i < answers_.size();) {
+      in_copy_in_ = !head.copy_ends;
+      // What stands behind it in the pipeline is swallowed by the server until the copy ends.
+      for (std::size_t i = 1; in_copy_in_ && i < answers_.size();) {
+        in_copy_in_ = !answers_.at(i).copy_ends;
         if (answers_.at(i).asked == Asked::sync) {
           answers_.remove(i);
         } else {
@@ -487,7 +488,8 @@ void Session::State::settle() {
   switch (hold_.stage) {
     case Hold::Stage::none: break;
     case Hold::Stage::asked:
-      if (hold_.failed) {
+      // Without its row the lock is not ours: an error before it may have made the server skip it together with what was to run.
+      if (hold_.failed || !hold_.pair.complete()) {
         hold_ = Hold();
         pgwire::append_ready_for_query(to_client_.back(), status_);
         break;

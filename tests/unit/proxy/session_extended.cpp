@@ -227,6 +227,16 @@ TEST_CASE("session: COPY by an extended query keeps its data in step", "[F7][pro
   script.replay();
 }
 
+TEST_CASE("session: a COPY that is pipelined with its data swallows the Sync before its end and no other", "[F7][proxy]") {
+  Script script;
+  const std::string copy = parse("", "COPY t FROM STDIN") + bind_message("", "") + execute() + sync_message() + copy_data("1\n") + copy_done() + sync_message();
+  script.client(copy).to_server(opening() + copy);
+  script.server(opening_done() + parse_complete() + bind_complete() + copy_in() + complete("COPY 1") + ready('I')).to_client(parse_complete() + bind_complete() + copy_in() + complete("COPY 1") + ready('I'));
+  script.client(one(select_a) + sync_message()).to_server(one(select_a) + sync_message());
+  script.server(done("SELECT 0") + ready('I')).to_client(done("SELECT 0") + ready('I'));
+  script.replay();
+}
+
 TEST_CASE("session: a CALL before its Sync runs under the lock of the session", "[F5][proxy]") {
   Script script;
   const std::string call_parsed = parse("", "CALL p()") + bind_message("", ""), call = call_parsed + execute();
@@ -251,6 +261,28 @@ TEST_CASE("session: a CALL with a write behind it in its pipeline is refused bef
   Script script;
   script.client(parse("", "CALL p()") + bind_message("", "") + execute() + one(insert) + sync_message()).to_client(error("0A000", alone) + ready('I'));
   script.client(parse("", "CALL p()") + bind_message("", "") + execute() + one(select_a) + sync_message()).to_client(error("0A000", alone) + ready('I'));
+  script.client(one(select_a) + sync_message()).to_server(one(select_a) + sync_message());
+  script.replay();
+}
+
+TEST_CASE("session: what must run alone is refused behind a Flush where the server would run it", "[F5][F6][proxy]") {
+  Script script;
+  script.client(flush()).to_server(flush());
+  script.client(parse("", "VACUUM t") + bind_message("", "") + execute() + sync_message())
+      .to_server(check("-", "0").insert(0, parse("", "VACUUM t") + bind_message("", "")) + execute() + sync_message());
+  script.server(parse_complete() + bind_complete() + prepared(true) + bind_complete() + error("TG005", "TG005 term 0") + ready('I'))
+      .to_client(parse_complete() + bind_complete() + error("0A000", "Termgate runs what must run alone only as the one statement before a Sync, with no Flush before it") + ready('I'));
+  script.replay();
+}
+
+TEST_CASE("session: what must run alone does not run where the server skipped the asking for its lock", "[F5][F6][proxy]") {
+  Script script;
+  const std::string copy = parse("", "COPY t FROM STDIN") + bind_message("", "") + execute() + sync_message() + copy_fail("enough");
+  const std::string vacuum = parse("", "VACUUM t") + bind_message("", "") + execute() + sync_message();
+  // The COPY swallows its Sync, so its error reaches up to the Sync of the VACUUM.
+  script.client(copy + vacuum).to_server(opening() + copy + writable(false) + hold("orders", "5") + sync_message());
+  const std::string failed = error("57014", "COPY from stdin failed: enough");
+  script.server(opening_done() + parse_complete() + bind_complete() + copy_in() + failed + ready('I')).to_client(parse_complete() + bind_complete() + copy_in() + failed + ready('I'));
   script.client(one(select_a) + sync_message()).to_server(one(select_a) + sync_message());
   script.replay();
 }
