@@ -162,6 +162,11 @@ void Session::State::client_event(const Event& event) {
     client_parts_ = Parts::drop;
     return;
   }
+  if (in_copy_in_ && (event.type == frontend::sync || event.type == frontend::flush)) {
+    // Swallowed by the server in the middle of a copy: nothing is owed for it.
+    to_server_.back() += event.frame;
+    return;
+  }
   switch (event.type) {
     case frontend::query: {
       const auto query = pgwire::decode_query(event.body);
@@ -917,7 +922,7 @@ void Session::State::on_execute(const Event& event) {
     group_.direct = true;
     if (unsure && guards()) run_ours(ours_locked, Role::silent, {});
     group_.reads_only = false;
-  } else if (was_block && !tx_.in_block) {
+  } else if (!tx_.in_block && (was_block || (group_.direct && (effects.kind == Kind::commit || effects.kind == Kind::rollback || effects.kind == Kind::prepare_transaction)))) {
     // Behind its COMMIT another implicit transaction begins.
     group_.direct = false;
     group_.ended_one = true;

@@ -220,7 +220,8 @@ TEST_CASE("session: COPY by an extended query keeps its data in step", "[F7][pro
   script.client(copy).to_server(opening() + copy);
   // The server swallows the Sync that stands behind the Execute; another ends the copy.
   script.server(opening_done() + parse_complete() + bind_complete() + copy_in()).to_client(parse_complete() + bind_complete() + copy_in());
-  script.client(copy_data("1\n") + copy_done() + sync_message()).to_server(copy_data("1\n") + copy_done() + sync_message());
+  script.client(copy_data("1\n") + flush() + sync_message()).to_server(copy_data("1\n") + flush() + sync_message());  // swallowed, too
+  script.client(copy_done() + sync_message()).to_server(copy_done() + sync_message());
   script.server(complete("COPY 1") + ready('I')).to_client(complete("COPY 1") + ready('I'));
   script.client(one(select_a) + sync_message()).to_server(one(select_a) + sync_message());
   script.server(done("SELECT 0") + ready('I')).to_client(done("SELECT 0") + ready('I'));
@@ -284,6 +285,13 @@ TEST_CASE("session: what must run alone does not run where the server skipped th
   const std::string failed = error("57014", "COPY from stdin failed: enough");
   script.server(opening_done() + parse_complete() + bind_complete() + copy_in() + failed + ready('I')).to_client(parse_complete() + bind_complete() + copy_in() + failed + ready('I'));
   script.client(one(select_a) + sync_message()).to_server(one(select_a) + sync_message());
+  script.replay();
+}
+
+TEST_CASE("session: behind a COMMIT that ends an opened pipeline's transaction a write is checked anew", "[F1][F5][proxy]") {
+  Script script;
+  const std::string commit = parse("", "COMMIT") + bind_message("", "") + execute();
+  script.client(one(insert) + commit + one(insert) + sync_message()).to_server(opening() + one(insert) + commit + writable(false) + check_declared() + one(insert) + sync_message());
   script.replay();
 }
 
