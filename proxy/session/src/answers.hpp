@@ -54,10 +54,10 @@ struct Expected {
   bool reads = false;         // may be run again behind the check if READ ONLY refuses it
   bool first_execute = false;
   bool row_seen = false;
+  bool copy_ends = false;     // the client's CopyDone or CopyFail went right behind it
   bool hide_no_data = false;  // a simple query has no NoData
   bool late_complete = false;  // its CommandComplete waits for the commit, which may yet fail
   bool late_description = false;  // its RowDescription waits for what comes next: an error comes without one
-  bool behind_copy_end = false;  // sent after the client's CopyDone or CopyFail
   Ours ours = ours_count;     // of a Parse of ours
   std::string text;           // the statement's name for `parse`; the bytes for `nothing`
 };

@@ -173,6 +173,7 @@ void Session::State::client_event(const Event& event) {
   if (server_skips_) {
     if (event.type == frontend::sync) {
       server_skips_ = false;
+      group_ = Group();
       group_.begun = group_.direct = true;
       return on_sync(event);
     }
@@ -183,6 +184,11 @@ void Session::State::client_event(const Event& event) {
   if (group_.needs_hold && (event.type == frontend::parse || event.type == frontend::bind || event.type == frontend::describe || event.type == frontend::execute)) {
     client_parts_ = Parts::drop;
     return refuse("0A000", "Termgate runs CALL, DO and what must run alone only as the one statement before a Sync", "");
+  }
+  if (in_copy_in_ && (event.type == frontend::sync || event.type == frontend::flush)) {
+    // Swallowed by the server in the middle of a copy: nothing is owed for it.
+    to_server_.back() += event.frame;
+    return;
   }
   switch (event.type) {
     case frontend::query: {
@@ -209,8 +215,8 @@ void Session::State::client_event(const Event& event) {
       return;
     case frontend::copy_done:
     case frontend::copy_fail:
-      if (!in_copy_in_ && !answers_.empty()) copy_end_sent_ = true;
       in_copy_in_ = false;
+      if (!answers_.empty()) answers_.at(answers_.size() - 1).copy_ends = true;
       to_server_.back() += event.frame;
       return;
     case frontend::terminate: return close_all();
@@ -918,6 +924,7 @@ void Session::State::decide(const Effects& effects, const Known& known, bool run
     return;
   }
   if (tx_.failed) return;
+  if (group_.needs_hold) return refuse("0A000", "Termgate runs CALL, DO and what must run alone only as the one statement before a Sync", "");
   if (believed_read_only_ && !tx_.in_block) {
     if (runs && (effects.way == Way::write || effects.way == Way::alone)) left_to_read_only(effects);
     return;
@@ -952,7 +959,8 @@ void Session::State::decide(const Effects& effects, const Known& known, bool run
         if (effects.unlocks) refuse("0A000", "Termgate cannot run this: it names pg_advisory_unlock, and would give up the lock that fences it", "");
         return;
       }
-      if (effects.kind != Kind::call && effects.kind != Kind::do_block) return;  // the server refuses it in a pipeline
+      // Behind a Flush the server would run it, and READ ONLY does not stop VACUUM.
+      if (effects.kind != Kind::call && effects.kind != Kind::do_block) return refuse("0A000", "Termgate runs what must run alone only as the one statement before a Sync, with no Flush before it", "");
       return refuse("0A000", "Termgate runs CALL and DO only as the one statement before a Sync, or in a transaction block", "");
     case Way::write: break;
   }
@@ -1013,7 +1021,7 @@ void Session::State::on_execute(const Event& event) {
   decide(effects, known, true);
   if (stage_ != Stage::ready || group_.refused) return;
   const bool first = !group_.executed;
-  group_.executed = true;
+  group_.executed = group_.executed_here = true;
   group_.first_hash = first ? known.hash : group_.first_hash;
   forward_extended(event, Asked::execute);
   Expected* asked = last_asked();
@@ -1029,15 +1037,17 @@ void Session::State::on_execute(const Event& event) {
     group_.direct = true;
     if (unsure && guards()) run_ours(ours_locked, Role::put_back, {});
     group_.reads_only = false;
-  } else if ((was_block && !tx_.in_block) || (group_.direct && !tx_.in_block && (effects.kind == Kind::commit || effects.kind == Kind::rollback))) {
+  } else if (!tx_.in_block && (was_block || (group_.direct && (effects.kind == Kind::commit || effects.kind == Kind::rollback || effects.kind == Kind::prepare_transaction)))) {
     // Behind its COMMIT another implicit transaction begins.
     group_.direct = false;
     group_.ended_one = true;
+    group_.executed_here = false;
     group_.opening_possible = true;
     group_.reads_only = false;
   } else if (!group_.direct && effects.way == Way::control) {
     lock_group();
     group_.ended_one = true;
+    group_.executed_here = false;
     group_.opening_at = group_.held.size();
     group_.opening_asked = group_.asked.size();
     group_.reads_only = false;
@@ -1079,7 +1089,6 @@ void Session::State::on_sync(const Event& event) {
   }
   Expected expected;
   expected.asked = Asked::sync;
-  expected.behind_copy_end = copy_end_sent_;
   if (group_.needs_hold) {
     group_.held += event.frame;
     group_.asked.push_back(expected);
@@ -1093,7 +1102,7 @@ void Session::State::on_sync(const Event& event) {
     return hold(pair);
   }
   if (!group_.direct) {
-    if (group_.executed && group_.opening_possible) lock_group();
+    if (group_.executed_here && group_.opening_possible) lock_group();
     group_.held += event.frame;
     group_.asked.push_back(expected);
     again_ = Again();

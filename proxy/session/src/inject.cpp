@@ -42,7 +42,6 @@ Expected ours(Asked asked, Role role, std::string_view told = {}) {
 std::string& Session::State::out() { return into_group_ ? group_.held : to_server_.back(); }
 
 void Session::State::ask(Expected expected) {
-  expected.behind_copy_end = copy_end_sent_;
   if (into_group_) {
     group_.asked.push_back(std::move(expected));
   } else {
@@ -170,6 +169,8 @@ void Session::State::run_converted(std::string_view sql, bool description_shown)
     expected.hidden = hidden;
     return expected;
   };
+  // The opening before it is this transaction's, and what the client pipelines behind it begins another.
+  wait_for_all_ = true;
   std::string& to = to_server_.back();
   pgwire::append_parse(to, "", sql);
   answers_.push(add(Asked::parse, true));

@@ -238,17 +238,17 @@ void Session::State::server_event(const Event& event) {
       }
       break;
     case backend::copy_in_response:
-      in_copy_in_ = !copy_end_sent_;
-      copy_end_sent_ = false;
-      pump_after_ = in_copy_in_;
-      // A Sync that stands before the end of the data is swallowed by the server.
-      for (std::size_t i = 1; i < answers_.size();) {
-        if (answers_.at(i).asked == Asked::sync && !answers_.at(i).behind_copy_end) {
+      in_copy_in_ = !head.copy_ends;
+      // What stands behind it in the pipeline is swallowed by the server until the copy ends.
+      for (std::size_t i = 1; in_copy_in_ && i < answers_.size();) {
+        in_copy_in_ = !answers_.at(i).copy_ends;
+        if (answers_.at(i).asked == Asked::sync) {
           answers_.remove(i);
         } else {
           ++i;
         }
       }
+      pump_after_ = in_copy_in_;
       break;
     default: break;
   }
@@ -413,6 +413,7 @@ void Session::State::server_error(const Event& event) {
   switch (role) {
     case Role::client:
     case Role::framed: {
+      release_complete();  // of the statement before, which is done
       if (report->sqlstate() == "25P02" && opening_refused_) {
         opening_refused_ = false;
         break;
@@ -428,6 +429,7 @@ void Session::State::server_error(const Event& event) {
         break;
       }
       if (refused_as_read_only && !tx_.writable && hold_.stage == Hold::Stage::none) {
+        if (again_.possible && !again_.extended) remember_writer(again_.bytes);
         if (again_.possible && again_.hash != 0) remember_writer_hash(again_.hash);
         const std::string_view message = may_speak() ? "TG002 this looked like a read and writes; Termgate knows it now: send it again"
                                                      : "TG002 no term declared for a fenced write";
@@ -520,7 +522,7 @@ void Session::State::settle() {
       tx_.in_block = true;
       tx_.failed = status_ == TransactionStatus::failed;
     }
-    wait_for_all_ = functions_outstanding_ = unknown_outstanding_ = unread_outstanding_ = copy_end_sent_ = opening_refused_ = false;
+    wait_for_all_ = functions_outstanding_ = unknown_outstanding_ = unread_outstanding_ = opening_refused_ = false;
     if (settings_.standard_conforming_strings == ConformingStrings::unknown) settings_.standard_conforming_strings = reported_conforming_;
   }
   quiet_since_ = now_;
@@ -530,7 +532,8 @@ void Session::State::settle() {
   switch (hold_.stage) {
     case Hold::Stage::none: break;
     case Hold::Stage::asked:
-      if (hold_.failed) {
+      // Without its row the lock is not ours: an error before it may have made the server skip it together with what was to run.
+      if (hold_.failed || !hold_.pair.complete()) {
         hold_ = Hold();
         pgwire::append_ready_for_query(to_client_.back(), status_);
         break;
@@ -591,6 +594,7 @@ void Session::State::run_again() {
   }
   remember_writer_hash(again.hash);
   add_opening(claim.pair, true);
+  wait_for_all_ = true;  // of this transaction; what follows begins another
   std::size_t parses = again.parses, binds = again.binds, descriptions = again.descriptions, closes = again.closes;
   pgwire::Rules rules = pgwire::Rules::frontend(options_.limits);
   rules[pgwire::frontend::bind].whole_max = options_.limits.message_bytes_max;

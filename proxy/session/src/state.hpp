@@ -262,7 +262,6 @@ class Session::State {
   // --- what the server owes ---
   Answers answers_;
   bool in_copy_in_ = false;                // the server waits for CopyData
-  bool copy_end_sent_ = false;             // before the server said that it copies in
   bool pump_after_ = false;                // what waits of the client's may be looked at now
   std::string late_description_, late_complete_;
   bool server_skips_ = false;              // after an error of an extended message, up to the client's Sync
@@ -322,6 +321,7 @@ class Session::State {
     bool refused = false;         // everything up to Sync is dropped
     bool touched_server = false;  // something of it was sent
     bool executed = false;
+    bool executed_here = false;   // since the last transaction that ended in it
     bool held_session = false;    // runs under a lock at session level
     bool needs_hold = false;
     std::string held;             // messages not sent yet

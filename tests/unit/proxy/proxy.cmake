@@ -19,6 +19,15 @@ if(TARGET termgate_statements)
       unit/proxy/statements_lexer.cpp
     LIBRARIES termgate_statements_inside Threads::Threads)
 endif()
+if(TARGET termgate_session)
+  termgate_test(unit_session LABEL unit
+    SOURCES
+      unit/proxy/session_events.cpp
+      unit/proxy/session_extended.cpp
+      unit/proxy/session_login.cpp
+      unit/proxy/session_simple.cpp
+    LIBRARIES Termgate::session)
+endif()
 if(TARGET termgate_net)
   find_package(Boost 1.81 REQUIRED COMPONENTS json)
   termgate_test(unit_net LABEL unit

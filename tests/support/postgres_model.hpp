@@ -1,0 +1,664 @@
+// A server in a few hundred lines: what PostgreSQL does with transactions, READ ONLY, savepoints, prepared statements, pipelines and COPY, for a small
+// vocabulary of statements, and with Termgate's check. The oracle of fuzz_session: it knows for itself what writes, and whether the check was passed.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <termgate/pgwire/decode.hpp>
+#include <termgate/pgwire/encode.hpp>
+#include <termgate/pgwire/reader.hpp>
+#include <termgate/pgwire/types.hpp>
+
+namespace termgate::test {
+
+[[noreturn]] inline void broken(const char* what, std::string_view detail = {}) {
+  std::fprintf(stderr, "broken: %s: %.*s\n", what, static_cast<int>(detail.size()), detail.data());
+  std::abort();
+}
+
+class PostgresModel {
+ public:
+  // What a text means here. Whatever is not in the list is a syntax error.
+  enum class What {
+    unknown, empty, read, hidden_write, write, hole, flip_default, begin, begin_read_only, begin_read_write, commit, commit_chain, rollback, savepoint, rollback_to, release,
+    set_transaction_off, set_transaction_on, set_default_off, set_default_on, reset_default, set_term_4, set_term_5, set_local_term_4, set_scope, copy_in, copy_out, vacuum, call,
+    prepare_write, prepare_read, execute_x, execute_y, deallocate_all, discard_all, show_default, show_answer, check, check_session, hold, release_hold,
+  };
+
+  struct Text {
+    const char* sql;
+    What what;
+  };
+  // The first `vocabulary_client` are a client's; those behind are the session's own, which a client does not say.
+  static constexpr Text vocabulary[] = {
+      {"", What::empty},
+      {"SELECT a FROM t", What::read},
+      {"SELECT a FROM writing_view", What::hidden_write},
+      {"INSERT INTO t VALUES (1)", What::write},
+      {"UPDATE t SET a = $1", What::write},
+      {"/*termgate.scope='orders',termgate.term='5'*/ DELETE FROM t", What::write},
+      {"/*termgate.scope='orders',termgate.term='4'*/ DELETE FROM t", What::write},
+      {"WITH x AS (DELETE FROM t RETURNING a) SELECT a FROM x", What::write},
+      {"NOTIFY c", What::hole},
+      {"SELECT flip()", What::flip_default},
+      {"BEGIN", What::begin},
+      {"BEGIN READ ONLY", What::begin_read_only},
+      {"BEGIN READ WRITE", What::begin_read_write},
+      {"START TRANSACTION ISOLATION LEVEL SERIALIZABLE", What::begin},
+      {"COMMIT", What::commit},
+      {"COMMIT AND CHAIN", What::commit_chain},
+      {"ROLLBACK", What::rollback},
+      {"SAVEPOINT s", What::savepoint},
+      {"ROLLBACK TO s", What::rollback_to},
+      {"RELEASE s", What::release},
+      {"SET TRANSACTION READ WRITE", What::set_transaction_off},
+      {"SET TRANSACTION READ ONLY", What::set_transaction_on},
+      {"SET transaction_read_only = off", What::set_transaction_off},
+      {"SET default_transaction_read_only = off", What::set_default_off},
+      {"SET default_transaction_read_only = on", What::set_default_on},
+      {"SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE", What::set_default_off},
+      {"RESET default_transaction_read_only", What::reset_default},
+      {"SET termgate.term = '4'", What::set_term_4},
+      {"SET termgate.term = '5'", What::set_term_5},
+      {"SET LOCAL termgate.term = '4'", What::set_local_term_4},
+      {"SET termgate.scope = 'orders'", What::set_scope},
+      {"COPY t FROM STDIN", What::copy_in},
+      {"COPY t TO STDOUT", What::copy_out},
+      {"VACUUM t", What::vacuum},
+      {"CALL p()", What::call},
+      {"DO $$ BEGIN PERFORM p(); END $$", What::call},
+      {"PREPARE x AS INSERT INTO t VALUES (1)", What::prepare_write},
+      {"PREPARE y AS SELECT a FROM t", What::prepare_read},
+      {"EXECUTE x", What::execute_x},
+      {"EXECUTE y", What::execute_y},
+      {"DEALLOCATE ALL", What::deallocate_all},
+      {"DISCARD ALL", What::discard_all},
+      {"SHOW default_transaction_read_only", What::show_default},
+      {"FROB t", What::unknown},
+      // A client's up to here.
+      {"SELECT 'off'::text AS default_transaction_read_only", What::show_answer},
+      {"SELECT 'on'::text AS default_transaction_read_only", What::show_answer},
+      {"SET default_transaction_read_only TO on", What::set_default_on},
+      {"SET default_transaction_read_only TO off", What::set_default_off},
+      {"SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY", What::set_default_on},
+      {"SET transaction_read_only TO on", What::set_transaction_on},
+      {"SET transaction_read_only TO off", What::set_transaction_off},
+      {"SELECT \"termgate\".check_term($1, $2)", What::check},
+      {"SELECT * FROM \"termgate\".check_session($1, $2)", What::check_session},
+      {"SELECT * FROM \"termgate\".hold_session($1, $2)", What::hold},
+      {"SELECT \"termgate\".release_session($1)", What::release_hold},
+  };
+  static constexpr std::size_t vocabulary_client = 44;
+
+  // `guarded`: a write that the check does not stand before is a breach, and ends the program.
+  PostgresModel(bool guarded, bool reports_default, std::string declared_scope, std::int64_t declared_term)
+      : guarded_(guarded), reports_default_(reports_default), rules_(rules()), reader_(rules_) {
+    now_.default_read_only = guarded;
+    now_.scope = std::move(declared_scope);
+    now_.term = declared_term;
+    start_ = kept_ = now_;
+  }
+
+  void receive(std::string_view bytes) {
+    while (!bytes.empty() && !over) {
+      const pgwire::Event event = reader_.next(bytes);
+      bytes.remove_prefix(event.used);
+      if (event.kind == pgwire::Event::Kind::malformed) broken("the server got a frame that cannot be read", event.problem.reason());
+      if (event.kind == pgwire::Event::Kind::need_more) return;
+      if (event.kind == pgwire::Event::Kind::message) message(event.type, event.body);
+      if (event.kind == pgwire::Event::Kind::part) broken("the rules stream nothing", std::string_view(&event.type, 1));
+    }
+  }
+
+  // A new leader: whoever holds the check's lock is evicted (F4).
+  void raise(std::int64_t term) {
+    if (term <= fence) return;
+    fence = term;
+    if (tx_.checked || held) {
+      out += made_error("FATAL", "57P01", "terminating connection due to administrator command");
+      over = true;
+    }
+  }
+
+  char state() const noexcept { return !tx_.block ? 'I' : tx_.failed ? 'E' : 'T'; }
+  bool copying() const noexcept { return copying_; }
+
+  std::string out;           // for the client
+  bool over = false;         // the connection is gone behind `out`
+  std::int64_t fence = 5;    // of orders
+  bool held = false;         // the check's lock at session level
+  std::size_t swallowed = 0; // Syncs in the middle of a COPY
+  std::size_t writes = 0;
+
+ private:
+  struct Settings {
+    bool default_read_only = false;
+    std::string scope;
+    std::int64_t term = 0;
+  };
+  struct Savepoint {
+    bool read_only, checked;
+    Settings settings, kept;
+  };
+  struct Transaction {
+    bool active = false, block = false, failed = false, read_only = false, snapshot = false, checked = false;
+    std::vector<Savepoint> savepoints;
+  };
+  struct Portal {
+    std::string sql;
+    std::vector<std::optional<std::string>> values;
+  };
+  struct Failure {
+    std::string code, text;
+  };
+
+  static pgwire::Rules rules() {
+    pgwire::Rules made = pgwire::Rules::frontend();
+    for (int type = 0; type < 256; ++type) {
+      if (made[static_cast<char>(type)].known) made[static_cast<char>(type)].whole_max = made[static_cast<char>(type)].body_max;
+    }
+    return made;
+  }
+
+  static std::string made_error(std::string_view severity, std::string_view code, std::string_view text) {
+    std::string bytes;
+    pgwire::append_error_response(bytes, pgwire::report(severity, code, text));
+    return bytes;
+  }
+
+  static std::string_view trimmed(std::string_view sql) {
+    while (!sql.empty() && sql.front() == ' ') sql.remove_prefix(1);
+    while (!sql.empty() && (sql.back() == ' ' || sql.back() == ';')) sql.remove_suffix(1);
+    return sql;
+  }
+  static What meaning(std::string_view sql) {
+    for (const Text& text : vocabulary) {
+      if (trimmed(sql) == text.sql) return text.what;
+    }
+    return What::unknown;
+  }
+  static std::vector<std::string_view> split(std::string_view sql) {
+    // The bodies of DO are quoted by dollars.
+    std::vector<std::string_view> all;
+    bool quoted = false;
+    std::size_t begin = 0;
+    for (std::size_t at = 0; at < sql.size(); ++at) {
+      if (sql.substr(at, 2) == "$$") quoted = !quoted, ++at;
+      else if (sql[at] == ';' && !quoted) all.push_back(sql.substr(begin, at - begin)), begin = at + 1;
+    }
+    all.push_back(sql.substr(begin));
+    std::erase_if(all, [](std::string_view one) { return trimmed(one).empty(); });
+    return all;
+  }
+  static bool needs_snapshot(What what) {
+    switch (what) {
+      case What::read: case What::hidden_write: case What::write: case What::flip_default: case What::show_answer: case What::check: case What::check_session: case What::hold:
+      case What::release_hold: return true;
+      default: return false;
+    }
+  }
+  static bool leaves(What what) { return what == What::commit || what == What::rollback || what == What::rollback_to || what == What::commit_chain; }
+
+  void start() {
+    if (tx_.active) return;
+    tx_ = Transaction();
+    tx_.active = true;
+    tx_.read_only = now_.default_read_only;
+    kept_ = now_;
+  }
+  void commit() {
+    const bool was = tx_.failed;
+    tx_ = Transaction();
+    if (was) now_ = kept_;
+    now_.term = local_ ? kept_term_ : now_.term;
+    local_ = false;
+  }
+  void abort() {
+    if (tx_.active) now_ = kept_;
+    tx_ = Transaction();
+    local_ = false;
+  }
+  void fail() {
+    if (!tx_.block) return abort();
+    tx_.failed = true;
+    tx_.checked = false;  // an aborted transaction has given its locks back
+  }
+  void ready() {
+    if (reports_default_ && reported_ != now_.default_read_only) {
+      reported_ = now_.default_read_only;
+      pgwire::append_parameter_status(out, "default_transaction_read_only", reported_ ? "on" : "off");
+    }
+    pgwire::append_ready_for_query(out, static_cast<pgwire::TransactionStatus>(state()));
+  }
+
+  std::optional<Failure> write(std::string_view sql, bool stopped_by_read_only = true) {
+    if (tx_.read_only && stopped_by_read_only) return Failure{"25006", "cannot execute in a read-only transaction"};
+    if (guarded_ && !tx_.checked && !held) broken("a write without a check", sql);
+    ++writes;
+    return {};
+  }
+
+  std::optional<Failure> check(std::optional<std::string> scope, std::optional<std::string> term, What what, std::string& rows) {
+    const std::string wanted_scope = scope ? *scope : now_.scope;
+    const std::int64_t wanted = term ? std::atoll(term->c_str()) : now_.term;
+    if (wanted_scope.empty() || (wanted == 0 && !term)) return Failure{"TG002", "TG002 no term declared: a write needs a scope and a term"};
+    if (wanted < 1) return Failure{"TG005", "TG005 the term must be an integer from 1 to 2^62"};
+    if (wanted < fence) return Failure{"TG001", "TG001 stale term " + std::to_string(wanted) + " for scope \"" + wanted_scope + "\": the fence stands at " + std::to_string(fence)};
+    if (tx_.read_only && wanted > fence) return Failure{"25006", "cannot raise in a read-only transaction"};
+    fence = wanted;
+    tx_.checked = true;
+    if (what == What::hold) held = true;
+    const std::string told_term = std::to_string(wanted), told_fence = std::to_string(fence);
+    if (what == What::check) {
+      const pgwire::Field value = told_fence;
+      pgwire::append_data_row(rows, std::span(&value, 1));
+    } else {
+      const pgwire::Field values[] = {wanted_scope, told_term, told_fence};
+      pgwire::append_data_row(rows, values);
+    }
+    return {};
+  }
+
+  void set_local() {
+    if (!local_) kept_term_ = now_.term;
+    local_ = true;
+  }
+
+  // `alone`: the one statement of its message, and not in a block, so that it may end its transaction. Rows and the tag go to `out`.
+  std::optional<Failure> run(std::string_view sql, bool alone, bool extended, const std::vector<std::optional<std::string>>& values = {}) {
+    const What what = meaning(sql);
+    if (tx_.failed && !leaves(what)) return Failure{"25P02", "current transaction is aborted, commands ignored until end of transaction block"};
+    start();
+    if (needs_snapshot(what)) tx_.snapshot = true;
+    std::string rows, tag = "SET";
+    const pgwire::Field one = "1";
+    const auto returns_row = [&](const char* as) {
+      if (!extended) {
+        const pgwire::Column column{.name = "a"};
+        pgwire::append_row_description(rows, std::span(&column, 1));
+      }
+      pgwire::append_data_row(rows, std::span(&one, 1));
+      tag = as;
+    };
+    switch (what) {
+      case What::unknown: return Failure{"42601", "syntax error"};
+      case What::empty: pgwire::append_bare(out, 'I'); return {};
+      case What::hidden_write:
+        if (auto failure = write(sql)) return failure;
+        returns_row("SELECT 1");
+        break;
+      case What::show_answer:
+      case What::show_default:
+      case What::read: returns_row("SELECT 1"); break;
+      case What::write:
+        if (auto failure = write(sql)) return failure;
+        tag = "INSERT 0 1";
+        break;
+      case What::hole:
+        if (auto failure = write(sql, false)) return failure;
+        tag = "NOTIFY";
+        break;
+      case What::flip_default:
+        now_.default_read_only = false;
+        returns_row("SELECT 1");
+        break;
+      case What::begin:
+      case What::begin_read_only:
+      case What::begin_read_write:
+        tag = "BEGIN";
+        if (tx_.block) break;  // a warning, no more
+        tx_.block = true;
+        if (what == What::begin_read_only) tx_.read_only = true;
+        if (what == What::begin_read_write) {
+          if (tx_.read_only && tx_.snapshot) return Failure{"25001", "transaction read-write mode must be set before any query"};
+          tx_.read_only = false;
+        }
+        break;
+      case What::commit:
+        tag = tx_.failed ? "ROLLBACK" : "COMMIT";
+        commit();
+        break;
+      case What::commit_chain: {
+        if (!tx_.block) return Failure{"25P01", "COMMIT AND CHAIN can only be used in transaction blocks"};
+        tag = tx_.failed ? "ROLLBACK" : "COMMIT";
+        const bool read_only = tx_.read_only;
+        commit();
+        start();
+        tx_.block = true;
+        tx_.read_only = read_only;
+        break;
+      }
+      case What::rollback:
+        tag = "ROLLBACK";
+        abort();
+        break;
+      case What::savepoint:
+        if (!tx_.block) return Failure{"25P01", "SAVEPOINT can only be used in transaction blocks"};
+        tx_.savepoints.push_back({tx_.read_only, tx_.checked, now_, kept_});
+        tag = "SAVEPOINT";
+        break;
+      case What::rollback_to:
+        if (!tx_.block) return Failure{"25P01", "ROLLBACK TO SAVEPOINT can only be used in transaction blocks"};
+        if (tx_.savepoints.empty()) return Failure{"3B001", "savepoint does not exist"};
+        tx_.failed = false;
+        tx_.read_only = tx_.savepoints.back().read_only;
+        tx_.checked = tx_.savepoints.back().checked;
+        now_ = tx_.savepoints.back().settings;
+        tag = "ROLLBACK";
+        break;
+      case What::release:
+        if (!tx_.block) return Failure{"25P01", "RELEASE SAVEPOINT can only be used in transaction blocks"};
+        if (tx_.savepoints.empty()) return Failure{"3B001", "savepoint does not exist"};
+        tx_.savepoints.pop_back();
+        tag = "RELEASE";
+        break;
+      case What::set_transaction_off:
+        if (tx_.read_only && (tx_.snapshot || !tx_.savepoints.empty())) return Failure{"25001", "transaction read-write mode must be set before any query"};
+        tx_.read_only = false;
+        break;
+      case What::set_transaction_on: tx_.read_only = true; break;
+      case What::set_default_off: now_.default_read_only = false; break;
+      case What::set_default_on: now_.default_read_only = true; break;
+      case What::reset_default: now_.default_read_only = start_.default_read_only; tag = "RESET"; break;
+      case What::set_term_4: now_.term = 4, local_ = false; break;
+      case What::set_term_5: now_.term = 5, local_ = false; break;
+      case What::set_local_term_4:
+        if (tx_.block) set_local(), now_.term = 4;
+        break;
+      case What::set_scope: now_.scope = "orders"; break;
+      case What::copy_in:
+        if (auto failure = write(sql)) return failure;
+        pgwire::append_opaque(out, 'G', std::string_view("\0\0\0", 3));
+        copying_ = true;
+        copy_extended_ = extended;
+        return {};
+      case What::copy_out:
+        tx_.snapshot = true;
+        pgwire::append_opaque(out, 'H', std::string_view("\0\0\0", 3));
+        pgwire::append_opaque(out, 'd', "1\n");
+        pgwire::append_bare(out, 'c');
+        tag = "COPY 1";
+        break;
+      case What::vacuum:
+        if (!alone) return Failure{"25001", "VACUUM cannot run inside a transaction block"};
+        if (auto failure = write(sql, false)) return failure;
+        commit();
+        tag = "VACUUM";
+        break;
+      case What::call:
+        tx_.snapshot = true;
+        if (auto failure = write(sql)) return failure;
+        if (!tx_.block && alone) {
+          // The procedure commits by itself, and writes again.
+          commit();
+          start();
+          tx_.snapshot = true;
+          if (auto failure = write(sql)) return failure;
+        }
+        tag = "CALL";
+        break;
+      case What::prepare_write:
+      case What::prepare_read: {
+        const std::string name = what == What::prepare_write ? "x" : "y";
+        if (statements_.count(name) != 0) return Failure{"42P05", "prepared statement already exists"};
+        statements_[name] = what == What::prepare_write ? "INSERT INTO t VALUES (1)" : "SELECT a FROM t";
+        tx_.snapshot = true;
+        tag = "PREPARE";
+        break;
+      }
+      case What::execute_x:
+      case What::execute_y: {
+        const auto found = statements_.find(what == What::execute_x ? "x" : "y");
+        if (found == statements_.end()) return Failure{"26000", "prepared statement does not exist"};
+        const What inner = meaning(found->second);
+        if (inner != What::write && inner != What::read && inner != What::hidden_write) return Failure{"42601", "EXECUTE of a utility statement"};
+        return run(std::string(found->second), alone, extended);
+      }
+      case What::deallocate_all: statements_.clear(); tag = "DEALLOCATE ALL"; break;
+      case What::discard_all:
+        if (!alone) return Failure{"25001", "DISCARD ALL cannot run inside a transaction block"};
+        statements_.clear();
+        portals_.clear();
+        now_ = start_;
+        kept_ = now_;
+        held = false;
+        tag = "DISCARD ALL";
+        break;
+      case What::check:
+      case What::check_session:
+      case What::hold: {
+        if (values.size() != 2) return Failure{"08P01", "two parameters are needed"};
+        if (auto failure = check(values[0], values[1], what, rows)) return failure;
+        tag = "SELECT 1";
+        break;
+      }
+      case What::release_hold:
+        held = false;
+        returns_row("SELECT 1");
+        break;
+    }
+    out += rows;
+    pgwire::append_command_complete(out, tag);
+    return {};
+  }
+
+  void failed(const Failure& failure, bool extended) {
+    out += made_error("ERROR", failure.code, failure.text);
+    fail();
+    if (extended) skipping_ = true;
+  }
+
+  void simple(std::string_view sql) {
+    statements_.erase("");
+    portals_.erase("");
+    const std::vector<std::string_view> all = split(sql);
+    if (all.empty()) {
+      pgwire::append_bare(out, 'I');
+      return ready();
+    }
+    for (const std::string_view one : all) {
+      if (meaning(one) == What::unknown) {  // the grammar sees the whole text first
+        if (tx_.failed) failed({"25P02", "current transaction is aborted"}, false);
+        else failed({"42601", "syntax error"}, false);
+        return ready();
+      }
+    }
+    rest_.assign(all.begin(), all.end());
+    simple_alone_ = all.size() == 1;
+    go_on();
+  }
+
+  void go_on() {
+    while (!rest_.empty()) {
+      const std::string one = rest_.front();
+      rest_.erase(rest_.begin());
+      if (auto failure = run(one, simple_alone_ && !tx_.block, false)) {
+        rest_.clear();
+        failed(*failure, false);
+        return ready();
+      }
+      if (copying_) return;
+      // Transaction control that left no block ends the implicit one.
+      if (rest_.empty() && !tx_.block) commit();
+    }
+    ready();
+  }
+
+  void copy_message(char type) {
+    if (type == 'd' || type == 'H') return;
+    if (type == 'S') {
+      ++swallowed;
+      return;
+    }
+    copying_ = false;
+    if (type == 'c') {
+      pgwire::append_command_complete(out, "COPY 1");
+      if (!copy_extended_) {
+        if (rest_.empty() && !tx_.block) commit();
+        go_on();
+      }
+      return;
+    }
+    if (type == 'f') {
+      rest_.clear();
+      failed({"57014", "COPY from stdin failed"}, copy_extended_);
+      if (!copy_extended_) ready();
+      return;
+    }
+    // 15 and later: the session cannot go on.
+    out += made_error("FATAL", "08P01", "unexpected message type during COPY from stdin");
+    over = true;
+  }
+
+  void message(char type, std::string_view body) {
+    if (type == 'X') {
+      over = true;
+      return;
+    }
+    if (copying_) return copy_message(type);
+    if (skipping_) {
+      if (type != 'S') return;
+      skipping_ = false;
+    }
+    switch (type) {
+      case 'Q': return simple((*pgwire::decode_query(body)).sql);
+      case 'P': {
+        const auto parse = pgwire::decode_parse(body);
+        if (!parse) broken("Parse", parse.problem().reason());
+        const What what = meaning(parse->sql);
+        const std::string name(parse->statement);
+        if (tx_.failed && !leaves(what)) return failed({"25P02", "current transaction is aborted"}, true);
+        if (split(parse->sql).size() > 1) return failed({"42601", "cannot insert multiple commands into a prepared statement"}, true);
+        start();
+        if (needs_snapshot(what)) tx_.snapshot = true;
+        if (what == What::unknown) return failed({"42601", "syntax error"}, true);
+        if (!name.empty() && statements_.count(name) != 0) return failed({"42P05", "prepared statement already exists"}, true);
+        statements_[name] = std::string(trimmed(parse->sql));
+        return pgwire::append_bare(out, '1');
+      }
+      case 'B': {
+        const auto bind = pgwire::decode_bind(body);
+        if (!bind) broken("Bind", bind.problem().reason());
+        const auto found = statements_.find(std::string(bind->statement));
+        if (found == statements_.end()) return failed({"26000", "prepared statement does not exist"}, true);
+        const What what = meaning(found->second);
+        if (tx_.failed && !leaves(what)) return failed({"25P02", "current transaction is aborted"}, true);
+        start();
+        if (needs_snapshot(what)) tx_.snapshot = true;
+        const std::string name(bind->portal);
+        if (!name.empty() && portals_.count(name) != 0) return failed({"42P03", "cursor already exists"}, true);
+        portals_[name] = {found->second, values_of(body, *bind)};
+        return pgwire::append_bare(out, '2');
+      }
+      case 'D': {
+        const auto named = pgwire::decode_describe(body);
+        if (!named) broken("Describe", named.problem().reason());
+        start();
+        std::string sql;
+        if (named->portal) {
+          const auto found = portals_.find(std::string(named->name));
+          if (found == portals_.end()) return failed({"34000", "portal does not exist"}, true);
+          sql = found->second.sql;
+        } else {
+          const auto found = statements_.find(std::string(named->name));
+          if (found == statements_.end()) return failed({"26000", "prepared statement does not exist"}, true);
+          sql = found->second;
+        }
+        const What what = meaning(sql);
+        if (tx_.failed && !leaves(what)) return failed({"25P02", "current transaction is aborted"}, true);
+        if (!named->portal) pgwire::append_opaque(out, 't', std::string_view("\0\0", 2));
+        if (what == What::read || what == What::hidden_write || what == What::flip_default || what == What::show_answer) {
+          const pgwire::Column column{.name = "a"};
+          return pgwire::append_row_description(out, std::span(&column, 1));
+        }
+        return pgwire::append_bare(out, 'n');
+      }
+      case 'E': {
+        const auto execute = pgwire::decode_execute(body);
+        if (!execute) broken("Execute", execute.problem().reason());
+        const auto found = portals_.find(std::string(execute->portal));
+        if (found == portals_.end()) return failed({"34000", "portal does not exist"}, true);
+        const Portal portal = found->second;
+        // A statement that ends transactions may do so in a pipeline up to 17.
+        if (auto failure = run(portal.sql, !tx_.block, true, portal.values)) return failed(*failure, true);
+        if (!tx_.active) portals_.clear();
+        return;
+      }
+      case 'C': {
+        const auto named = pgwire::decode_close(body);
+        if (!named) broken("Close", named.problem().reason());
+        if (named->portal) portals_.erase(std::string(named->name));
+        else statements_.erase(std::string(named->name));
+        return pgwire::append_bare(out, '3');
+      }
+      case 'S':
+        if (!tx_.block) {
+          if (tx_.active) commit();
+          portals_.clear();
+        }
+        return ready();
+      case 'H': return;
+      case 'F': {
+        if (tx_.failed) {
+          failed({"25P02", "current transaction is aborted"}, false);
+          return ready();
+        }
+        start();
+        tx_.snapshot = true;
+        // Every one but loread writes.
+        const auto call = pgwire::decode_function_call_head(body);
+        if (!call) broken("FunctionCall", call.problem().reason());
+        if (call->function_oid != 954) {
+          if (auto failure = write("lowrite")) {
+            failed(*failure, false);
+            return ready();
+          }
+        }
+        pgwire::append_opaque(out, 'V', std::string_view("\xff\xff\xff\xff", 4));
+        if (!tx_.block) commit();
+        return ready();
+      }
+      case 'd': case 'c': case 'f': return;  // left over from a COPY that failed
+      default: broken("the server got a message of this type", std::string_view(&type, 1));
+    }
+  }
+
+  static std::vector<std::optional<std::string>> values_of(std::string_view body, const pgwire::Bind& bind) {
+    std::vector<std::optional<std::string>> values;
+    std::size_t at = bind.portal.size() + bind.statement.size() + 2 + 2 + 2 * std::size_t{bind.parameter_formats} + 2;
+    for (std::uint16_t i = 0; i < bind.parameters; ++i) {
+      std::uint32_t length = 0;
+      for (int b = 0; b < 4; ++b) length = length << 8 | static_cast<unsigned char>(body[at++]);
+      if (length == 0xffffffffu) {
+        values.emplace_back();
+        continue;
+      }
+      values.emplace_back(std::string(body.substr(at, length)));
+      at += length;
+    }
+    return values;
+  }
+
+  bool guarded_, reports_default_;
+  pgwire::Rules rules_;
+  pgwire::Reader reader_;
+  Settings now_, kept_, start_;      // in force, as they were when the transaction began, as the start-up said
+  bool local_ = false;
+  std::int64_t kept_term_ = 0;
+  bool reported_ = true;
+  Transaction tx_;
+  std::map<std::string, std::string> statements_;
+  std::map<std::string, Portal> portals_;
+  bool skipping_ = false, copying_ = false, copy_extended_ = false, simple_alone_ = false;
+  std::vector<std::string> rest_;    // of a simple query
+};
+
+}  // namespace termgate::test

@@ -1,0 +1,366 @@
+// Extended queries: what of a pipeline is held, what stands before its first write, what is skipped, and what is run again; as bytes, whole, cut
+// everywhere and with either connection lost everywhere (session_script.hpp).
+#include "session_script.hpp"
+
+using namespace termgate::test::wire;
+using termgate::session::WithoutTerm;
+using termgate::test::Script;
+
+namespace {
+
+const std::string insert = "INSERT INTO t VALUES ($1)";
+const std::string select_a = "SELECT a FROM t WHERE a = $1";
+const std::string stale = "TG001 stale term 5 for scope \"orders\": the fence stands at 6";
+const std::string read_only = "cannot execute INSERT in a read-only transaction";
+const std::string unfenced = "TG002 this write follows a read in a pipeline that was flushed before it was known: send a Sync between them";
+const std::string declare_first = "Declare a scope and a term (termgate.scope, termgate.term) before the transaction.";
+
+// One statement through the unnamed names.
+std::string one(const std::string& sql, const std::string& value = "1") { return parse("", sql) + bind_message("", "", {value}) + execute(); }
+std::string done(const std::string& tag) { return parse_complete() + bind_complete() + complete(tag); }
+
+}  // namespace
+
+TEST_CASE("session: an extended read goes through untouched", "[F6][F7][proxy]") {
+  Script script;
+  const std::string asked = parse("s", select_a) + describe_statement("s") + bind_message("p", "s", {"1"}) + describe_portal("p") + execute("p", 2) + execute("p", 2) + close_portal("p") +
+                            close_statement("s") + sync_message();
+  script.client(asked).to_server(asked);
+  const std::string answer = parse_complete() + opaque('t', std::string_view("\0\1\0\0\0\x17", 6)) + columns({"a"}) + bind_complete() + columns({"a"}) + row({"1"}) + row({"1"}) + suspended() +
+                             complete("SELECT 0") + close_complete() + close_complete() + ready('I');
+  script.server(answer).to_client(answer).told({});
+  script.replay();
+}
+
+TEST_CASE("session: an extended write stands behind the check in its own transaction", "[F5][F7][proxy]") {
+  Script script;
+  script.client(one(insert) + sync_message()).to_server(opening() + one(insert) + sync_message());
+  script.server(opening_done() + done("INSERT 0 1") + ready('I')).to_client(done("INSERT 0 1") + ready('I')).told({"fenced orders 5/5"});
+  // A statement prepared before, run again and again.
+  script.client(parse("s", insert) + describe_statement("s") + sync_message()).to_server(parse("s", insert) + describe_statement("s") + sync_message());
+  script.server(parse_complete() + parameters_none() + no_data() + ready('I')).to_client(parse_complete() + parameters_none() + no_data() + ready('I'));
+  const std::string run = bind_message("", "s", {"2"}) + execute() + sync_message();
+  for (int i = 0; i < 2; ++i) {
+    script.client(run).to_server(opening(false) + run);
+    script.server(opening_done(false) + bind_complete() + complete("INSERT 0 1") + ready('I')).to_client(bind_complete() + complete("INSERT 0 1") + ready('I'));
+  }
+  script.replay();
+}
+
+TEST_CASE("session: a read before a write of one pipeline comes behind the same check", "[F5][F7][proxy]") {
+  Script script;
+  const std::string asked = one(select_a) + one(insert) + sync_message();
+  script.client(asked).to_server(opening() + asked);
+  script.server(opening_done() + done("SELECT 0") + done("INSERT 0 1") + ready('I')).to_client(done("SELECT 0") + done("INSERT 0 1") + ready('I'));
+  script.replay();
+}
+
+TEST_CASE("session: a pipelined refusal from the database is one error and one ready", "[F2][F7][proxy]") {
+  Script script;
+  script.client(one(insert) + one(insert) + sync_message()).to_server(opening() + one(insert) + one(insert) + sync_message());
+  script.server(opening_failed("TG001", stale) + ready('I')).to_client(error("TG001", stale) + ready('I')).told({"refused TG001"});
+  script.replay();
+}
+
+TEST_CASE("session: a refused pipeline is skipped up to its Sync and the next one runs", "[F2][F7][proxy]") {
+  Script script;
+  script.fences = {{"orders", 6}};
+  script.client(one(insert)).to_client(error("TG001", stale)).told({"refused TG001 from memory"});
+  script.client(one(select_a) + describe_statement("") + close_portal("") + flush());
+  script.client(sync_message()).to_client(ready('I'));
+  script.client(one(select_a) + sync_message()).to_server(one(select_a) + sync_message());
+  script.server(done("SELECT 0") + ready('I')).to_client(done("SELECT 0") + ready('I'));
+  // Nothing of what was refused is prepared: its name is free.
+  script.client(parse("s", insert) + bind_message("", "s", {"1"}) + sync_message()).to_client(error("TG001", stale) + ready('I'));
+  script.client(parse("s", select_a) + bind_message("", "s", {"1"}) + execute() + sync_message()).to_server(parse("s", select_a) + bind_message("", "s", {"1"}) + execute() + sync_message());
+  script.replay();
+}
+
+TEST_CASE("session: two pipelines without waiting are two transactions and two checks", "[F5][proxy]") {
+  Script script;
+  script.client(one(insert) + sync_message() + one(insert) + sync_message()).to_server(opening() + one(insert) + sync_message() + opening(false) + one(insert) + sync_message());
+  script.server(opening_done() + done("INSERT 0 1") + ready('I')).to_client(done("INSERT 0 1") + ready('I'));
+  script.server(opening_done(false) + done("INSERT 0 1") + ready('I')).to_client(done("INSERT 0 1") + ready('I'));
+  script.replay();
+}
+
+TEST_CASE("session: a pipelined read that begins before all answers are here is made READ ONLY again", "[F6][proxy]") {
+  Script script;
+  script.client(one(insert) + sync_message() + one(select_a) + sync_message()).to_server(opening() + one(insert) + sync_message() + locked() + one(select_a) + sync_message());
+  script.server(opening_done() + done("INSERT 0 1") + ready('I') + set_done() + done("SELECT 0") + ready('I')).to_client(done("INSERT 0 1") + ready('I') + done("SELECT 0") + ready('I'));
+  script.replay();
+}
+
+TEST_CASE("session: an error in a pipeline skips what stands behind it up to Sync", "[F7][proxy]") {
+  Script script;
+  script.client(one(insert) + one(insert) + sync_message()).to_server(opening() + one(insert) + one(insert) + sync_message());
+  const std::string failed = error("23505", "duplicate key");
+  script.server(opening_done() + parse_complete() + bind_complete() + failed + ready('I')).to_client(parse_complete() + bind_complete() + failed + ready('I'));
+  // And where the error comes before the Sync is sent.
+  script.client(one(insert) + flush()).to_server(opening(false) + one(insert) + flush());
+  script.server(opening_done(false) + parse_complete() + bind_complete() + failed).to_client(parse_complete() + bind_complete() + failed);
+  script.client(one(insert));
+  script.client(sync_message()).to_server(sync_message());
+  script.server(ready('I')).to_client(ready('I'));
+  script.client(one(select_a) + sync_message()).to_server(one(select_a) + sync_message());
+  script.replay();
+}
+
+TEST_CASE("session: a Parse that failed leaves no name behind", "[F6][proxy]") {
+  Script script;
+  script.client(parse("s", "SELECT nothing FROM t") + sync_message()).to_server(parse("s", "SELECT nothing FROM t") + sync_message());
+  script.server(error("42703", "column \"nothing\" does not exist") + ready('I')).to_client(error("42703", "column \"nothing\" does not exist") + ready('I'));
+  // Unknown to the proxy, hence a write; unknown to the server, hence its error.
+  script.client(bind_message("", "s") + execute() + sync_message()).to_server(opening() + bind_message("", "s") + execute() + sync_message());
+  const std::string failed = error("26000", "prepared statement \"s\" does not exist");
+  script.server(opening_done() + failed + ready('I')).to_client(failed + ready('I'));
+  script.replay();
+}
+
+TEST_CASE("session: a write behind a flushed read is refused with its reason", "[F6][proxy]") {
+  Script script;
+  script.client(one(select_a) + flush()).to_server(opening() + one(select_a) + flush());
+  script.server(opening_done() + done("SELECT 0")).to_client(done("SELECT 0"));
+  script.client(one(insert) + sync_message()).to_server(one(insert) + sync_message());
+  script.server(done("INSERT 0 1") + ready('I')).to_client(done("INSERT 0 1") + ready('I'));
+  script.replay();
+
+  // A session that has no term to be opened with, and comes with one too late.
+  Script late;
+  late.application_name.clear();
+  late.client(one(select_a) + flush()).to_server(one(select_a) + flush());
+  late.server(done("SELECT 0")).to_client(done("SELECT 0"));
+  late.client(parse("", "/*termgate.scope='orders',termgate.term='5'*/ " + insert) + bind_message("", "", {"1"}))
+      .to_server(parse("", "/*termgate.scope='orders',termgate.term='5'*/ " + insert) + check("-", "0") + bind_message("", "", {"1"}))
+      .told({"refused TG002 from memory"});
+  late.client(execute() + sync_message()).to_server(execute() + sync_message());
+  late.server(parse_complete() + prepared(true) + bind_complete() + error("TG005", "TG005 term 0") + ready('I'))
+      .to_client(parse_complete() + error("TG002", unfenced, {{'H', declare_first}}) + ready('I'));
+  late.replay();
+}
+
+TEST_CASE("session: what a driver prepares and flushes is opened with its Parse", "[F5][F7][proxy]") {
+  Script script;
+  const std::string prepare = parse("s", insert) + describe_statement("s") + flush();
+  script.client(prepare).to_server(opening() + prepare);
+  script.server(opening_done() + parse_complete() + parameters_none() + no_data()).to_client(parse_complete() + parameters_none() + no_data());
+  const std::string run = bind_message("", "s", {"1"}) + execute() + sync_message();
+  script.client(run).to_server(run);
+  script.server(bind_complete() + complete("INSERT 0 1") + ready('I')).to_client(bind_complete() + complete("INSERT 0 1") + ready('I'));
+  script.replay();
+}
+
+TEST_CASE("session: a block by extended queries passes the check once", "[F5][F7][proxy]") {
+  Script script;
+  const std::string begin = parse("", "BEGIN") + bind_message("", "") + execute() + sync_message();
+  script.client(begin).to_server(begin);
+  script.server(done("BEGIN") + ready('T')).to_client(done("BEGIN") + ready('T'));
+  script.client(one(insert) + sync_message()).to_server(opening() + one(insert) + sync_message());
+  script.server(opening_done() + done("INSERT 0 1") + ready('T')).to_client(done("INSERT 0 1") + ready('T'));
+  script.client(one(insert) + sync_message()).to_server(one(insert) + sync_message());
+  script.server(done("INSERT 0 1") + ready('T')).to_client(done("INSERT 0 1") + ready('T'));
+  const std::string commit = parse("", "COMMIT") + bind_message("", "") + execute() + sync_message();
+  script.client(commit).to_server(commit);
+  script.server(done("COMMIT") + ready('I')).to_client(done("COMMIT") + ready('I'));
+  script.replay();
+}
+
+TEST_CASE("session: a whole block in one pipeline is opened behind its BEGIN", "[F5][proxy]") {
+  Script script;
+  const std::string begin = parse("", "BEGIN") + bind_message("", "") + execute(), commit = parse("", "COMMIT") + bind_message("", "") + execute();
+  script.client(begin + one(insert) + commit + sync_message()).to_server(begin + opening() + one(insert) + commit + sync_message());
+  script.server(done("BEGIN") + opening_done() + done("INSERT 0 1") + done("COMMIT") + ready('I')).to_client(done("BEGIN") + done("INSERT 0 1") + done("COMMIT") + ready('I'));
+  script.replay();
+}
+
+TEST_CASE("session: a refusal in a block fails the block where the server is", "[F2][F7][proxy]") {
+  Script script;
+  const std::string begin = parse("", "BEGIN") + bind_message("", "") + execute() + sync_message();
+  script.client(begin).to_server(begin);
+  script.server(done("BEGIN") + ready('T')).to_client(done("BEGIN") + ready('T'));
+  script.client(one(insert) + sync_message()).to_server(opening() + one(insert) + sync_message());
+  script.server(opening_failed("TG001", stale) + ready('E')).to_client(error("TG001", stale) + ready('E'));
+  script.client(one(insert) + sync_message()).to_server(one(insert) + sync_message());
+  script.server(error("25P02", "aborted") + ready('E')).to_client(error("25P02", "aborted") + ready('E'));
+  script.replay();
+}
+
+TEST_CASE("session: a read that writes is run again without what the client has seen", "[F6][F7][proxy]") {
+  Script script;
+  const std::string text = "SELECT a FROM writing_view";
+  const std::string asked = parse("s", text) + bind_message("", "s") + describe_portal("") + execute() + sync_message();
+  script.client(asked).to_server(asked);
+  script.server(parse_complete() + bind_complete() + columns({"a"}) + error("25006", read_only) + ready('I'))
+      .to_client(parse_complete() + bind_complete() + columns({"a"}))
+      .to_server(opening() + bind_message("", "s") + describe_portal("") + execute() + sync_message());
+  script.server(opening_done() + bind_complete() + columns({"a"}) + row({"1"}) + complete("SELECT 1") + ready('I')).to_client(row({"1"}) + complete("SELECT 1") + ready('I'));
+  // Known from now on, by its name and by its text.
+  script.client(bind_message("", "s") + execute() + sync_message()).to_server(opening(false) + bind_message("", "s") + execute() + sync_message());
+  script.server(opening_done(false) + bind_complete() + complete("SELECT 0") + ready('I')).to_client(bind_complete() + complete("SELECT 0") + ready('I'));
+  script.client(parse("", text) + bind_message("", "") + execute() + sync_message()).to_server(opening(false) + parse("", text) + bind_message("", "") + execute() + sync_message());
+  script.replay();
+}
+
+TEST_CASE("session: a statement without a term that writes is TG002 behind its run again", "[F6][proxy]") {
+  Script script;
+  script.application_name.clear();
+  const std::string asked = one("SELECT a FROM writing_view") + sync_message();
+  script.client(asked).to_server(asked);
+  script.server(parse_complete() + bind_complete() + error("25006", read_only) + ready('I'))
+      .to_client(parse_complete() + bind_complete())
+      .to_server(writable() + check_declared() + bind_message("", "", {"1"}) + execute() + sync_message());
+  const std::string none = error("TG002", "TG002 no term declared: a write needs a scope and a term");
+  script.server(set_done() + prepared(true) + bind_complete() + none + ready('I')).to_client(none + ready('I')).told({"refused TG002"});
+  script.replay();
+}
+
+TEST_CASE("session: COPY by an extended query keeps its data in step", "[F7][proxy]") {
+  Script script;
+  const std::string copy = parse("", "COPY t FROM STDIN") + bind_message("", "") + execute() + sync_message();
+  script.client(copy).to_server(opening() + copy);
+  // The server swallows the Sync that stands behind the Execute; another ends the copy.
+  script.server(opening_done() + parse_complete() + bind_complete() + copy_in()).to_client(parse_complete() + bind_complete() + copy_in());
+  script.client(copy_data("1\n") + flush() + sync_message()).to_server(copy_data("1\n") + flush() + sync_message());  // swallowed, too
+  script.client(copy_done() + sync_message()).to_server(copy_done() + sync_message());
+  script.server(complete("COPY 1") + ready('I')).to_client(complete("COPY 1") + ready('I'));
+  script.client(one(select_a) + sync_message()).to_server(one(select_a) + sync_message());
+  script.server(done("SELECT 0") + ready('I')).to_client(done("SELECT 0") + ready('I'));
+  script.replay();
+}
+
+TEST_CASE("session: a COPY that is pipelined with its data swallows the Sync before its end and no other", "[F7][proxy]") {
+  Script script;
+  const std::string copy = parse("", "COPY t FROM STDIN") + bind_message("", "") + execute() + sync_message() + copy_data("1\n") + copy_done() + sync_message();
+  script.client(copy).to_server(opening() + copy);
+  script.server(opening_done() + parse_complete() + bind_complete() + copy_in() + complete("COPY 1") + ready('I')).to_client(parse_complete() + bind_complete() + copy_in() + complete("COPY 1") + ready('I'));
+  script.client(one(select_a) + sync_message()).to_server(one(select_a) + sync_message());
+  script.server(done("SELECT 0") + ready('I')).to_client(done("SELECT 0") + ready('I'));
+  script.replay();
+}
+
+TEST_CASE("session: a CALL before its Sync runs under the lock of the session", "[F5][proxy]") {
+  Script script;
+  const std::string call_parsed = parse("", "CALL p()") + bind_message("", ""), call = call_parsed + execute();
+  script.client(call + sync_message()).to_server(writable() + hold("orders", "5") + sync_message());
+  script.server(set_done() + check_declared_done("orders", "5", "5") + ready('I')).to_server(query("SET default_transaction_read_only TO off") + call + sync_message());
+  script.server(complete("SET") + ready('I') + done("CALL") + ready('I'))
+      .to_client(done("CALL") + ready('I'))
+      .to_server(query("SET default_transaction_read_only TO on") + release("orders") + sync_message());
+  script.server(complete("SET") + ready('I') + prepared(true) + bind_complete() + row({"t"}) + complete("SELECT 1") + close_complete() + ready('I'));
+  // With company it is refused: up to 17 it could commit the check's lock away in the middle.
+  script.client(one(insert) + call + sync_message())
+      .to_server(writable(false) + check_declared() + one(insert) + call_parsed + check("-", "0") + execute() + sync_message());
+  script.server(set_done(false) + check_declared_done("orders", "5", "5") + done("INSERT 0 1") + parse_complete() + bind_complete() + prepared(true) + bind_complete() +
+                error("TG005", "TG005 term 0") + ready('I'))
+      .to_client(done("INSERT 0 1") + parse_complete() + bind_complete() +
+                 error("0A000", "Termgate runs CALL and DO only as the one statement before a Sync, or in a transaction block") + ready('I'));
+  script.replay();
+}
+
+TEST_CASE("session: a CALL with a write behind it in its pipeline is refused before anything is sent", "[F5][proxy]") {
+  const std::string alone = "Termgate runs CALL, DO and what must run alone only as the one statement before a Sync";
+  Script script;
+  script.client(parse("", "CALL p()") + bind_message("", "") + execute() + one(insert) + sync_message()).to_client(error("0A000", alone) + ready('I'));
+  script.client(parse("", "CALL p()") + bind_message("", "") + execute() + one(select_a) + sync_message()).to_client(error("0A000", alone) + ready('I'));
+  script.client(one(select_a) + sync_message()).to_server(one(select_a) + sync_message());
+  script.replay();
+}
+
+TEST_CASE("session: what must run alone is refused behind a Flush where the server would run it", "[F5][F6][proxy]") {
+  Script script;
+  script.client(flush()).to_server(flush());
+  script.client(parse("", "VACUUM t") + bind_message("", "") + execute() + sync_message())
+      .to_server(check("-", "0").insert(0, parse("", "VACUUM t") + bind_message("", "")) + execute() + sync_message());
+  script.server(parse_complete() + bind_complete() + prepared(true) + bind_complete() + error("TG005", "TG005 term 0") + ready('I'))
+      .to_client(parse_complete() + bind_complete() + error("0A000", "Termgate runs what must run alone only as the one statement before a Sync, with no Flush before it") + ready('I'));
+  script.replay();
+}
+
+TEST_CASE("session: what must run alone does not run where the server skipped the asking for its lock", "[F5][F6][proxy]") {
+  Script script;
+  const std::string copy = parse("", "COPY t FROM STDIN") + bind_message("", "") + execute() + sync_message() + copy_fail("enough");
+  const std::string vacuum = parse("", "VACUUM t") + bind_message("", "") + execute() + sync_message();
+  // The COPY swallows its Sync, so its error reaches up to the Sync of the VACUUM.
+  script.client(copy + vacuum).to_server(opening() + copy + writable(false) + hold("orders", "5") + sync_message());
+  const std::string failed = error("57014", "COPY from stdin failed: enough");
+  script.server(opening_done() + parse_complete() + bind_complete() + copy_in() + failed + ready('I')).to_client(parse_complete() + bind_complete() + copy_in() + failed + ready('I'));
+  script.client(one(select_a) + sync_message()).to_server(one(select_a) + sync_message());
+  script.replay();
+}
+
+TEST_CASE("session: behind a COMMIT that ends an opened pipeline's transaction a write is checked anew", "[F1][F5][proxy]") {
+  Script script;
+  const std::string commit = parse("", "COMMIT") + bind_message("", "") + execute();
+  script.client(one(insert) + commit + one(insert) + sync_message()).to_server(opening() + one(insert) + commit + writable(false) + check_declared() + one(insert) + sync_message());
+  script.replay();
+}
+
+TEST_CASE("session: a long Bind is streamed for a read", "[F7][proxy]") {
+  Script script;
+  const std::string value(9000, 'x');
+  const std::string asked = one(select_a, value) + sync_message();
+  script.client(asked).to_server(asked);
+  script.server(done("SELECT 0") + ready('I')).to_client(done("SELECT 0") + ready('I'));
+  script.replay();
+}
+
+TEST_CASE("session: a long Bind is streamed behind the check for a write", "[F5][proxy]") {
+  Script script;
+  const std::string value(9000, 'x');
+  script.client(one(insert, value) + sync_message()).to_server(opening() + one(insert, value) + sync_message());
+  script.server(opening_done() + done("INSERT 0 1") + ready('I')).to_client(done("INSERT 0 1") + ready('I'));
+  script.replay();
+}
+
+TEST_CASE("session: a long Bind is dropped where its write is refused", "[F2][proxy]") {
+  Script script;
+  script.fences = {{"orders", 6}};
+  const std::string value(9000, 'x');
+  script.client(one(insert, value) + sync_message()).to_client(error("TG001", stale) + ready('I'));
+  script.client(one(select_a) + sync_message()).to_server(one(select_a) + sync_message());
+  script.replay();
+}
+
+TEST_CASE("session: a Bind of an unknown statement counts as a write", "[F6][proxy]") {
+  Script script;
+  const std::string asked = bind_message("", "from a pooler") + execute() + sync_message();
+  script.client(asked).to_server(opening() + asked);
+  script.replay();
+}
+
+TEST_CASE("session: names are compared as the server cuts them", "[F6][proxy]") {
+  Script script;
+  const std::string kept(63, 'n');
+  const std::string asked = parse(kept + "tail", insert) + bind_message("", kept + "other", {"1"}) + execute() + sync_message();
+  script.client(asked).to_server(opening() + asked);
+  script.replay();
+}
+
+TEST_CASE("session: SHOW by an extended query answers what the client believes", "[F7][proxy]") {
+  Script script;
+  script.client(one("SHOW default_transaction_read_only") + sync_message())
+      .to_server(parse("", "SELECT 'off'::text AS default_transaction_read_only") + bind_message("", "", {"1"}) + execute() + sync_message());
+  script.replay();
+}
+
+TEST_CASE("session: a simple query before the Sync of an extended one ends the session", "[F5][proxy]") {
+  Script script;
+  script.client(one(select_a) + query("SELECT 1")).ends("0A000", "Termgate takes no simple query before the Sync of an extended one");
+  script.replay();
+
+  // Also while answers are still on their way, for none of them would end a wait.
+  Script busy;
+  busy.client(one(select_a) + flush()).to_server(opening() + one(select_a) + flush());
+  busy.client(query("SELECT 1")).ends("0A000", "Termgate takes no simple query before the Sync of an extended one");
+  busy.replay();
+}
+
+TEST_CASE("session: allow passes an undeclared pipeline through without being held", "[F7][proxy]") {
+  Script script;
+  script.application_name.clear();
+  script.admission.without_term = WithoutTerm::allow;
+  script.client(one(insert)).to_server(one(insert));
+  script.client(sync_message()).to_server(sync_message());
+  script.server(done("INSERT 0 1") + ready('I')).to_client(done("INSERT 0 1") + ready('I'));
+  script.replay();
+}

@@ -1,0 +1,570 @@
+// Simple queries: what the check does to them, row by row of docs/decisions/0006, as bytes. Each script runs whole, cut everywhere, and with either
+// connection lost everywhere (session_script.hpp).
+#include "session_script.hpp"
+
+using namespace termgate::test::wire;
+using termgate::test::Script;
+using termgate::session::Admission;
+using termgate::session::Enforce;
+using termgate::session::WithoutTerm;
+
+namespace {
+
+const std::string insert = "INSERT INTO t VALUES (1)";
+const std::string stale = "TG001 stale term 5 for scope \"orders\": the fence stands at 6";
+
+std::string inserted(char state = 'I') { return complete("INSERT 0 1") + ready(state); }
+
+// A block that has passed the check.
+void open_block(Script& script) {
+  script.client(query("BEGIN")).to_server(query("BEGIN"));
+  script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
+  script.client(query(insert)).to_server(opening() + sync_message() + query(insert));
+  script.server(opening_done() + ready('T') + inserted('T')).to_client(inserted('T')).told({"fenced orders 5/5"});
+}
+
+}  // namespace
+
+TEST_CASE("session: a read goes through untouched with its rows and notices", "[F6][F7][proxy]") {
+  Script script;
+  const std::string answer = notice("listen") + columns({"a", "b"}) + row({"1", std::nullopt}) + row({"2", ""}) + complete("SELECT 2") + ready('I');
+  script.client(query("SELECT a, b FROM t")).to_server(query("SELECT a, b FROM t"));
+  script.server(answer).to_client(answer).told({});
+  script.client(query("")).to_server(query(""));
+  script.server(empty_query() + ready('I')).to_client(empty_query() + ready('I'));
+  script.client(query("COPY t TO STDOUT")).to_server(query("COPY t TO STDOUT"));
+  const std::string copied = copy_out() + opaque('d', "1\n") + opaque('c', "") + complete("COPY 1") + ready('I');
+  script.server(copied).to_client(copied);
+  script.client(query("SELECT 1/0")).to_server(query("SELECT 1/0"));
+  const std::string failed = error("22012", "division by zero", {{'P', "9"}}) + ready('I');
+  script.server(failed).to_client(failed);
+  script.client(terminate()).to_server(terminate()).closes();
+  script.replay();
+}
+
+TEST_CASE("session: one plain write stands behind the check in one transaction", "[F5][F7][proxy]") {
+  Script script;
+  script.client(query(insert)).to_server(opening() + converted(insert));
+  script.server(opening_done() + converted_done("INSERT 0 1")).to_client(inserted()).told({"fenced orders 5/5"});
+  // What is prepared once stays so.
+  script.client(query("UPDATE t SET a = 2 RETURNING a")).to_server(opening(false) + converted("UPDATE t SET a = 2 RETURNING a"));
+  script.server(opening_done(false) + parse_complete() + bind_complete() + columns({"a"}) + row({"2"}) + complete("UPDATE 1") + close_complete() + ready('I'))
+      .to_client(columns({"a"}) + row({"2"}) + complete("UPDATE 1") + ready('I'));
+  script.replay();
+}
+
+TEST_CASE("session: the error of a converted write is the client's and leaves nothing open", "[F5][F7][proxy]") {
+  Script script;
+  script.client(query(insert)).to_server(opening() + converted(insert));
+  const std::string failed = error("23505", "duplicate key", {{'D', "Key (a)=(1) already exists."}});
+  script.server(opening_done() + parse_complete() + bind_complete() + no_data() + failed + ready('I')).to_client(failed + ready('I'));
+  script.client(query("INSERT INTO nowhere VALUES (1)")).to_server(opening(false) + converted("INSERT INTO nowhere VALUES (1)"));
+  const std::string nowhere = error("42P01", "relation \"nowhere\" does not exist", {{'P', "13"}});
+  script.server(opening_done(false) + nowhere + ready('I')).to_client(nowhere + ready('I'));
+  script.replay();
+}
+
+TEST_CASE("session: notices of our own statements are kept from the client and those of its own are not", "[F7][proxy]") {
+  Script script;
+  script.client(query(insert)).to_server(opening() + converted(insert));
+  script.server(notice("ours") + opening_done() + parse_complete() + bind_complete() + no_data() + notice("yours") + complete("INSERT 0 1") + close_complete() + ready('I'))
+      .to_client(notice("yours") + inserted());
+  script.replay();
+}
+
+TEST_CASE("session: a raise is committed by itself before the write that needs it", "[F2][F4][proxy]") {
+  Script script;
+  script.fences.clear();
+  script.client(query(insert)).to_server(opening() + sync_message() + opening(false) + converted(insert));
+  script.server(opening_done() + ready('I') + opening_done(false) + converted_done("INSERT 0 1")).to_client(inserted()).told({"fenced orders 5/5"});
+  // From then on the fence is known.
+  script.client(query(insert)).to_server(opening(false) + converted(insert));
+  script.server(opening_done(false) + converted_done("INSERT 0 1")).to_client(inserted());
+  script.replay();
+}
+
+TEST_CASE("session: what fails in advance is told when the check meets it again", "[F2][proxy]") {
+  Script script;
+  script.fences.clear();
+  script.client(query(insert)).to_server(opening() + sync_message() + opening(false) + converted(insert));
+  script.server(opening_failed("TG001", stale) + ready('I') + opening_failed("TG001", stale, false) + ready('I'))
+      .to_client(error("TG001", stale) + ready('I'))
+      .told({"refused TG001"});
+  script.replay();
+}
+
+TEST_CASE("session: a stale term is refused from memory without a word to the server", "[F2][proxy]") {
+  Script script;
+  script.fences = {{"orders", 6}};
+  script.client(query(insert)).to_client(error("TG001", stale) + ready('I')).told({"refused TG001 from memory"});
+  script.client(query("SELECT 1")).to_server(query("SELECT 1"));
+  script.server(columns({"?"}) + row({"1"}) + complete("SELECT 1") + ready('I')).to_client(columns({"?"}) + row({"1"}) + complete("SELECT 1") + ready('I'));
+  script.replay();
+}
+
+TEST_CASE("session: a stale term is refused by the database and remembered", "[F2][proxy]") {
+  Script script;
+  script.client(query(insert)).to_server(opening() + converted(insert));
+  script.server(opening_failed("TG001", stale) + ready('I')).to_client(error("TG001", stale) + ready('I')).told({"refused TG001"});
+  script.client(query(insert)).to_client(error("TG001", stale) + ready('I')).told({"refused TG001 from memory"});
+  script.replay();
+}
+
+TEST_CASE("session: without layer 1 reads pass and writes name termgate init", "[F6][proxy]") {
+  Script script;
+  const std::string none = error("3F000", "Termgate is not installed in this database, and so nothing can be written through it",
+                                 {{'H', "As the owner: termgate init --db postgresql://…/shop"}});
+  script.client(query(insert)).to_server(opening() + converted(insert));
+  script.server(set_done() + close_complete() + error("3F000", "schema \"termgate\" does not exist") + ready('I')).to_client(none + ready('I'));
+  // Not prepared, so it is tried again: by then somebody may have installed it.
+  script.client(query(insert)).to_server(writable(false) + check("orders", "5", true) + converted(insert));
+  script.server(set_done(false) + check_done() + converted_done("INSERT 0 1")).to_client(inserted());
+  script.replay();
+}
+
+TEST_CASE("session: a role without the privilege is told who may grant it", "[F6][proxy]") {
+  Script script;
+  script.client(query(insert)).to_server(opening() + converted(insert));
+  script.server(set_done() + close_complete() + error("42501", "permission denied for schema termgate") + ready('I'))
+      .to_client(error("42501", "role \"ann\" may not call Termgate's check: permission denied for schema termgate", {{'H', "As the owner: termgate init --grant ROLE=write"}}) + ready('I'));
+  script.replay();
+}
+
+TEST_CASE("session: without a declaration the server's own is asked for", "[F6][proxy]") {
+  Script script;
+  script.application_name.clear();
+  script.client(query(insert)).to_server(writable() + check_declared() + converted(insert));
+  const std::string none = error("TG002", "TG002 no term declared: a write needs a scope and a term");
+  script.server(set_done() + prepared(true) + bind_complete() + none + ready('I')).to_client(none + ready('I')).told({"refused TG002"});
+  script.replay();
+}
+
+TEST_CASE("session: a declaration by SET is the server's to say and then known", "[F1][proxy]") {
+  Script script;
+  script.application_name.clear();
+  for (const std::string set : {"SET termgate.scope = 'orders'", "SET termgate.term = '5'"}) {
+    script.client(query(set)).to_server(query(set));
+    script.server(complete("SET") + ready('I')).to_client(complete("SET") + ready('I'));
+  }
+  script.client(query(insert)).to_server(writable() + check_declared() + converted(insert));
+  script.server(set_done() + check_declared_done("orders", "5", "5") + converted_done("INSERT 0 1")).to_client(inserted()).told({"fenced orders 5/5"});
+  script.client(query(insert)).to_server(writable(false) + check("orders", "5") + converted(insert));
+  script.server(set_done(false) + check_done() + converted_done("INSERT 0 1")).to_client(inserted());
+  script.replay();
+}
+
+TEST_CASE("session: a comment declares for its statement", "[F1][proxy]") {
+  Script script;
+  script.application_name.clear();
+  const std::string text = "/*termgate.scope='orders',termgate.term='5'*/ " + insert;
+  script.client(query(text)).to_server(opening() + converted(text));
+  script.server(opening_done() + converted_done("INSERT 0 1")).to_client(inserted());
+  const std::string bad = "/*termgate.scope='orders',termgate.term='five'*/ " + insert;
+  script.client(query(bad)).to_client(error("TG005", "TG005 malformed declaration in a comment: the term is no integer from 1 to 2^62") + ready('I'));
+  script.replay();
+}
+
+TEST_CASE("session: a block passes the check once before its first snapshot", "[F5][F7][proxy]") {
+  Script script;
+  open_block(script);
+  script.client(query(insert)).to_server(query(insert));
+  script.server(inserted('T')).to_client(inserted('T'));
+  script.client(query("COMMIT")).to_server(query("COMMIT"));
+  script.server(complete("COMMIT") + ready('I')).to_client(complete("COMMIT") + ready('I'));
+  // The next block is another transaction: its read comes behind a check too, for it may write later. What the COMMIT made of the declarations only
+  // the server's session knows.
+  script.client(query("BEGIN")).to_server(query("BEGIN"));
+  script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
+  script.client(query("SELECT a FROM t")).to_server(writable(false) + check_declared() + sync_message() + query("SELECT a FROM t"));
+  script.server(set_done(false) + check_declared_done("orders", "5", "5") + ready('T') + columns({"a"}) + complete("SELECT 0") + ready('T')).to_client(columns({"a"}) + complete("SELECT 0") + ready('T'));
+  script.replay();
+}
+
+TEST_CASE("session: modes of a transaction may stand before the check", "[F7][proxy]") {
+  Script script;
+  const std::string modes = "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE";
+  script.client(query("BEGIN")).to_server(query("BEGIN"));
+  script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
+  script.client(query(modes)).to_server(query(modes));
+  script.server(complete("SET") + ready('T')).to_client(complete("SET") + ready('T'));
+  script.client(query(insert)).to_server(opening() + sync_message() + query(insert));
+  script.server(opening_done() + ready('T') + inserted('T')).to_client(inserted('T'));
+  script.replay();
+}
+
+TEST_CASE("session: a refusal in a block is one error and one ready", "[F2][F7][proxy]") {
+  Script script;
+  script.client(query("BEGIN")).to_server(query("BEGIN"));
+  script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
+  script.client(query(insert)).to_server(opening() + sync_message() + query(insert));
+  const std::string aborted = error("25P02", "current transaction is aborted, commands ignored until end of transaction block");
+  script.server(opening_failed("TG001", stale) + ready('E') + aborted + ready('E')).to_client(error("TG001", stale) + ready('E')).told({"refused TG001"});
+  script.client(query(insert)).to_server(query(insert));
+  script.server(aborted + ready('E')).to_client(aborted + ready('E'));
+  script.client(query("ROLLBACK")).to_server(query("ROLLBACK"));
+  script.server(complete("ROLLBACK") + ready('I')).to_client(complete("ROLLBACK") + ready('I'));
+  script.replay();
+}
+
+TEST_CASE("session: ROLLBACK TO loses the check's lock and the next statement takes it again", "[F1][proxy]") {
+  Script script;
+  open_block(script);
+  for (const std::string text : {"SAVEPOINT s", "ROLLBACK TO s"}) {
+    const std::string tag = text.substr(0, text.find(" s") == 9 ? 9 : 8);
+    script.client(query(text)).to_server(query(text));
+    script.server(complete(tag) + ready('T')).to_client(complete(tag) + ready('T'));
+  }
+  script.client(query(insert)).to_server(check_declared() + sync_message() + query(insert));
+  script.server(check_declared_done("orders", "5", "5") + ready('T') + inserted('T')).to_client(inserted('T')).told({"fenced orders 5/5"});
+  script.replay();
+}
+
+TEST_CASE("session: a savepoint is taken behind the check", "[F1][proxy]") {
+  Script script;
+  script.client(query("BEGIN")).to_server(query("BEGIN"));
+  script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
+  script.client(query("SAVEPOINT s")).to_server(opening() + sync_message() + query("SAVEPOINT s"));
+  script.server(opening_done() + ready('T') + complete("SAVEPOINT") + ready('T')).to_client(complete("SAVEPOINT") + ready('T'));
+  script.client(query(insert)).to_server(query(insert));
+  script.server(inserted('T')).to_client(inserted('T'));
+  script.replay();
+}
+
+TEST_CASE("session: a block that the client wants READ ONLY is left to the server", "[F6][F7][proxy]") {
+  Script script;
+  script.client(query("BEGIN READ ONLY")).to_server(query("BEGIN READ ONLY"));
+  script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
+  script.client(query(insert)).to_server(query(insert));
+  const std::string refused = error("25006", "cannot execute INSERT in a read-only transaction");
+  script.server(refused + ready('E')).to_client(refused + ready('E'));
+  script.client(query("ROLLBACK")).to_server(query("ROLLBACK"));
+  script.server(complete("ROLLBACK") + ready('I')).to_client(complete("ROLLBACK") + ready('I'));
+  script.replay();
+}
+
+TEST_CASE("session: the client never makes a transaction writable itself", "[F6][proxy]") {
+  Script script;
+  script.client(query("BEGIN ISOLATION LEVEL REPEATABLE READ, READ WRITE")).to_server(query("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY "));
+  script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
+  script.client(query(insert)).to_server(opening() + sync_message() + query(insert));
+  script.server(opening_done() + ready('T') + inserted('T')).to_client(inserted('T'));
+  script.client(query("SHOW transaction_read_only")).to_client(columns({"transaction_read_only"}) + row({"off"}) + complete("SHOW") + ready('T'));
+  script.client(query("COMMIT")).to_server(query("COMMIT"));
+  script.server(complete("COMMIT") + ready('I')).to_client(complete("COMMIT") + ready('I'));
+  script.client(query("SET default_transaction_read_only = off")).to_server(query("SET default_transaction_read_only TO on"));
+  script.server(complete("SET") + ready('I')).to_client(complete("SET") + ready('I'));
+  script.client(query("SHOW default_transaction_read_only")).to_client(columns({"default_transaction_read_only"}) + row({"off"}) + complete("SHOW") + ready('I'));
+  script.replay();
+}
+
+TEST_CASE("session: a change of the read-only default behind the check is masked and put back", "[F6][proxy]") {
+  Script script;
+  script.client(query(insert)).to_server(opening() + converted(insert));
+  script.server(opening_done() + parse_complete() + bind_complete() + no_data() + complete("INSERT 0 1") + close_complete() + status("default_transaction_read_only", "off") + ready('I'))
+      .to_client(inserted())
+      .to_server(query("SET default_transaction_read_only TO on"));
+  // What the client says next waits until that is done.
+  script.client(query("SELECT a FROM t"));
+  script.server(complete("SET") + status("default_transaction_read_only", "on") + ready('I')).to_server(query("SELECT a FROM t"));
+  script.server(columns({"a"}) + complete("SELECT 0") + ready('I')).to_client(columns({"a"}) + complete("SELECT 0") + ready('I'));
+  script.replay();
+}
+
+TEST_CASE("session: a read that writes is run again behind the check and remembered", "[F6][F7][proxy]") {
+  Script script;
+  const std::string text = "SELECT a FROM writing_view";
+  const std::string refused = error("25006", "cannot execute INSERT in a read-only transaction");
+  script.client(query(text)).to_server(query(text));
+  script.server(refused + ready('I')).to_server(opening() + converted(text)).told({});
+  const std::string answer = columns({"a"}) + row({"1"}) + complete("SELECT 1");
+  script.server(opening_done() + parse_complete() + bind_complete() + answer + close_complete() + ready('I')).to_client(answer + ready('I'));
+  script.client(query(text)).to_server(opening(false) + converted(text));
+  script.server(opening_done(false) + parse_complete() + bind_complete() + answer + close_complete() + ready('I')).to_client(answer + ready('I'));
+  script.replay();
+}
+
+TEST_CASE("session: a read that writes is run again with its description shown once", "[F7][proxy]") {
+  Script script;
+  const std::string text = "SELECT a FROM writing_view";
+  script.client(query(text)).to_server(query(text));
+  script.server(columns({"a"}) + error("25006", "cannot execute INSERT in a read-only transaction") + ready('I')).to_client(columns({"a"})).to_server(opening() + converted(text));
+  script.server(opening_done() + parse_complete() + bind_complete() + columns({"a"}) + row({"1"}) + complete("SELECT 1") + close_complete() + ready('I'))
+      .to_client(row({"1"}) + complete("SELECT 1") + ready('I'));
+  script.replay();
+}
+
+TEST_CASE("session: a read that writes behind its first row is refused and known from then on", "[F6][proxy]") {
+  Script script;
+  const std::string text = "SELECT a FROM writing_view";
+  script.client(query(text)).to_server(query(text));
+  script.server(columns({"a"}) + row({"1"}) + error("25006", "cannot execute INSERT in a read-only transaction") + ready('I'))
+      .to_client(columns({"a"}) + row({"1"}) +
+                 error("TG002", "TG002 this looked like a read and writes; Termgate knows it now: send it again", {{'D', "The database said: cannot execute INSERT in a read-only transaction"}}) + ready('I'))
+      .told({"refused TG002"});
+  script.client(query(text)).to_server(opening() + converted(text));
+  script.replay();
+}
+
+TEST_CASE("session: a stale session's read that writes is refused where it would run again", "[F2][proxy]") {
+  Script script;
+  script.fences = {{"orders", 6}};
+  script.client(query("SELECT a FROM writing_view")).to_server(query("SELECT a FROM writing_view"));
+  script.server(error("25006", "cannot execute INSERT in a read-only transaction") + ready('I')).to_client(error("TG001", stale) + ready('I')).told({"refused TG001 from memory"});
+  script.replay();
+}
+
+TEST_CASE("session: COPY FROM STDIN stands in a frame of BEGIN and COMMIT", "[F5][F7][proxy]") {
+  Script script;
+  const std::string text = "COPY t FROM STDIN";
+  script.client(query(text)).to_server(query("BEGIN") + opening() + sync_message() + query(text));
+  script.server(complete("BEGIN") + ready('T') + opening_done() + ready('T') + copy_in()).to_client(copy_in());
+  script.client(copy_data("1\n2\n") + copy_done()).to_server(copy_data("1\n2\n") + copy_done());
+  script.server(complete("COPY 2") + ready('T')).to_server(query("COMMIT"));
+  script.server(complete("COMMIT") + ready('I')).to_client(complete("COPY 2") + ready('I'));
+  // An error of the COMMIT takes the place of the result.
+  script.client(query(text)).to_server(query("BEGIN") + opening(false) + sync_message() + query(text));
+  script.server(complete("BEGIN") + ready('T') + opening_done(false) + ready('T') + copy_in()).to_client(copy_in());
+  script.client(copy_done()).to_server(copy_done());
+  script.server(complete("COPY 0") + ready('T')).to_server(query("COMMIT"));
+  const std::string deferred = error("23503", "a deferred constraint");
+  script.server(deferred + ready('I')).to_client(deferred + ready('I'));
+  script.replay();
+}
+
+TEST_CASE("session: a COPY that the client gives up is rolled back", "[F5][F7][proxy]") {
+  Script script;
+  const std::string text = "COPY t FROM STDIN";
+  script.client(query(text)).to_server(query("BEGIN") + opening() + sync_message() + query(text));
+  script.server(complete("BEGIN") + ready('T') + opening_done() + ready('T') + copy_in()).to_client(copy_in());
+  script.client(copy_data("1\n") + copy_fail("enough")).to_server(copy_data("1\n") + copy_fail("enough"));
+  const std::string failed = error("57014", "COPY from stdin failed: enough");
+  script.server(failed + ready('E')).to_client(failed).to_server(query("ROLLBACK"));
+  script.server(complete("ROLLBACK") + ready('I')).to_client(ready('I'));
+  script.replay();
+}
+
+TEST_CASE("session: a COPY is refused before its frame's text runs", "[F2][proxy]") {
+  Script script;
+  const std::string text = "COPY t FROM STDIN";
+  script.client(query(text)).to_server(query("BEGIN") + opening() + sync_message() + query(text));
+  script.server(complete("BEGIN") + ready('T') + opening_failed("TG001", stale) + ready('E') + error("25P02", "current transaction is aborted") + ready('E'))
+      .to_client(error("TG001", stale))
+      .to_server(query("ROLLBACK"));
+  script.server(complete("ROLLBACK") + ready('I')).to_client(ready('I'));
+  script.replay();
+}
+
+TEST_CASE("session: several statements share one transaction as they do without us", "[F5][F7][proxy]") {
+  Script script;
+  const std::string text = "INSERT INTO t VALUES (1); INSERT INTO t VALUES (2)";
+  script.client(query(text)).to_server(query("BEGIN") + opening() + sync_message() + query(text));
+  script.server(complete("BEGIN") + ready('T') + opening_done() + ready('T') + complete("INSERT 0 1") + complete("INSERT 0 2") + ready('T'))
+      .to_client(complete("INSERT 0 1"))
+      .to_server(query("COMMIT"));
+  script.server(complete("COMMIT") + ready('I')).to_client(complete("INSERT 0 2") + ready('I'));
+  script.client(query(text)).to_server(query("BEGIN") + opening(false) + sync_message() + query(text));
+  const std::string failed = error("23505", "duplicate key");
+  script.server(complete("BEGIN") + ready('T') + opening_done(false) + ready('T') + complete("INSERT 0 1") + failed + ready('E'))
+      .to_client(complete("INSERT 0 1") + failed)
+      .to_server(query("ROLLBACK"));
+  script.server(complete("ROLLBACK") + ready('I')).to_client(ready('I'));
+  script.replay();
+}
+
+TEST_CASE("session: a script of reads is sent as it is", "[F7][proxy]") {
+  Script script;
+  const std::string text = "SELECT a FROM t; SELECT b FROM t", answer = columns({"a"}) + complete("SELECT 0") + columns({"b"}) + complete("SELECT 0") + ready('I');
+  script.client(query(text)).to_server(query(text));
+  script.server(answer).to_client(answer);
+  script.replay();
+}
+
+TEST_CASE("session: a script with a transaction of its own goes a piece at a time and shows one ready", "[F5][F7][proxy]") {
+  Script script;
+  script.client(query("BEGIN; INSERT INTO t VALUES (1); COMMIT")).to_server(query("BEGIN"));
+  script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN")).to_server(opening() + sync_message() + query(insert));
+  script.server(opening_done() + ready('T') + complete("INSERT 0 1") + ready('T')).to_client(complete("INSERT 0 1")).to_server(query("COMMIT"));
+  script.server(complete("COMMIT") + ready('I')).to_client(complete("COMMIT") + ready('I'));
+  script.replay();
+}
+
+TEST_CASE("session: an error in a script ends it with its position moved", "[F7][proxy]") {
+  Script script;
+  script.client(query("BEGIN; SELECT x; COMMIT")).to_server(query("BEGIN"));
+  script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN")).to_server(opening() + sync_message() + query("SELECT x"));
+  script.server(opening_done() + ready('T') + error("42703", "column \"x\" does not exist", {{'P', "8"}}) + ready('E'))
+      .to_client(error("42703", "column \"x\" does not exist", {{'P', "15"}}) + ready('E'));
+  script.replay();
+}
+
+TEST_CASE("session: what a client says while a script runs waits", "[F7][proxy]") {
+  Script script;
+  script.client(query("BEGIN; SELECT a FROM t") + query("SELECT b FROM t")).to_server(query("BEGIN"));
+  script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN")).to_server(opening() + sync_message() + query("SELECT a FROM t"));
+  script.server(opening_done() + ready('T') + columns({"a"}) + complete("SELECT 0") + ready('T'))
+      .to_client(columns({"a"}) + complete("SELECT 0") + ready('T'))
+      .to_server(query("SELECT b FROM t"));
+  script.replay();
+}
+
+TEST_CASE("session: what must run alone runs under the lock of the session", "[F5][proxy]") {
+  Script script;
+  script.client(query("VACUUM t")).to_server(writable() + hold("orders", "5") + sync_message());
+  script.server(set_done() + check_declared_done("orders", "5", "5") + ready('I'))
+      .to_server(query("SET default_transaction_read_only TO off") + query("VACUUM t"))
+      .told({"fenced orders 5/5"});
+  script.server(complete("SET") + status("default_transaction_read_only", "off") + ready('I') + complete("VACUUM") + ready('I'))
+      .to_client(complete("VACUUM") + ready('I'))
+      .to_server(query("SET default_transaction_read_only TO on") + release("orders") + sync_message());
+  // The next word waits until the lock is given back.
+  script.client(query("SELECT a FROM t"));
+  script.server(complete("SET") + status("default_transaction_read_only", "on") + ready('I') + prepared(true) + bind_complete() + row({"t"}) + complete("SELECT 1") + close_complete() + ready('I'))
+      .to_server(query("SELECT a FROM t"));
+  script.replay();
+}
+
+TEST_CASE("session: what must run alone does not run where the lock is refused", "[F2][F5][proxy]") {
+  Script script;
+  script.client(query("VACUUM t")).to_server(writable() + hold("orders", "5") + sync_message());
+  script.server(set_done() + prepared(true) + bind_complete() + error("TG001", stale) + ready('I')).to_client(error("TG001", stale) + ready('I')).told({"refused TG001"});
+  script.client(query("VACUUM t")).to_client(error("TG001", stale) + ready('I'));
+  script.replay();
+}
+
+TEST_CASE("session: a failing statement that ran alone gives the lock back", "[F4][F5][proxy]") {
+  Script script;
+  script.client(query("CREATE INDEX CONCURRENTLY ON t (a)")).to_server(writable() + hold("orders", "5") + sync_message());
+  script.server(set_done() + check_declared_done("orders", "5", "5") + ready('I'))
+      .to_server(query("SET default_transaction_read_only TO off") + query("CREATE INDEX CONCURRENTLY ON t (a)"));
+  const std::string failed = error("42703", "column \"a\" does not exist");
+  script.server(complete("SET") + ready('I') + failed + ready('I')).to_client(failed + ready('I')).to_server(query("SET default_transaction_read_only TO on") + release("orders") + sync_message());
+  script.replay();
+}
+
+TEST_CASE("session: an unreadable text is sent as one statement behind the check", "[F6][proxy]") {
+  Script script;
+  script.client(query("FROB THE t")).to_server(opening() + converted("FROB THE t"));
+  const std::string failed = error("42601", "syntax error at or near \"FROB\"", {{'P', "1"}});
+  script.server(opening_done() + failed + ready('I')).to_client(failed + ready('I'));
+  script.replay();
+}
+
+TEST_CASE("session: a text with a parameter is not sent by Parse", "[F7][proxy]") {
+  Script script;
+  const std::string text = "INSERT INTO t VALUES ($1)";
+  script.client(query(text)).to_server(query("BEGIN") + opening() + sync_message() + query(text));
+  const std::string failed = error("42P02", "there is no parameter $1");
+  script.server(complete("BEGIN") + ready('T') + opening_done() + ready('T') + failed + ready('E')).to_client(failed).to_server(query("ROLLBACK"));
+  script.server(complete("ROLLBACK") + ready('I')).to_client(ready('I'));
+  script.replay();
+}
+
+TEST_CASE("session: a call of the check itself brings its own scope and term", "[F5][proxy]") {
+  Script script;
+  script.application_name.clear();
+  const std::string text = "SELECT termgate.append('s', 7, 'x')";
+  script.client(query(text)).to_server(writable() + converted(text));
+  script.server(set_done() + parse_complete() + bind_complete() + columns({"append"}) + row({"1"}) + complete("SELECT 1") + close_complete() + ready('I'))
+      .to_client(columns({"append"}) + row({"1"}) + complete("SELECT 1") + ready('I'));
+  script.replay();
+}
+
+TEST_CASE("session: without a term a block stays READ ONLY and its write is TG002", "[F6][proxy]") {
+  Script script;
+  script.application_name.clear();
+  script.client(query("BEGIN")).to_server(query("BEGIN"));
+  script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
+  script.client(query("SELECT a FROM t")).to_server(query("SELECT a FROM t"));
+  script.server(columns({"a"}) + complete("SELECT 0") + ready('T')).to_client(columns({"a"}) + complete("SELECT 0") + ready('T'));
+  script.client(query(insert)).to_server(writable() + check_declared() + sync_message() + query(insert));
+  script.server(prepared(true) + bind_complete() + error("25001", "transaction read-write mode must be set before any query") + ready('E') + error("25P02", "aborted") + ready('E'))
+      .to_client(error("TG002", "TG002 no term declared for a fenced write",
+                       {{'H', "A session declares by application_name, PGOPTIONS, SET termgate.scope and termgate.term, or a comment; a transaction that will write declares before its first query."}}) +
+                 ready('E'))
+      .told({"refused TG002"});
+  script.replay();
+}
+
+TEST_CASE("session: a read that writes in a block without a term is TG002", "[F6][proxy]") {
+  Script script;
+  script.application_name.clear();
+  script.client(query("BEGIN")).to_server(query("BEGIN"));
+  script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
+  script.client(query("SELECT a FROM writing_view")).to_server(query("SELECT a FROM writing_view"));
+  script.server(error("25006", "cannot execute INSERT in a read-only transaction") + ready('E'))
+      .to_client(error("TG002", "TG002 no term declared for a fenced write", {{'D', "The database said: cannot execute INSERT in a read-only transaction"}}) + ready('E'));
+  script.replay();
+}
+
+TEST_CASE("session: reject lets not even a read through without a term", "[F6][proxy]") {
+  Script script;
+  script.application_name.clear();
+  script.admission.without_term = WithoutTerm::reject;
+  script.client(query("SELECT a FROM t")).to_server(writable() + check_declared() + converted("SELECT a FROM t"));
+  const std::string none = error("TG002", "TG002 no term declared: a write needs a scope and a term");
+  script.server(set_done() + prepared(true) + bind_complete() + none + ready('I')).to_client(none + ready('I'));
+  script.replay();
+}
+
+TEST_CASE("session: allow lets a session without a term write and fences one with a term", "[F6][proxy]") {
+  Script free;
+  free.application_name.clear();
+  free.admission.without_term = WithoutTerm::allow;
+  free.client(query(insert)).to_server(query(insert));
+  free.server(inserted()).to_client(inserted()).told({});
+  free.client(query("COPY t FROM STDIN")).to_server(query("COPY t FROM STDIN"));
+  free.replay();
+
+  Script declared;
+  declared.admission.without_term = WithoutTerm::allow;
+  declared.client(query(insert)).to_server(opening() + converted(insert));
+  declared.server(opening_done() + converted_done("INSERT 0 1")).to_client(inserted());
+  declared.replay();
+}
+
+TEST_CASE("session: observe takes no lock and reports what it would have refused", "[F7][proxy]") {
+  Script script;
+  script.admission.enforce = Enforce::observe;
+  script.fences = {{"orders", 6}};
+  script.client(query(insert)).to_server(query(insert)).told({"would refuse TG001"});
+  script.server(inserted()).to_client(inserted());
+  const std::string declared = "/*termgate.scope='orders',termgate.term='7'*/ " + insert;
+  script.client(query(declared)).to_server(query(declared)).told({});
+  script.server(inserted()).to_client(inserted());
+  script.client(query("SELECT a FROM t")).to_server(query("SELECT a FROM t")).told({});
+  script.replay();
+
+  Script none;
+  none.application_name.clear();
+  none.admission.enforce = Enforce::observe;
+  none.client(query(insert)).to_server(query(insert)).told({"would refuse TG002"});
+  none.server(inserted()).to_client(inserted());
+  none.replay();
+}
+
+TEST_CASE("session: a fast-path call that may write needs a block", "[F6][proxy]") {
+  Script script;
+  script.client(function_call(957)).to_client(error("TG002", "TG002 a fast-path function call that may write must stand in a transaction block") + ready('I')).told({"refused TG002 from memory"});
+  script.client(function_call(954)).to_server(function_call(954));
+  script.server(function_result() + ready('I')).to_client(function_result() + ready('I'));
+  script.client(query("BEGIN")).to_server(query("BEGIN"));
+  script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
+  script.client(function_call(957)).to_server(opening() + sync_message() + function_call(957));
+  script.server(opening_done() + ready('T') + function_result() + ready('T')).to_client(function_result() + ready('T'));
+  script.replay();
+}
+
+TEST_CASE("session: what is pipelined behind a simple write is another transaction with a check of its own", "[F1][F6][proxy]") {
+  Script script;
+  const std::string vacuum = parse("", "VACUUM t") + bind_message("", "") + execute() + sync_message();
+  script.client(query(insert) + vacuum).to_server(opening() + converted(insert));
+  script.server(opening_done() + converted_done("INSERT 0 1")).to_client(inserted()).to_server(writable(false) + hold("orders", "5") + sync_message());
+  script.replay();
+
+  Script again;
+  again.client(query("SELECT a FROM writing_view")).to_server(query("SELECT a FROM writing_view"));
+  again.server(error("25006", "cannot execute INSERT in a read-only transaction") + ready('I')).to_server(opening() + converted("SELECT a FROM writing_view"));
+  again.client(vacuum);
+  again.server(opening_done() + converted_done("SELECT 1")).to_client(complete("SELECT 1") + ready('I')).to_server(writable(false) + hold("orders", "5") + sync_message());
+  again.replay();
+}

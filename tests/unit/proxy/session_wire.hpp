@@ -1,0 +1,170 @@
+// Messages for the scripts of session tests, made by pgwire's encoders, and streams of them told in words, so that a failure can be read.
+// Also what a session's own messages look like: the texts of docs/decisions/0006 stand here a second time, on purpose.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <termgate/pgwire/decode.hpp>
+#include <termgate/pgwire/encode.hpp>
+#include <termgate/pgwire/reader.hpp>
+#include <termgate/pgwire/startup.hpp>
+#include <termgate/pgwire/types.hpp>
+
+namespace termgate::test::wire {
+
+using Values = std::vector<pgwire::Field>;
+
+template <class Append>
+std::string made(Append append) {
+  std::string bytes;
+  append(bytes);
+  return bytes;
+}
+
+// --- a client's ---
+inline std::string query(std::string_view sql) { return made([&](auto& out) { pgwire::append_query(out, sql); }); }
+inline std::string parse(std::string_view name, std::string_view sql, std::vector<std::uint32_t> types = {}) {
+  return made([&](auto& out) { pgwire::append_parse(out, name, sql, types); });
+}
+inline std::string bind_message(std::string_view portal, std::string_view statement, const Values& values = {}) {
+  return made([&](auto& out) { pgwire::append_bind(out, portal, statement, values); });
+}
+inline std::string describe_statement(std::string_view name) { return made([&](auto& out) { pgwire::append_describe_statement(out, name); }); }
+inline std::string describe_portal(std::string_view name) { return made([&](auto& out) { pgwire::append_describe_portal(out, name); }); }
+inline std::string execute(std::string_view portal = "", std::uint32_t rows = 0) { return made([&](auto& out) { pgwire::append_execute(out, portal, rows); }); }
+inline std::string close_statement(std::string_view name) { return made([&](auto& out) { pgwire::append_close_statement(out, name); }); }
+inline std::string close_portal(std::string_view name) { return made([&](auto& out) { pgwire::append_close_portal(out, name); }); }
+inline std::string bare(char type) { return made([&](auto& out) { pgwire::append_bare(out, type); }); }
+inline std::string opaque(char type, std::string_view body) { return made([&](auto& out) { pgwire::append_opaque(out, type, body); }); }
+inline std::string sync_message() { return bare('S'); }
+inline std::string flush() { return bare('H'); }
+inline std::string terminate() { return bare('X'); }
+inline std::string copy_data(std::string_view bytes) { return opaque('d', bytes); }
+inline std::string copy_done() { return bare('c'); }
+inline std::string copy_fail(std::string_view why) { return made([&](auto& out) { pgwire::append_copy_fail(out, why); }); }
+inline std::string password(std::string_view body) { return opaque('p', body); }
+// FunctionCall without arguments.
+inline std::string function_call(std::uint32_t oid) {
+  std::string body;
+  for (int shift = 24; shift >= 0; shift -= 8) body += static_cast<char>(oid >> shift & 0xff);
+  return opaque('F', body + std::string(6, '\0'));
+}
+inline std::string startup(std::uint16_t minor, std::vector<pgwire::StartupMessage::Parameter> parameters) {
+  return made([&](auto& out) { pgwire::append_startup(out, minor, parameters); });
+}
+
+// --- a server's ---
+inline std::string ready(char status) { return opaque('Z', std::string_view(&status, 1)); }
+inline std::string complete(std::string_view tag) { return made([&](auto& out) { pgwire::append_command_complete(out, tag); }); }
+inline std::string row(const Values& values) { return made([&](auto& out) { pgwire::append_data_row(out, values); }); }
+inline std::string columns(std::initializer_list<std::string_view> names) {
+  std::vector<pgwire::Column> all;
+  for (const auto name : names) all.push_back({.name = name});
+  return made([&](auto& out) { pgwire::append_row_description(out, all); });
+}
+inline std::string report(char type, std::string_view severity, std::string_view code, std::string_view message, std::initializer_list<std::pair<char, std::string_view>> more = {}) {
+  pgwire::ReportFields fields = pgwire::report(severity, code, message);
+  for (const auto& [letter, text] : more) fields.set(letter, text);
+  return made([&](auto& out) { type == 'E' ? pgwire::append_error_response(out, fields) : pgwire::append_notice_response(out, fields); });
+}
+inline std::string error(std::string_view code, std::string_view message, std::initializer_list<std::pair<char, std::string_view>> more = {}) { return report('E', "ERROR", code, message, more); }
+inline std::string fatal(std::string_view code, std::string_view message) { return report('E', "FATAL", code, message); }
+inline std::string notice(std::string_view message) { return report('N', "NOTICE", "00000", message); }
+inline std::string parse_complete() { return bare('1'); }
+inline std::string bind_complete() { return bare('2'); }
+inline std::string close_complete() { return bare('3'); }
+inline std::string no_data() { return bare('n'); }
+inline std::string parameters_none() { return opaque('t', std::string_view("\0\0", 2)); }
+inline std::string empty_query() { return bare('I'); }
+inline std::string suspended() { return bare('s'); }
+inline std::string copy_in() { return opaque('G', std::string_view("\0\0\0", 3)); }
+inline std::string copy_out() { return opaque('H', std::string_view("\0\0\0", 3)); }
+inline std::string function_result() { return opaque('V', std::string_view("\xff\xff\xff\xff", 4)); }
+inline std::string status(std::string_view name, std::string_view value) { return made([&](auto& out) { pgwire::append_parameter_status(out, name, value); }); }
+inline std::string authentication(pgwire::Authentication::Type type, std::string_view payload = {}) { return made([&](auto& out) { pgwire::append_authentication(out, type, payload); }); }
+inline std::string sasl(std::vector<std::string_view> mechanisms) { return made([&](auto& out) { pgwire::append_authentication_sasl(out, mechanisms); }); }
+inline std::string key(std::uint32_t pid, std::string_view bytes) { return made([&](auto& out) { pgwire::append_backend_key_data(out, pid, bytes); }); }
+inline std::string notification(std::string_view channel, std::string_view payload) { return made([&](auto& out) { pgwire::append_notification_response(out, 7, channel, payload); }); }
+
+// --- the session's own, and what a server answers to them ---
+// `first`: the statement is prepared as well, which is done where it is first needed.
+inline std::string ours(std::string_view name, std::string_view sql, std::vector<std::uint32_t> types, const Values& values, bool first) {
+  return (first ? close_statement(name) + parse(name, sql, types) : std::string()) + bind_message("_termgate", name, values) + execute("_termgate") + close_portal("_termgate");
+}
+inline std::string writable(bool first = true) { return ours("_termgate_writable", "SET transaction_read_only TO off", {}, {}, first); }
+inline std::string locked(bool first = true) { return ours("_termgate_locked", "SET transaction_read_only TO on", {}, {}, first); }
+inline std::string check(std::string_view scope, std::string_view term, bool first = true) {
+  return ours("_termgate_check", "SELECT \"termgate\".check_term($1, $2)", {25, 20}, {scope, term}, first);
+}
+inline std::string check_declared(bool first = true, pgwire::Field scope = {}, pgwire::Field term = {}) {
+  return ours("_termgate_session", "SELECT * FROM \"termgate\".check_session($1, $2)", {25, 20}, {scope, term}, first);
+}
+inline std::string hold(pgwire::Field scope, pgwire::Field term, bool first = true) {
+  return ours("_termgate_hold", "SELECT * FROM \"termgate\".hold_session($1, $2)", {25, 20}, {scope, term}, first);
+}
+inline std::string release(std::string_view scope, bool first = true) { return ours("_termgate_release", "SELECT \"termgate\".release_session($1)", {25}, {scope}, first); }
+inline std::string opening(bool first = true) { return writable(first) + check("orders", "5", first); }
+
+inline std::string prepared(bool first) { return first ? close_complete() + parse_complete() : std::string(); }
+inline std::string set_done(bool first = true) { return prepared(first) + bind_complete() + complete("SET") + close_complete(); }
+inline std::string check_done(std::string_view fence = "5", bool first = true) { return prepared(first) + bind_complete() + row({fence}) + complete("SELECT 1") + close_complete(); }
+inline std::string check_declared_done(std::string_view scope, std::string_view term, std::string_view fence, bool first = true) {
+  return prepared(first) + bind_complete() + row({scope, term, fence}) + complete("SELECT 1") + close_complete();
+}
+inline std::string opening_done(bool first = true) { return set_done(first) + check_done("5", first); }
+// The opening's check fails: whatever stands behind it up to the Sync is skipped.
+inline std::string opening_failed(std::string_view code, std::string_view message, bool first = true) { return set_done(first) + prepared(first) + bind_complete() + error(code, message); }
+
+// One simple statement as it is sent behind an opening, and what comes back for it.
+inline std::string converted(std::string_view sql) { return parse("", sql) + bind_message("", "") + describe_portal("") + execute() + close_statement("") + sync_message(); }
+inline std::string converted_done(std::string_view tag, char state = 'I') { return parse_complete() + bind_complete() + no_data() + complete(tag) + close_complete() + ready(state); }
+
+// --- in words ---
+inline std::string escaped(std::string_view bytes) {
+  std::string text;
+  for (const char byte : bytes.substr(0, 300)) {
+    if (byte >= ' ' && byte < 127 && byte != '\\') {
+      text += byte;
+    } else {
+      constexpr std::string_view digits = "0123456789abcdef";
+      text += "\\x";
+      text += digits[static_cast<unsigned char>(byte) >> 4];
+      text += digits[static_cast<unsigned char>(byte) & 15];
+    }
+  }
+  return bytes.size() > 300 ? text + "… " + std::to_string(bytes.size()) + " bytes" : text;
+}
+
+// A line a message. What is no message (a start-up packet, one byte of an answer, half a frame) is told as bytes.
+inline std::string told(std::string_view stream) {
+  std::string text;
+  while (!stream.empty()) {
+    std::size_t size = 0;
+    if (stream.size() >= 5 && stream.front() != '\0') {
+      for (std::size_t i = 1; i < 5; ++i) size = size << 8 | static_cast<unsigned char>(stream[i]);
+      ++size;
+    }
+    text += "    ";
+    if (size < 5 || size > stream.size()) return text + "bytes " + escaped(stream) + "\n";
+    const std::string_view body = stream.substr(5, size - 5);
+    text += stream.front();
+    const auto fields = stream.front() == 'E' || stream.front() == 'N' ? pgwire::decode_report(body) : pgwire::Decoded<pgwire::ReportFields>(pgwire::Malformed());
+    if (fields && !fields->sqlstate().empty()) {
+      for (const char letter : std::string_view("SCMDHP")) {
+        if (!(*fields)[letter].empty()) text += std::string(" ") + letter + "=" + std::string((*fields)[letter]);
+      }
+    } else if (!body.empty()) {
+      text += " " + escaped(body);
+    }
+    text += '\n';
+    stream.remove_prefix(size);
+  }
+  return text.empty() ? "    nothing\n" : text;
+}
+
+}  // namespace termgate::test::wire
