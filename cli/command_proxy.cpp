@@ -36,6 +36,7 @@ void proxy_options(po::options_description& o) {
   add("without-term", text(), "what a session without a term may do: reject, read-only, allow (read-only)");
   add("enforce", text(), "on, or observe: let everything pass, and count and log what would have been refused (on)");
   add("trust-backend", po::bool_switch(), "offer a server that asks for no credential to other machines");
+  add("server-pooler", text(), "session: a pooler in session mode stands between the proxy and the server (none)");
   add("allow-replication", po::bool_switch(), "let replication connections through");
   add("client-tls-cert", text(), "PEM certificate, with its chain, for TLS to clients (none)");
   add("client-tls-key", text(), "its key (in the same file)");
@@ -188,6 +189,10 @@ net::Options net_options(const Given& given, const std::vector<net::InheritedSoc
   session.idle_timeout = given.duration("idle-timeout", 0ms);
   session.idle_in_transaction_timeout = given.duration("idle-in-transaction-timeout", 0ms);
   session.trust_backend = given.flag("trust-backend");
+  if (const auto pooler = given.maybe("server-pooler")) {
+    if (*pooler != "session") throw UsageError("--server-pooler " + *pooler + ": only a pooler in session mode can stand behind the proxy; any may stand before it");
+    session.server_pooler = true;
+  }
   session.schema = given.maybe("schema").value_or(session.schema);
   return options;
 }

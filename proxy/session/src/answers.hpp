@@ -32,6 +32,7 @@ enum Ours : std::uint8_t { ours_writable, ours_locked, ours_default_on, ours_def
 enum class Role : std::uint8_t {
   client,       // its answers are the client's
   silent,       // ours, of no interest unless it fails
+  who_serves,   // pg_backend_pid(), to be compared with BackendKeyData
   put_back,     // of the session's access mode, without which nothing that follows is safe
   writable,     // SET transaction_read_only = off
   check,        // check_session(): its row is scope, term, fence

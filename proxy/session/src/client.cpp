@@ -384,7 +384,11 @@ void Session::State::note_sent(const Effects& effects) {
     prepared_.fill(false);
   }
   if (effects.own_check_passes) tx_.fenced = true;
-  if (effects.sets_default_access) believed_read_only_ = effects.access == Access::read_only;
+  if (effects.sets_default_access) {
+    believed_read_only_ = effects.access == Access::read_only;
+    // A pooler behind us may have kept our start-up parameter from the server, to which RESET and DISCARD come back.
+    if (guards() && (effects.kind == Kind::reset || effects.kind == Kind::reset_all || effects.kind == Kind::discard_all)) default_broken_ = true;
+  }
   switch (effects.kind) {
     case Kind::begin:
       if (!tx_.in_block) {
@@ -643,6 +647,8 @@ void Session::State::next_piece() {
     const statements::Statement& first = all[script.next];
     Effects effects = resolved_statement(first);
     script.offset = first.offset;
+    script.claim = claim_of(script.text.get());  // a piece before may have declared
+    const auto declares = [](const Effects& one) { return one.changes_declaration && one.way == Way::neutral; };
     if (barrier(effects)) {
       ++script.next;
       const std::string sql = script.sql.substr(first.offset, first.length);
@@ -672,13 +678,34 @@ void Session::State::next_piece() {
       return;
     }
 
+    if (declares(effects)) {
+      // By itself, for the server must know it before what follows is checked; in one transaction with that, as a text is.
+      if (!tx_.in_block && !tx_.failed) {
+        bool writes_follow = false;
+        for (std::size_t i = script.next + 1; i < all.size() && !writes_follow; ++i) {
+          const Effects one = resolved_statement(all[i]);
+          if (barrier(one)) break;
+          writes_follow = one.way == Way::write || one.way == Way::alone;
+        }
+        if (writes_follow) {
+          add_hidden_query("BEGIN", Role::begin);
+          script.frame = true;
+          note_block_begun();
+        }
+      }
+      ++script.next;
+      release_complete();
+      note_sent(effects);
+      return run_plain_query(script.sql.substr(first.offset, first.length), false, script.frame ? Role::framed : Role::client);
+    }
+
     // A run of statements that stay in one transaction.
     std::size_t end = script.next;
     bool writes = false, snapshot = false, own_check = true, passes = false;
     Effects sum = effects;
     for (; end < all.size(); ++end) {
       const Effects one = resolved_statement(all[end]);
-      if (barrier(one)) break;
+      if (barrier(one) || (end > script.next && declares(one))) break;
       const bool write = one.way == Way::write || one.way == Way::alone;
       writes |= write;
       snapshot |= one.takes_snapshot;

@@ -319,6 +319,13 @@ void Session::State::release() {
   add_sync(Role::release);
 }
 
+// A pooler answers the login itself, with a PID of its own making. One that gives each transaction to another server session would
+// take a declaration, and our READ ONLY, to other clients.
+void Session::State::ask_who_serves() {
+  if (options_.server_pooler) return;
+  add_hidden_query("SELECT pg_catalog.pg_backend_pid()", Role::who_serves);
+}
+
 // Something behind a check has made the session writable by default (set_config in a function): put back before the next word.
 void Session::State::restore_default() {
   default_broken_ = false;

@@ -254,7 +254,6 @@ void Session::State::login_from_server(const Event& event) {
       to_client_.back() += event.frame;
       return;  // FATAL: the server closes the connection after it
     case backend::ready_for_query:
-      if (guards() && default_broken_) return end("08006", "the server session did not become read-only by default: a pooler behind the proxy, or a setting that the server enforces");
       to_client_.back() += event.frame;
       stage_ = applicant_.replication ? Stage::replication : Stage::ready;
       quiet_since_ = now_;
@@ -264,7 +263,10 @@ void Session::State::login_from_server(const Event& event) {
         to_server_.back() += rest;
         return;
       }
-      return pump();
+      if (!guards()) return pump();
+      // What ParameterStatus says may be a pooler's memory, and our start-up parameter may never have reached the server.
+      restore_default();
+      return ask_who_serves();
     default: return end("08P01", "the server sent what has no place in a login");
   }
 }

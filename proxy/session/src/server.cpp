@@ -219,6 +219,15 @@ void Session::State::server_event(const Event& event) {
     }
     case backend::data_row:
       head.row_seen = true;
+      if (head.role == Role::who_serves) {
+        std::string_view pid;
+        if (event.kind != Event::Kind::message || !column(event.body, 0, pid) || number(pid) != static_cast<std::int64_t>(server_pid_)) {
+          return end("08006",
+                     "a pooler stands between the proxy and the server: put it before the proxy, or, if it keeps one server session for each client as long as that stays, start the proxy with --server-pooler session");
+        }
+        show_parts_ = false;
+        return;
+      }
       if (head.role == Role::check || head.role == Role::in_advance || head.role == Role::hold) {
         if (event.kind == Event::Kind::message) check_answered(event.body);
         show_parts_ = false;
@@ -472,6 +481,7 @@ void Session::State::server_error(const Event& event) {
       script_.complete.clear();
       to_client_.back() += event.frame;
       break;
+    case Role::who_serves:
     case Role::put_back: return end("08006", "the server session could not be made read-only again");
     case Role::release: return end("08006", "the lock of a statement that ran alone could not be given back");
     case Role::in_advance: {

@@ -184,6 +184,7 @@ class Session::State {
   void hold(const Pair& pair);
   void release();
   void restore_default();
+  void ask_who_serves();
 
   // --- server.cpp ---
   void from_server(std::string_view bytes);
