@@ -215,8 +215,8 @@ void Session::State::client_event(const Event& event) {
       return;
     case frontend::copy_done:
     case frontend::copy_fail:
+      if (!in_copy_in_ && !answers_.empty()) answers_.at(answers_.size() - 1).copy_ends = true;
       in_copy_in_ = false;
-      if (!answers_.empty()) answers_.at(answers_.size() - 1).copy_ends = true;
       to_server_.back() += event.frame;
       return;
     case frontend::terminate: return close_all();

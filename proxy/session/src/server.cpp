@@ -248,6 +248,7 @@ void Session::State::server_event(const Event& event) {
       break;
     case backend::copy_in_response:
       in_copy_in_ = !head.copy_ends;
+      head.copy_ends = false;  // a text may hold another COPY
       // What stands behind it in the pipeline is swallowed by the server until the copy ends.
       for (std::size_t i = 1; in_copy_in_ && i < answers_.size();) {
         in_copy_in_ = !answers_.at(i).copy_ends;
