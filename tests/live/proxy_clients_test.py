@@ -62,7 +62,7 @@ def missing(need):
 
 def run(name, port, direct_port, scope="clients", term=7):
     environment = dict(os.environ, PGHOST="127.0.0.1", PGPORT=str(port), PGUSER="postgres", PGDATABASE="postgres", PGCONNECT_TIMEOUT="20", PGSSLMODE="disable",
-                       DIRECT_PORT=str(direct_port), CLIENT_BUILD=build, LC_ALL="C.UTF-8", TZ="UTC", PGTZ="UTC")
+                       DIRECT_PORT=str(direct_port), CLIENT_BUILD=build, TERMGATE=lab.termgate, LC_ALL="C.UTF-8", TZ="UTC", PGTZ="UTC")
     for other in ("PGPASSWORD", "PGSERVICE", "PGDATESTYLE", "PGAPPNAME"):
         environment.pop(other, None)
     if scope:

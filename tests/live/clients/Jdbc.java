@@ -77,7 +77,7 @@ public class Jdbc {
       tell("savepoint", () -> { s.executeUpdate("insert into jd (i) values (3001)"); Savepoint p = c.setSavepoint("sp"); s.executeUpdate("insert into jd (i) values (3002)"); c.rollback(p); s.executeUpdate("insert into jd (i) values (3003)"); c.commit(); return rows(s.executeQuery("select i from jd where i between 3001 and 3003 order by i")); });
       c.commit();
       tell("failing", () -> s.executeUpdate("insert into jd (i) values (1)"));
-      tell("failed", () -> s.executeQuery("select 1"));
+      tell("failed", () -> rows(s.executeQuery("select 1")));
       c.rollback();
       c.setTransactionIsolation(Connection.TRANSACTION_SERIALIZABLE);
       tell("serializable", () -> { s.executeUpdate("insert into jd (i) values (3004)"); String level = rows(s.executeQuery("show transaction_isolation")); c.commit(); return level; });

@@ -7,7 +7,7 @@ home=$cache/node-pg-8.23.1-postgres-3.4.9
 mkdir -p "$home"
 exec 9>"$home.lock"; flock 9
 if [ ! -e "$home/ready" ]; then
-  npm install --ignore-scripts --no-audit --no-fund --loglevel=error --prefix "$home" pg@8.23.1 postgres@3.4.9 >&2
+  npm install --ignore-scripts --no-audit --no-fund --loglevel=error --prefix "$home" pg@8.23.1 postgres@3.4.9 >"$home.log" 2>&1 || { cat "$home.log" >&2; exit 1; }
   touch "$home/ready"
 fi
 flock -u 9

@@ -1,7 +1,8 @@
 #!/bin/sh
 # pgbench, its own script and one with a pipeline, in all three modes; then what the tables hold, which does not depend on the order of the clients.
 set -e
-pgbench -i -q -s 1 2>&1 | grep -vE 'done in|of [0-9]+ tuples|^$' || true
+psql -Xq -c 'DROP TABLE IF EXISTS pgbench_accounts, pgbench_branches, pgbench_tellers, pgbench_history' 2>/dev/null
+pgbench -i -q -s 1 2>&1 | grep -vE 'done in|of [0-9]+ tuples|NOTICE|^$' || true
 for mode in simple extended prepared; do
   echo "mode $mode"
   pgbench -n -c 4 -j 2 -t 40 -M $mode 2>&1 | grep -E 'processed|failed|error|mode'

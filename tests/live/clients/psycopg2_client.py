@@ -29,7 +29,7 @@ cursor = connection.cursor()
 def run(sql, values=None):
     connection.notices.clear()
     cursor.execute(sql, values)
-    return cursor.statusmessage, cursor.rowcount, cursor.fetchall() if cursor.description else None, list(connection.notices)
+    return cursor.statusmessage, cursor.rowcount, [tuple(bytes(v) if isinstance(v, memoryview) else v for v in row) for row in cursor.fetchall()] if cursor.description else None, list(connection.notices)
 
 
 tell("make", lambda: run("drop table if exists py2; create table py2(i int primary key, v text, n numeric, b bytea, a int[])"))
@@ -126,10 +126,11 @@ def two_phase():
     connection.tpc_begin(connection.xid(1, "py2", "branch"))
     run("insert into py2 (i) values (8)")
     connection.tpc_prepare()
-    found = [str(xid) for xid in connection.tpc_recover() if xid.gtrid == "py2"]
-    connection.tpc_commit(connection.xid(1, "py2", "branch"))
     connection.reset()
-    return found
+    found = [xid for xid in connection.tpc_recover() if xid.gtrid == "py2"]
+    connection.rollback()
+    connection.tpc_commit(found[0])
+    return len(found), found[0].bqual
 
 
 tell("two phases", two_phase)
