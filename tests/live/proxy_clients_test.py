@@ -12,11 +12,12 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from proxy_lab import LONG, MAJORS, Lab, Refused, Wire, declared, eventually  # noqa: E402
+from proxy_lab import MAJORS, Lab, Refused, Wire, eventually, message  # noqa: E402
 
 CLIENTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "clients")
 
@@ -114,10 +115,101 @@ def transparency(major):
     return run_of
 
 
+class Bouncer:
+    """A PgBouncer before whatever listens on a port."""
+
+    def __init__(self, behind, mode, ignore="extra_float_digits"):
+        with socket.socket() as one:
+            one.bind(("127.0.0.1", 0))
+            self.port = one.getsockname()[1]
+        folder = f"{lab.folder}/bouncer{self.port}"
+        os.mkdir(folder)
+        os.chmod(folder, 0o777)
+        with open(f"{folder}/users", "w") as file:
+            file.write('"postgres" ""\n')
+        with open(f"{folder}/ini", "w") as file:
+            file.write(f"[databases]\n* = host=127.0.0.1 port={behind}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {self.port}\nunix_socket_dir =\nauth_type = trust\nauth_file = {folder}/users\n"
+                       f"pool_mode = {mode}\ndefault_pool_size = 4\nignore_startup_parameters = {ignore}\nlogfile = {folder}/log\n")
+        # It refuses to run as root.
+        words = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"] if os.geteuid() == 0 else []
+        self.process = lab.program(*words, "pgbouncer", "-q", f"{folder}/ini", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        if not eventually(self.answers, 10, 0.05):
+            with open(f"{folder}/log") as file:
+                raise AssertionError(f"PgBouncer did not start: {file.read()}")
+
+    def answers(self):
+        try:
+            socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+            return True
+        except OSError:
+            return False
+
+
+def refusal(port, **parameters):
+    try:
+        Wire(port, **parameters).close()
+        return None
+    except Refused as refused:
+        return refused.args[0]
+
+
+def bouncers():
+    """PgBouncer refuses `options`, so scope and term come from a rule."""
+    os.environ["PATH"] += ":/usr/sbin"
+    if missing("pgbouncer") or missing("python:psycopg2"):
+        print("skip PgBouncer: it or psycopg2 is missing")
+        return
+    server = lab.server("15")
+    rule = f"{lab.folder}/rules"
+    with open(rule, "w") as file:
+        file.write("[rule everybody]\nscope = bounced\nterm = 7\n")
+    ruled = lab.proxy(server.url, "--rules", rule)
+    before, alone = Bouncer(ruled.port, "session"), Bouncer(server.port, "session")
+    expected = {name: run(name, alone.port, server.port, scope=None) for name in ("psycopg2", "psycopg3") if not missing(PROGRAMS[name][0])}
+    for name, text in expected.items():
+        same(name, text, run(name, before.port, server.port, scope=None), f"PgBouncer before the proxy, session pooling: {name} sees the same")
+    lab.check("PgBouncer before the proxy: the writes were fenced", server.sql("SELECT term FROM termgate.fences WHERE scope = 'bounced'") == ["7"])
+
+    # Behind the proxy it drops or refuses the start-up parameter that makes the session read-only by default: then nobody is let in.
+    for mode in ("session", "transaction"):
+        for ignore, words in (("extra_float_digits", "unsupported startup parameter"), ("options, default_transaction_read_only", "read-only by default")):
+            proxy = lab.proxy(f"postgresql://postgres@127.0.0.1:{Bouncer(server.port, mode, ignore).port}/postgres")
+            refused = refusal(proxy.port)
+            lab.check(f"PgBouncer behind, {mode} pooling, ignoring {ignore}: nobody is let in unguarded", isinstance(refused, dict) and words in refused["M"], refused)
+            proxy.stop()
+    # With the guard as the role's own default it works in session pooling.
+    server.sql("ALTER DATABASE postgres SET default_transaction_read_only = on")
+    behind = Bouncer(server.port, "session", "options, default_transaction_read_only")
+    proxy = lab.proxy(f"postgresql://postgres@127.0.0.1:{behind.port}/postgres")
+    first = Wire(proxy.port)
+    first.ask("SET termgate.scope = 'bounced'")
+    first.ask("SET termgate.term = '7'")
+    lab.check("PgBouncer behind, session pooling, guarded by the role: a declared write passes", first.ask("CREATE TABLE passed AS SELECT 1")[1] is None)
+    first.send(message("X"))
+    first.close()
+    second = Wire(proxy.port)
+    lab.check("and what a client declared ends with it", (second.ask("INSERT INTO passed VALUES (2)")[1] or {}).get("C") == "TG002")
+    second.close()
+    proxy.stop()
+    proxy = lab.proxy(f"postgresql://postgres@127.0.0.1:{Bouncer(server.port, 'transaction', 'options, default_transaction_read_only').port}/postgres")
+    if refusal(proxy.port) is None:
+        first, second = Wire(proxy.port), Wire(proxy.port)
+        first.ask("SET termgate.scope = 'bounced'")
+        first.ask("SET termgate.term = '7'")
+        error = second.ask("INSERT INTO passed VALUES (3)")[1]
+        lab.check("[F6] PgBouncer behind, transaction pooling: what one client declared is not another's", error is not None, error)
+    lab.check("[F6] not one row without a term", server.sql("SELECT count(*) FROM passed WHERE \"?column?\" > 1") == ["0"])
+    proxy.stop()
+    ruled.stop()
+    server.stop()
+
+
 def main():
     ran = 0
     for major in majors:
         ran += len(transparency(major))
+    if not only or "pgbouncer" in only:
+        bouncers()
     return ran
 
 
