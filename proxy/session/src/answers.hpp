@@ -26,7 +26,7 @@ enum class Asked : std::uint8_t {
 };
 
 // The statements that we prepare.
-enum Ours : std::uint8_t { ours_writable, ours_locked, ours_check, ours_session, ours_hold, ours_release, ours_count };
+enum Ours : std::uint8_t { ours_writable, ours_locked, ours_default_on, ours_default_off, ours_check, ours_session, ours_hold, ours_release, ours_count };
 
 // On whose behalf it was sent.
 enum class Role : std::uint8_t {
@@ -54,6 +54,9 @@ struct Expected {
   bool first_execute = false;
   bool row_seen = false;
   bool hide_no_data = false;  // a simple query has no NoData
+  bool late_complete = false;  // its CommandComplete waits for the commit, which may yet fail
+  bool late_description = false;  // its RowDescription waits for what comes next: an error comes without one
+  bool behind_copy_end = false;  // sent after the client's CopyDone or CopyFail
   Ours ours = ours_count;     // of a Parse of ours
   std::string text;           // the statement's name for `parse`; the bytes for `nothing`
 };

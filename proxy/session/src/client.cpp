@@ -29,6 +29,9 @@ bool has_parameter(std::string_view sql) noexcept {
   return false;
 }
 
+// Names of statements and portals that are ours.
+bool is_reserved(std::string_view name) noexcept { return name.starts_with("_termgate"); }
+
 bool ours_to_keep(const Effects& effects) noexcept { return effects.sets_access || effects.sets_default_access; }
 
 }  // namespace
@@ -118,7 +121,9 @@ std::size_t Session::State::look_at(std::string_view bytes) {
         return bytes.size();
       case Event::Kind::message:
       case Event::Kind::part:
-        if (stage_ == Stage::login) {
+        if (in_copy_in_ && event.type == frontend::query) {
+          end("08P01", "unexpected message type 0x51 during COPY from stdin");
+        } else if (stage_ == Stage::login) {
           login_from_client(event);
         } else if (event.first && must_wait(event.type)) {
           deferred_ = Deferred{std::string(event.frame), event.type, event.body_bytes, event.last, event.kind == Event::Kind::message};
@@ -161,6 +166,10 @@ void Session::State::client_event(const Event& event) {
     client_parts_ = Parts::drop;
     return;
   }
+  if (group_.needs_hold && (event.type == frontend::parse || event.type == frontend::bind || event.type == frontend::describe || event.type == frontend::execute)) {
+    client_parts_ = Parts::drop;
+    return refuse("0A000", "Termgate runs CALL, DO and what must run alone only as the one statement before a Sync", "");
+  }
   switch (event.type) {
     case frontend::query: {
       const auto query = pgwire::decode_query(event.body);
@@ -186,6 +195,7 @@ void Session::State::client_event(const Event& event) {
       return;
     case frontend::copy_done:
     case frontend::copy_fail:
+      if (!in_copy_in_ && !answers_.empty()) copy_end_sent_ = true;
       in_copy_in_ = false;
       to_server_.back() += event.frame;
       return;
@@ -212,31 +222,33 @@ Text Session::State::classified(std::string_view sql) {
   for (const auto& statement : text->statements) {
     if (statements::is_declared_setting(statement.name)) spoke_ = true;
     if (statement.kind == Kind::deallocate && !statement.all) statements_.erase(std::string(cut(statement.name)));
-    if (statement.kind == Kind::prepare) {
-      Effects effects = effects_of_unknown();
-      if (statement.inner == Kind::provably_read && !statement.read_only_hole) {
-        effects = Effects();
-        effects.way = Way::read;
-        effects.kind = Kind::provably_read;
-        effects.calls_functions = effects.changes_declaration = statement.calls_functions;
-      } else if (statement.inner == Kind::write) {
-        effects = Effects();
-        effects.kind = Kind::write;
-        effects.read_only_hole = statement.read_only_hole;
-        effects.calls_functions = effects.changes_declaration = true;
-      }
-      const std::string name(cut(statement.name));
-      if (statements_.size() < names_max || statements_.count(name) != 0) statements_[name] = Known{effects, nullptr, 0};
-    }
   }
   return text;
 }
 
-bool Session::State::known_writer(std::string_view sql) const {
-  return !writers_.empty() && std::find(writers_.begin(), writers_.end(), std::hash<std::string_view>()(sql)) != writers_.end();
-}
+bool Session::State::known_writer(std::string_view sql) const { return !writers_.empty() && std::find(writers_.begin(), writers_.end(), hash_of(sql)) != writers_.end(); }
 
-void Session::State::remember_writer(std::string_view sql) { remember_writer_hash(std::hash<std::string_view>()(sql)); }
+void Session::State::remember_writer(std::string_view sql) { remember_writer_hash(hash_of(sql)); }
+
+// Of the text without its numbers and strings: the same statement with other values is the same statement.
+std::size_t Session::State::hash_of(std::string_view sql) noexcept {
+  std::size_t hash = 14695981039346656037u;
+  const auto add = [&](char letter) { hash = (hash ^ static_cast<unsigned char>(letter)) * 1099511628211u; };
+  for (std::size_t at = 0; at < sql.size(); ++at) {
+    if (sql[at] == '\'') {
+      add('?');
+      const std::size_t end = sql.find('\'', at + 1);
+      if (end == std::string_view::npos) break;
+      at = end;
+    } else if (sql[at] >= '0' && sql[at] <= '9') {
+      add('?');
+      while (at + 1 < sql.size() && sql[at + 1] >= '0' && sql[at + 1] <= '9') ++at;
+    } else {
+      add(sql[at]);
+    }
+  }
+  return hash | 1;
+}
 
 void Session::State::remember_writer_hash(std::size_t hash) {
   if (writers_.size() >= writers_max) writers_.erase(writers_.begin());
@@ -300,7 +312,27 @@ Session::State::Claim Session::State::claim_of(const statements::Classified* tex
 
 bool Session::State::stale_in_memory(const Claim& claim) const { return claim.certain && surroundings_.highest_fence(claim.pair.scope) > claim.pair.term; }
 
+// A name that stands for something already keeps standing for it where the PREPARE fails, so nothing is known of it then.
+void Session::State::note_prepared(const Effects& effects) {
+  if (effects.prepares.empty()) return;
+  Known known{effects_of_unknown(), nullptr, 0};
+  if (effects.prepares_read || effects.prepares_plain_write) {
+    known.effects = Effects();
+    known.effects.way = effects.prepares_read ? Way::read : Way::write;
+    known.effects.kind = effects.prepares_read ? Kind::provably_read : Kind::write;
+    known.effects.calls_functions = known.effects.changes_declaration = effects.prepares_calls;
+  }
+  const std::string name(cut(effects.prepares));
+  const auto found = statements_.find(name);
+  if (found != statements_.end()) {
+    found->second = Known{effects_of_unknown(), nullptr, 0};
+  } else if (statements_.size() < names_max) {
+    statements_.emplace(name, known);
+  }
+}
+
 void Session::State::note_sent(const Effects& effects) {
+  note_prepared(effects);
   if (effects.unsettles) wait_for_all_ = true;
   if (effects.kind == Kind::unparsable || (effects.unsettles && effects.way == Way::neutral) || effects.kind == Kind::call || effects.kind == Kind::do_block) {
     settings_.standard_conforming_strings = statements::ConformingStrings::unknown;
@@ -311,13 +343,15 @@ void Session::State::note_sent(const Effects& effects) {
     // What is in force for the next write is the session's to say.
     if (tx_.in_block && effects.way == Way::neutral) tx_.fenced = false;
   }
-  if (effects.calls_functions) functions_outstanding_ = true;
+  if (effects.takes_snapshot) functions_outstanding_ = true;  // a view may hide them
   if (effects.kind == Kind::unparsable) {
     // It may have been COMMIT AND CHAIN, or ROLLBACK TO: whatever lock there was may be gone.
     tx_.fenced = false;
     tx_.passed.clear();
     unread_outstanding_ = true;
   }
+  // Code that we cannot see may have put something else in the place of ours.
+  if (effects.kind == Kind::call || effects.kind == Kind::do_block || effects.kind == Kind::unparsable) prepared_.fill(false);
   if (!reports_default_ && guards() && tx_.suspect && (effects.kind == Kind::rollback || effects.kind == Kind::rollback_to)) default_broken_ = true;
   if (!reports_default_ && guards() && (effects.calls_functions || effects.way == Way::write || effects.way == Way::alone)) default_broken_ = tx_.suspect = true;
   if (effects.forgets_prepared) {
@@ -424,7 +458,6 @@ bool Session::State::guard_block(const Effects& effects, const Claim& claim, boo
 
 bool Session::State::left_to_read_only(const Effects& effects) {
   const bool code_of_the_clients = effects.kind == Kind::call || effects.kind == Kind::do_block;
-  if (effects.kind == Kind::unparsable) return true;  // sent by Parse, so it is one statement, and cannot begin another transaction
   if (code_of_the_clients && tx_.in_block) return true;
   if (effects.way == Way::write && !effects.read_only_hole) return true;
   const std::string_view message = "TG002 this transaction is READ ONLY, which would not stop this statement: it needs a transaction that may write, a scope and a term";
@@ -432,6 +465,13 @@ bool Session::State::left_to_read_only(const Effects& effects) {
   refuse("TG002", message, "");
   return false;
 }
+
+// PREPARE, EXECUTE, DEALLOCATE, DECLARE, CLOSE …: one of them could put something else in the place of our check.
+bool Session::State::names_ours(const statements::Classified& text) noexcept {
+  return std::any_of(text.statements.begin(), text.statements.end(), [](const statements::Statement& statement) { return is_reserved(statement.name); });
+}
+
+void Session::State::refuse_reserved() { refuse("42602", "names that begin with _termgate are Termgate's own", ""); }
 
 void Session::State::refuse_claim(const Claim& claim) {
   report_refusal(claim.code, claim.problem, claim.pair, 0, true);
@@ -449,7 +489,8 @@ void Session::State::on_query(std::string_view sql) {
   statements_.erase("");
   portals_.erase("");
   const Text text = classified(sql);
-  const Claim claim = claim_of(text.get());
+  Claim claim = claim_of(text.get());
+  if (names_ours(*text)) return refuse_reserved();
   if (text->statements.size() == 1 || !active()) {
     Effects effects = resolved(effects_of(*text, sql), text.get());
     if (!active()) {
@@ -474,6 +515,10 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
   if (ours_to_keep(effects) && effects.access != Access::read_only) {
     rewritten = without_read_write(sql, effects);
     sql = rewritten;
+  }
+  const bool only_reads = tx_.in_block ? tx_.client_read_only && !tx_.writable : believed_read_only_;
+  if (effects.kind == Kind::unparsable && (only_reads || !may_speak())) {
+    return refuse_if_it_parses(sql, "TG002", only_reads ? "TG002 Termgate cannot read this statement, and READ ONLY may not stop it" : "TG002 no term declared, and Termgate cannot read this statement");
   }
   if (tx_.in_block) {
     const bool added = guard_block(effects, claim, true);
@@ -508,8 +553,9 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
     }
     if (!left_to_read_only(effects)) return;
     note_sent(effects);
-    return effects.kind == Kind::unparsable ? run_converted(sql, false) : run_plain_query(sql, false);
+    return run_plain_query(sql, false);
   }
+  if (effects.kind == Kind::lock_table && !script_.running) return run_plain_query(sql, false);  // an error outside of a block, which a pipeline would hide on 18
   const bool own_check = effects.own_check && !final_rule();
   if (!own_check) {
     if (!claim.problem.empty()) return refuse_claim(claim);
@@ -525,8 +571,8 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
   if (!own_check) raise_in_advance(claim.pair);
   if (effects.kind == Kind::unparsable || (text.single && !effects.is_copy_in && !has_parameter(sql))) {
     add_opening(claim.pair, !own_check);
-    run_converted(sql, false);
-    return note_sent(effects);
+    note_sent(effects);
+    return run_converted(sql, false);
   }
   Text copy = std::make_shared<statements::Classified>(text);
   start_script(sql, copy, claim);
@@ -567,7 +613,7 @@ void Session::State::next_piece() {
     const auto& all = script.text->statements;
     if (script.failed || script.next >= all.size()) return finish_script();
 
-    const auto barrier = [&](const Effects& effects) { return effects.way == Way::control || ours_to_keep(effects) || effects.kind == Kind::discard_all; };
+    const auto barrier = [&](const Effects& effects) { return effects.way == Way::control || ours_to_keep(effects) || effects.kind == Kind::discard_all || effects.kind == Kind::prepare_transaction; };
     const statements::Statement& first = all[script.next];
     Effects effects = resolved_statement(first);
     script.offset = first.offset;
@@ -582,8 +628,15 @@ void Session::State::next_piece() {
         pgwire::append_command_complete(to_client_.back(), "BEGIN");
         continue;
       }
-      if (effects.kind == Kind::commit || effects.kind == Kind::rollback || effects.kind == Kind::prepare_transaction) script.frame = false;
       release_complete();
+      if (script.frame && frame_refuses(effects)) return script_refused();
+      if (effects.kind == Kind::commit || effects.kind == Kind::rollback) {
+        if (script.frame) {
+          // Our BEGIN keeps the server from saying it.
+          pgwire::append_notice_response(to_client_.back(), pgwire::report("WARNING", "25P01", "there is no transaction in progress"));
+        }
+        script.frame = false;
+      }
       statements::Classified one;
       one.statements.push_back(first);
       one.statements.front().offset = 0;
@@ -605,6 +658,7 @@ void Session::State::next_piece() {
       snapshot |= one.takes_snapshot;
       if (write && !one.own_check) own_check = false;
       passes |= one.own_check_passes;
+      note_prepared(one);
       sum.changes_declaration |= one.changes_declaration;
       sum.calls_functions |= one.calls_functions;
       if (write) {
@@ -617,6 +671,7 @@ void Session::State::next_piece() {
     const statements::Statement& last = all[end - 1];
     const std::string sql = end == all.size() ? script.sql.substr(first.offset) : script.sql.substr(first.offset, last.offset + last.length - first.offset);
     script.next = end;
+    sum.prepares.clear();
     sum.way = writes ? Way::write : snapshot ? Way::read : Way::neutral;
     sum.kind = writes ? Kind::write : snapshot ? Kind::provably_read : Kind::show;
     sum.takes_snapshot = snapshot;
@@ -651,6 +706,27 @@ void Session::State::next_piece() {
     note_sent(sum);
     return run_plain_query(sql, false, script.frame ? Role::framed : Role::client);
   }
+}
+
+// What needs a block of the client's own does not find one in ours: the server's errors, where the frame would let it pass.
+bool Session::State::frame_refuses(const Effects& effects) {
+  std::string what;
+  switch (effects.kind) {
+    case Kind::savepoint: what = "SAVEPOINT"; break;
+    case Kind::release: what = "RELEASE SAVEPOINT"; break;
+    case Kind::rollback_to: what = "ROLLBACK TO SAVEPOINT"; break;
+    case Kind::commit:
+      if (!effects.and_chain) return false;
+      what = "COMMIT AND CHAIN";
+      break;
+    case Kind::rollback:
+      if (!effects.and_chain) return false;
+      what = "ROLLBACK AND CHAIN";
+      break;
+    default: return false;
+  }
+  to_client_.back() += error_text("25P01", what + " can only be used in transaction blocks", "");
+  return true;
 }
 
 Effects Session::State::resolved_statement(const statements::Statement& statement) const {
@@ -723,8 +799,10 @@ void Session::State::on_parse(const Event& event) {
   const auto parse = pgwire::decode_parse(event.body);
   if (!parse) return end("08P01", parse.problem().reason());
   group_begins();
+  if (is_reserved(parse->statement)) return refuse_reserved();
   std::string_view sql = parse->sql;
   const Text text = classified(sql);
+  if (names_ours(*text)) return refuse_reserved();
   Effects effects = effects_of(*text, sql);
   if (effects.way == Way::read && known_writer(sql)) effects.way = Way::write;
   if (text->statements.size() > 1) effects = effects_of_unknown();  // the server refuses it
@@ -743,9 +821,9 @@ void Session::State::on_parse(const Event& event) {
 
   const std::string name(cut(parse->statement));
   if (statements_.size() < names_max || statements_.count(name) != 0) {
-    const auto [at, added] = statements_.try_emplace(name, Known{effects, text, std::hash<std::string_view>()(sql)});
+    const auto [at, added] = statements_.try_emplace(name, Known{effects, text, effects.way == Way::read ? hash_of(sql) : 0});
     // A name that stands for something else already: the server refuses it, unless that was closed behind our back.
-    if (!added && (name.empty() || at->second.text == text)) at->second = Known{effects, text, std::hash<std::string_view>()(sql)};
+    if (!added && (name.empty() || at->second.text == text)) at->second = Known{effects, text, effects.way == Way::read ? hash_of(sql) : 0};
     else if (!added) at->second.effects = effects_of_unknown();
     if (added) group_.parsed.push_back(name);
   }
@@ -785,6 +863,10 @@ void Session::State::on_bind(const Event& event) {
     statement = names->statement;
   }
   group_begins();
+  if (is_reserved(statement) || is_reserved(portal)) {
+    client_parts_ = Parts::drop;
+    return refuse_reserved();
+  }
   const Known* known = known_statement(statement);
   Known bound = known != nullptr ? *known : Known{effects_of_unknown(), nullptr, 0};
   if (portals_.size() < names_max || portals_.count(portal) != 0) portals_[portal] = bound;
@@ -831,8 +913,10 @@ void Session::State::decide(const Effects& effects, const Known& known, bool run
     case Way::read:
     case Way::neutral: return;
     case Way::control:
-      if (runs) {
-        if (effects.kind == Kind::begin && !group_.touched_server && group_.opening_at == 0 && may_speak() && claim.problem.empty() && !stale_in_memory(claim)) raise_in_advance(claim.pair);
+      if (runs && effects.kind == Kind::begin && group_.opening_possible && may_speak() && claim.problem.empty() && !stale_in_memory(claim)) {
+        if (!group_.touched_server && group_.opening_at == 0) raise_in_advance(claim.pair);
+        // What was read before belongs to the block's transaction, and has fixed its mode unless it is opened before that.
+        if (group_.executed) open_group(claim.pair, true);
       }
       return;
     case Way::alone:
@@ -860,6 +944,13 @@ void Session::State::decide(const Effects& effects, const Known& known, bool run
     report_refusal("TG002", "TG002 a write behind a read that was flushed", claim.pair, 0, true);
     return refuse("TG002", may_speak() ? "TG002 this write follows a read in a pipeline that was flushed before it was known: send a Sync between them" : "TG002 no term declared for a fenced write",
                   "Declare a scope and a term (termgate.scope, termgate.term) before the transaction.");
+  }
+  if (effects.kind == Kind::unparsable && !may_speak()) {
+    // Whether it is a statement at all the server says first, at its Parse.
+    flush_group();
+    group_.direct = group_.touched_server = true;
+    report_refusal("TG002", "TG002 no term declared", {}, 0, true);
+    return fail_in_server(error_text("TG002", "TG002 no term declared, and Termgate cannot read this statement", ""));
   }
   if (!own_check && !group_.touched_server) raise_in_advance(claim.pair);
   open_group(claim.pair, !own_check);
@@ -890,11 +981,13 @@ void Session::State::on_execute(const Event& event) {
   const auto execute = pgwire::decode_execute(event.body);
   if (!execute) return end("08P01", execute.problem().reason());
   group_begins();
+  if (is_reserved(execute->portal)) return refuse_reserved();
   const auto found = portals_.find(execute->portal);
   Known known = found != portals_.end() ? found->second : Known{effects_of_unknown(), nullptr, 0};
   Effects effects = resolved(known.effects, known.text.get());
+  const bool once_only = !answers_.empty() || group_.executed || execute->rows_max != 0;
+  if (once_only && effects.way == Way::read && effects.calls_unknown && may_speak()) effects.way = Way::write;
   if (known.hash != 0 && effects.way == Way::read && std::find(writers_.begin(), writers_.end(), known.hash) != writers_.end()) effects.way = Way::write;
-  if (group_.needs_hold) return refuse("0A000", "Termgate runs CALL, DO and what must run alone only as the one statement before a Sync", "");
   decide(effects, known, true);
   if (stage_ != Stage::ready || group_.refused) return;
   const bool first = !group_.executed;
@@ -914,7 +1007,7 @@ void Session::State::on_execute(const Event& event) {
     group_.direct = true;
     if (unsure && guards()) run_ours(ours_locked, Role::silent, {});
     group_.reads_only = false;
-  } else if (was_block && !tx_.in_block) {
+  } else if ((was_block && !tx_.in_block) || (group_.direct && !tx_.in_block && (effects.kind == Kind::commit || effects.kind == Kind::rollback))) {
     // Behind its COMMIT another implicit transaction begins.
     group_.direct = false;
     group_.ended_one = true;
@@ -933,6 +1026,7 @@ void Session::State::on_close(const Event& event) {
   const auto named = pgwire::decode_close(event.body);
   if (!named) return end("08P01", named.problem().reason());
   group_begins();
+  if (is_reserved(named->name)) return refuse_reserved();
   if (named->portal) {
     portals_.erase(std::string(named->name));
   } else {
@@ -963,6 +1057,7 @@ void Session::State::on_sync(const Event& event) {
   }
   Expected expected;
   expected.asked = Asked::sync;
+  expected.behind_copy_end = copy_end_sent_;
   if (group_.needs_hold) {
     group_.held += event.frame;
     group_.asked.push_back(expected);
@@ -1003,6 +1098,7 @@ void Session::State::on_function_call(const Event& event) {
   unit_begins();
   Effects effects;
   effects.kind = Kind::write;
+  effects.read_only_hole = effects.calls_functions = true;
   switch (head->function_oid) {
     case 953:   // lo_close
     case 954:   // loread

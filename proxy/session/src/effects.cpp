@@ -62,8 +62,11 @@ std::string only_call(std::string_view text) {
       ++at;
       if (at >= text.size() || std::isdigit(static_cast<unsigned char>(text[at])) == 0) return {};
       while (at < text.size() && std::isdigit(static_cast<unsigned char>(text[at])) != 0) ++at;
-    } else if (letter == ',' || letter == '-') {
+    } else if (letter == ',') {
       ++at;
+    } else if (letter == '-') {
+      // Of a number, never of a comment.
+      if (++at >= text.size() || std::isdigit(static_cast<unsigned char>(text[at])) == 0) return {};
     } else if (symbol("::") || symbol("=>") || symbol(":=")) {
       // Types and the names of parameters are words, as NULL is.
     } else if (word().empty()) {
@@ -112,6 +115,7 @@ Effects effects_of(const Statement& statement, std::string_view sql) {
   effects.access = statement.access;
   effects.changes_declaration = effects.calls_functions = statement.calls_functions;
   effects.read_only_hole = statement.read_only_hole;
+  effects.calls_unknown = statement.calls_unknown;
   effects.unsettles = statement.changes_lexing || statement.sets_read_only;
   effects.way = statements::is_read(statement) ? Way::read : Way::write;
 
@@ -170,6 +174,13 @@ Effects effects_of(const Statement& statement, std::string_view sql) {
       effects.takes_snapshot = false;
       effects.forgets_prepared = statement.all;
       break;
+    case Kind::prepare:
+      effects.prepares = statement.name;
+      effects.prepares_read = statement.inner == Kind::provably_read && !statement.read_only_hole;
+      effects.prepares_plain_write = statement.inner == Kind::write && !statement.read_only_hole;
+      effects.changes_declaration = effects.calls_functions = false;
+      effects.prepares_calls = statement.calls_functions;
+      break;
     case Kind::execute: effects.runs_prepared = true; break;
     case Kind::explain: effects.runs_prepared = statement.inner == Kind::execute; break;
     case Kind::must_run_alone:
@@ -197,9 +208,10 @@ Effects effects_of(const Statement& statement, std::string_view sql) {
     const std::string_view text = sql.substr(std::min(statement.offset, sql.size()), statement.length);
     const std::string function = only_call(text);
     effects.own_check = !function.empty();
-    effects.own_check_passes = function == "check_term" || function == "append" || function == "append_many";
-    // A domain's CHECK may run anything; only behind these it is undone where the term is stale.
-    if (!effects.own_check_passes && function != "seal" && text.find("::") != std::string_view::npos) effects.own_check = false;
+    // append() does not pass for what follows: with a write id of old it answers a stale writer too.
+    effects.own_check_passes = function == "check_term";
+    // A domain's CHECK may run anything; only behind this it is undone where the term is stale.
+    if (!effects.own_check_passes && text.find("::") != std::string_view::npos) effects.own_check = false;
   }
   return effects;
 }

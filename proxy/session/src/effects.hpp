@@ -24,6 +24,7 @@ struct Effects {
   bool takes_snapshot = true;        // after it the transaction's access mode is fixed
   bool read_only_hole = false;       // a write that READ ONLY lets through
   bool calls_functions = false;      // which may change what the session's default is
+  bool calls_unknown = false;        // functions that are not among the usual ones of the server
   bool own_check = false;            // nothing but a call of layer 1, which brings scope and term as its arguments
   bool own_check_passes = false;     // … and that passes the check for the rest of the transaction
   bool changes_declaration = false;  // of scope and term, or may
@@ -32,6 +33,8 @@ struct Effects {
   bool unlocks = false;              // names a function that would give up the lock it runs under
   bool runs_prepared = false;        // EXECUTE: `name` was prepared before
   bool is_copy_in = false;
+  std::string prepares;              // the name that a PREPARE gives, and what it gives it to
+  bool prepares_read = false, prepares_plain_write = false, prepares_calls = false;
   // SET and the like of what is ours to keep: the session's or the transaction's access mode.
   bool sets_default_access = false;
   bool sets_access = false;

@@ -8,12 +8,7 @@
 namespace termgate::session {
 namespace {
 
-constexpr std::string_view writable_statement = "_termgate_writable";
-constexpr std::string_view locked_statement = "_termgate_locked";
-constexpr std::string_view check_statement = "_termgate_check";
-constexpr std::string_view session_statement = "_termgate_session";
-constexpr std::string_view hold_statement = "_termgate_hold";
-constexpr std::string_view release_statement = "_termgate_release";
+constexpr std::array<std::string_view, ours_count> names{"_termgate_writable_", "_termgate_locked_", "_termgate_default_on_", "_termgate_default_off_", "_termgate_check_", "_termgate_session_", "_termgate_hold_", "_termgate_release_"};
 constexpr std::string_view portal = "_termgate";
 
 std::string quoted(std::string_view name) {
@@ -23,6 +18,14 @@ std::string quoted(std::string_view name) {
     result += letter;
   }
   return result + '"';
+}
+
+// A query describes its rows before the first is made; INSERT … RETURNING and EXECUTE do not, if they fail.
+bool looks_like_query(std::string_view sql) noexcept {
+  const std::size_t at = sql.find_first_not_of(" \t\r\n(");
+  if (at == std::string_view::npos) return false;
+  const char letter = static_cast<char>(sql[at] | 0x20);
+  return letter == 's' || letter == 'w' || letter == 'v' || letter == 't';
 }
 
 Expected ours(Asked asked, Role role, std::string_view told = {}) {
@@ -39,6 +42,7 @@ Expected ours(Asked asked, Role role, std::string_view told = {}) {
 std::string& Session::State::out() { return into_group_ ? group_.held : to_server_.back(); }
 
 void Session::State::ask(Expected expected) {
+  expected.behind_copy_end = copy_end_sent_;
   if (into_group_) {
     group_.asked.push_back(std::move(expected));
   } else {
@@ -48,6 +52,15 @@ void Session::State::ask(Expected expected) {
 
 void Session::State::send(std::string_view frame) { out() += frame; }
 
+// Not to be guessed, so that nothing else is prepared in its place; and never looked up by the client, which is refused the prefix.
+std::string Session::State::name_of(Ours which) const {
+  static constexpr std::string_view digits = "0123456789abcdef";
+  std::string name(names[which]);
+  std::size_t bits = std::hash<std::string>()(peer_.cancel_key) ^ (static_cast<std::size_t>(server_pid_) << 32);
+  for (int i = 0; i < 16; ++i, bits >>= 4) name += digits[bits & 15];
+  return name;
+}
+
 // Prepared where they are first needed. One of the name may be left by a DISCARD or a pipeline that failed.
 void Session::State::prepare_ours(Ours which, Role role, std::string_view told) {
   if (prepared_[which]) return;
@@ -55,18 +68,20 @@ void Session::State::prepare_ours(Ours which, Role role, std::string_view told) 
   const std::array<std::uint32_t, 2> types{25, 20};  // text, bigint
   const std::string schema = quoted(options_.schema);
   std::string sql;
-  std::string_view name;
   switch (which) {
-    case ours_writable: name = writable_statement, sql = "SET transaction_read_only TO off"; break;
-    case ours_locked: name = locked_statement, sql = "SET transaction_read_only TO on"; break;
-    case ours_check: name = check_statement, sql = "SELECT " + schema + ".check_term($1, $2)"; break;
-    case ours_session: name = session_statement, sql = "SELECT * FROM " + schema + ".check_session($1, $2)"; break;
-    case ours_hold: name = hold_statement, sql = "SELECT * FROM " + schema + ".hold_session($1, $2)"; break;
-    case ours_release: name = release_statement, sql = "SELECT " + schema + ".release_session($1)"; break;
+    case ours_writable: sql = "SET transaction_read_only TO off"; break;
+    case ours_locked: sql = "SET transaction_read_only TO on"; break;
+    case ours_default_on: sql = "SET default_transaction_read_only TO on"; break;
+    case ours_default_off: sql = "SET default_transaction_read_only TO off"; break;
+    case ours_check: sql = "SELECT " + schema + ".check_term($1, $2)"; break;
+    case ours_session: sql = "SELECT * FROM " + schema + ".check_session($1, $2)"; break;
+    case ours_hold: sql = "SELECT * FROM " + schema + ".hold_session($1, $2)"; break;
+    case ours_release: sql = "SELECT " + schema + ".release_session($1)"; break;
     case ours_count: return;
   }
+  const std::string name = name_of(which);
   std::span<const std::uint32_t> parameters(types);
-  if (which == ours_writable || which == ours_locked) parameters = {};
+  if (which < ours_check) parameters = {};
   if (which == ours_release) parameters = parameters.first(1);
   pgwire::append_close_statement(out(), name);
   ask(ours(Asked::close, role, told));
@@ -78,9 +93,8 @@ void Session::State::prepare_ours(Ours which, Role role, std::string_view told) 
 
 // Binds, executes and closes one of ours.
 void Session::State::run_ours(Ours which, Role role, std::span<const pgwire::Field> values, std::string_view told) {
-  constexpr std::array<std::string_view, ours_count> names{writable_statement, locked_statement, check_statement, session_statement, hold_statement, release_statement};
   prepare_ours(which, role, told);
-  pgwire::append_bind(out(), portal, names[which], values);
+  pgwire::append_bind(out(), portal, name_of(which), values);
   ask(ours(Asked::bind, role, told));
   pgwire::append_execute(out(), portal);
   ask(ours(Asked::execute, role, told));
@@ -158,13 +172,17 @@ void Session::State::run_converted(std::string_view sql, bool description_shown)
   pgwire::append_describe_portal(to, "");
   Expected description = add(Asked::describe_portal, description_shown);
   description.hide_no_data = true;
+  description.late_description = !looks_like_query(sql);
   answers_.push(std::move(description));
   pgwire::append_execute(to, "");
-  answers_.push(add(Asked::execute, false));
+  Expected execute = add(Asked::execute, false);
+  execute.late_complete = true;
+  answers_.push(std::move(execute));
   pgwire::append_close_statement(to, "");
   answers_.push(add(Asked::close, true));
   pgwire::append_bare(to, pgwire::frontend::sync);
   answers_.push(add(Asked::sync, false));
+  if (!tx_.in_block) tx_ = Transaction();
 }
 
 // What `add` adds goes where the group's implicit transaction begins, before anything of it that takes a snapshot.
@@ -253,6 +271,23 @@ void Session::State::fail_in_server(const std::string& told) {
   wait_for_all_ = true;
 }
 
+// A statement that is none gets the server's own error, with its position; one that is gets ours.
+void Session::State::refuse_if_it_parses(std::string_view sql, std::string_view code, std::string_view message) {
+  report_refusal(code, message, {}, 0, true);
+  pgwire::append_parse(to_server_.back(), "", sql);
+  Expected parsed;
+  parsed.asked = Asked::parse;
+  parsed.hidden = true;
+  answers_.push(std::move(parsed));
+  const bool in_block = tx_.in_block;
+  fail_in_server(error_text(code, message, ""));
+  tx_.failed = in_block;
+  Expected expected;
+  expected.asked = Asked::sync;
+  pgwire::append_bare(to_server_.back(), pgwire::frontend::sync);
+  answers_.push(std::move(expected));
+}
+
 void Session::State::refuse_stale(const Pair& pair, std::int64_t fence) {
   const std::string message = "TG001 stale term " + std::to_string(pair.term) + " for scope \"" + pair.scope + "\": the fence stands at " + std::to_string(fence);
   report_refusal("TG001", message, pair, fence, true);
@@ -270,7 +305,7 @@ void Session::State::hold(const Pair& pair) {
 
 void Session::State::release() {
   hold_.stage = Hold::Stage::releasing;
-  if (guards()) add_hidden_query("SET default_transaction_read_only TO on", Role::release);
+  if (guards()) run_ours(ours_default_on, Role::release, {});
   const std::array<pgwire::Field, 1> values{pgwire::Field(hold_.pair.scope)};
   run_ours(ours_release, Role::release, values);
   add_sync(Role::release);
@@ -279,7 +314,9 @@ void Session::State::release() {
 // Something behind a check has made the session writable by default (set_config in a function): put back before the next word.
 void Session::State::restore_default() {
   default_broken_ = false;
-  add_hidden_query("SET default_transaction_read_only TO on", Role::silent);
+  // Not as a simple query, which would drop the client's unnamed statement and portal.
+  run_ours(ours_default_on, Role::silent, {});
+  add_sync(Role::silent);
 }
 
 }  // namespace termgate::session

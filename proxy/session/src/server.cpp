@@ -92,6 +92,10 @@ void Session::State::from_server(std::string_view bytes) {
       to_client_.back() += bytes;
       return;
     }
+    if (pump_after_) {
+      pump_after_ = false;
+      pump();
+    }
   }
 }
 
@@ -228,10 +232,12 @@ void Session::State::server_event(const Event& event) {
       }
       break;
     case backend::copy_in_response:
-      in_copy_in_ = true;
-      // Whatever stands behind it in the pipeline is swallowed by the server until the copy ends.
+      in_copy_in_ = !copy_end_sent_;
+      copy_end_sent_ = false;
+      pump_after_ = in_copy_in_;
+      // A Sync that stands before the end of the data is swallowed by the server.
       for (std::size_t i = 1; i < answers_.size();) {
-        if (answers_.at(i).asked == Asked::sync) {
+        if (answers_.at(i).asked == Asked::sync && !answers_.at(i).behind_copy_end) {
           answers_.remove(i);
         } else {
           ++i;
@@ -242,6 +248,20 @@ void Session::State::server_event(const Event& event) {
   }
   if (head.role == Role::framed && event.type != backend::command_complete) release_complete();
 
+  if (head.asked == Asked::execute && !late_description_.empty()) {
+    to_client_.back() += late_description_;
+    late_description_.clear();
+  }
+  if (head.late_complete && event.type == backend::command_complete && event.kind == Event::Kind::message) {
+    late_complete_ = event.frame;
+    answers_.pop();
+    return;
+  }
+  if (head.late_description && !head.hidden && event.type == backend::row_description && event.last) {
+    late_description_ = event.frame;
+    answers_.pop();
+    return;
+  }
   bool show = !head.hidden;
   if (head.hide_no_data && event.type == backend::no_data) show = false;
   show_parts_ = show;
@@ -376,8 +396,11 @@ void Session::State::server_error(const Event& event) {
   }
   if (answers_.empty()) return out_of_step(event);
 
+  late_description_.clear();
+  late_complete_.clear();
   Expected& head = answers_.head();
   const Role role = head.role;
+  if (role == Role::framed) release_complete();
   const bool extended = head.asked != Asked::query && head.asked != Asked::function_call && head.asked != Asked::sync;
   switch (role) {
     case Role::client:
@@ -455,6 +478,8 @@ void Session::State::ready_for_query(TransactionStatus status, const Event& even
   answers_.pop();
   status_ = status;
   if (status == TransactionStatus::idle) surroundings_.happened({.kind = Incident::Kind::transaction});
+  to_client_.back() += late_complete_;
+  late_complete_.clear();
   const bool show = !head.hidden && !script_.running && !again_.wanted;
   if (show) to_client_.back() += event.frame;
   flush_made_answers();
@@ -475,7 +500,7 @@ void Session::State::settle() {
       tx_.in_block = true;
       tx_.failed = status_ == TransactionStatus::failed;
     }
-    wait_for_all_ = functions_outstanding_ = unread_outstanding_ = false;
+    wait_for_all_ = functions_outstanding_ = unread_outstanding_ = copy_end_sent_ = false;
     if (settings_.standard_conforming_strings == ConformingStrings::unknown) settings_.standard_conforming_strings = reported_conforming_;
   }
   quiet_since_ = now_;
@@ -492,7 +517,10 @@ void Session::State::settle() {
       }
       hold_.stage = Hold::Stage::held;
       // Its transactions are the server's own; each begins by the session's default.
-      if (guards()) add_hidden_query("SET default_transaction_read_only TO off", Role::silent);
+      if (guards()) {
+        run_ours(ours_default_off, Role::silent, {});
+        add_sync(Role::silent);
+      }
       note_sent(hold_.effects);
       if (hold_.extended) {
         to_server_.back() += hold_.waiting;

@@ -121,12 +121,17 @@ class Session::State {
   Claim claim_of(const statements::Classified* text);
   bool stale_in_memory(const Claim& claim) const;
   bool known_writer(std::string_view sql) const;
+  static std::size_t hash_of(std::string_view sql) noexcept;  // literals left out
+  bool frame_refuses(const Effects& effects);
   void note_sent(const Effects& effects);              // the transaction as it will be once this has run
   void observe(const Effects& effects, const Claim& claim);
   // In a block: what must stand before a statement. True: a message of ours was added.
   bool guard_block(const Effects& effects, const Claim& claim, bool runs);
   // In a transaction that the client itself wants READ ONLY: whether the server certainly refuses what writes. False: it was refused here.
   bool left_to_read_only(const Effects& effects);
+  static bool names_ours(const statements::Classified& text) noexcept;
+  void refuse_reserved();
+  void note_prepared(const Effects& effects);
   void refuse_claim(const Claim& claim);
   void run_statement(std::string_view sql, Effects effects, const Claim& claim, const statements::Classified& text);
   bool answer_show(const statements::Statement& statement);
@@ -155,6 +160,7 @@ class Session::State {
   std::string& out();                                  // where messages go now: the server's outbox, or what is held of a group
   void ask(Expected expected);                         // and their answers
   void send(std::string_view frame);
+  std::string name_of(Ours which) const;
   void prepare_ours(Ours which, Role role, std::string_view told);
   void run_ours(Ours which, Role role, std::span<const pgwire::Field> values, std::string_view told = {});
   void add_writable(Role role);
@@ -172,6 +178,7 @@ class Session::State {
   void flush_group();
   static std::string error_text(std::string_view code, std::string_view message, std::string_view hint);
   void refuse(std::string_view code, std::string_view message, std::string_view hint);
+  void refuse_if_it_parses(std::string_view sql, std::string_view code, std::string_view message);
   void fail_in_server(const std::string& told);
   void refuse_stale(const Pair& pair, std::int64_t fence);
   void hold(const Pair& pair);
@@ -255,6 +262,9 @@ class Session::State {
   // --- what the server owes ---
   Answers answers_;
   bool in_copy_in_ = false;                // the server waits for CopyData
+  bool copy_end_sent_ = false;             // before the server said that it copies in
+  bool pump_after_ = false;                // what waits of the client's may be looked at now
+  std::string late_description_, late_complete_;
   bool server_skips_ = false;              // after an error of an extended message, up to the client's Sync
   bool functions_outstanding_ = false;     // something runs that may change settings
   bool unread_outstanding_ = false;        // something runs that could not be read

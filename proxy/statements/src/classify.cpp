@@ -368,6 +368,7 @@ class Classifier {
       const std::string name = token.type == TokenType::word ? lowered(written) : undoubled(written.substr(1, written.size() - 2), '"');
       if (token.type == TokenType::word && is_syntax_before_parenthesis(name)) continue;
       statement.calls_functions = true;
+      if (!is_everyday(name)) statement.calls_unknown = true;
       if (is_read_only_hole(name)) statement.read_only_hole = true;
       if (name == "set_config") set_config(Tape(sql_, tokens.subspan(i + 1)), statement);
       if (is_termgate_write(name) && i >= 2 && tokens[i - 1].type == TokenType::symbol && sql_[tokens[i - 1].offset] == '.') {
@@ -421,6 +422,7 @@ class Classifier {
     classify(tokens, statement, plain);
     if (statement.kind == Kind::execute && outer.name.empty()) outer.name = std::move(statement.name);
     outer.calls_functions = outer.calls_functions || statement.calls_functions;
+    outer.calls_unknown = outer.calls_unknown || statement.calls_unknown;
     outer.calls_termgate = outer.calls_termgate || statement.calls_termgate;
     outer.read_only_hole = outer.read_only_hole || statement.read_only_hole;
     outer.sets_read_only = outer.sets_read_only || statement.sets_read_only;

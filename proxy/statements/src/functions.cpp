@@ -56,6 +56,19 @@ constexpr std::string_view read_only_settings[] = {
 
 constexpr std::string_view lexing_settings[] = {"backslash_quote", "client_encoding", "standard_conforming_strings"};
 
+constexpr std::string_view everyday[] = {
+    "abs", "age", "array_agg", "array_length", "array_position", "array_to_string", "array_upper", "avg", "bool_and", "bool_or", "btrim", "ceil", "ceiling", "char_length", "chr",
+    "clock_timestamp", "col_description", "concat", "concat_ws", "count", "cume_dist", "current_database", "current_schema", "current_schemas", "current_setting", "date_part", "date_trunc",
+    "dense_rank", "encode", "exp", "first_value", "floor", "format", "format_type", "generate_series", "has_schema_privilege", "has_table_privilege", "initcap", "json_agg",
+    "json_build_object", "jsonb_agg", "jsonb_array_elements", "jsonb_build_object", "jsonb_object_agg", "lag", "last_value", "lead", "left", "length", "ln", "log", "lower", "lpad", "ltrim",
+    "make_interval", "max", "md5", "min", "mod", "now", "ntile", "nullif", "obj_description", "octet_length", "percent_rank", "pg_backend_pid", "pg_encoding_to_char", "pg_get_constraintdef",
+    "pg_get_expr", "pg_get_indexdef", "pg_get_userbyid", "pg_get_viewdef", "pg_is_in_recovery", "pg_relation_size", "pg_sleep", "pg_table_is_visible", "pg_total_relation_size",
+    "pg_type_is_visible", "power", "quote_ident", "random", "rank", "regexp_matches", "regexp_replace", "repeat", "replace", "reverse", "right", "round", "row_number", "row_to_json", "rpad",
+    "rtrim", "sign", "split_part", "sqrt", "stddev", "string_agg", "string_to_array", "strpos", "substr", "sum", "timeofday", "timezone", "to_char", "to_date", "to_json", "to_jsonb",
+    "to_number", "to_regclass", "to_timestamp", "to_tsquery", "to_tsvector", "transaction_timestamp", "trunc", "unnest", "upper", "variance", "version", "width_bucket",
+};
+
+static_assert(std::is_sorted(std::begin(everyday), std::end(everyday)));
 static_assert(std::is_sorted(std::begin(termgate_writes), std::end(termgate_writes)));
 static_assert(std::is_sorted(std::begin(syntax), std::end(syntax)));
 static_assert(std::is_sorted(std::begin(read_only_settings), std::end(read_only_settings)));
@@ -93,6 +106,7 @@ bool is_read_only_hole(std::string_view function) noexcept {
   return false;
 }
 
+bool is_everyday(std::string_view function) noexcept { return found(everyday, function); }
 bool is_termgate_write(std::string_view function) noexcept { return found(termgate_writes, function); }
 bool is_syntax_before_parenthesis(std::string_view word) noexcept { return found(syntax, word); }
 bool sets_read_only(std::string_view setting) noexcept { return found(read_only_settings, setting); }

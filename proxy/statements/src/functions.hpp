@@ -10,6 +10,9 @@ namespace termgate::statements {
 // whose first argument decides.
 bool is_read_only_hole(std::string_view function) noexcept;
 
+// The server's own functions that most queries call. That one of the user's may bear the same name is why this is a hint only.
+bool is_everyday(std::string_view function) noexcept;
+
 // The functions of layer 1 that write and carry their own scope and term.
 bool is_termgate_write(std::string_view function) noexcept;
 

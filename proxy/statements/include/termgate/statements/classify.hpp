@@ -91,6 +91,8 @@ struct Statement {
   bool changes_lexing = false;
   // Calls functions whose names say nothing: they may write.
   bool calls_functions = false;
+  // Calls functions that are not among the server's own everyday ones, by name: likelier to write. A hint, no more.
+  bool calls_unknown = false;
   // Calls a function of layer 1 that writes; scope and term are its arguments.
   bool calls_termgate = false;
   // Must run alone where it meets a partitioned table: CLUSTER t, REINDEX TABLE t, REINDEX INDEX i.
