@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """[F7] Real clients see through the proxy what they see without it.
 
-  proxy_clients_test.py TERMGATE PG_SERVER_SH [--long] [--majors 15,18] [--only psql,jdbc] [--keep]
+  proxy_clients_test.py TERMGATE PG_SERVER_SH [--long] [--majors 15,18] [--only psql,jdbc,pgbouncer,declarations] [--keep]
 
 Each program of clients/ does what programs on its driver do and prints what came back. It runs once against the server itself, once
 through the proxy with a term declared (by PGOPTIONS), and the two texts must be equal. Then the same behind and before PgBouncer.
@@ -15,6 +15,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 from proxy_lab import MAJORS, Lab, Refused, Wire, eventually, message  # noqa: E402
@@ -118,7 +119,7 @@ def transparency(major):
 class Bouncer:
     """A PgBouncer before whatever listens on a port."""
 
-    def __init__(self, behind, mode, ignore="extra_float_digits"):
+    def __init__(self, behind, mode, ignore="extra_float_digits", more=""):
         with socket.socket() as one:
             one.bind(("127.0.0.1", 0))
             self.port = one.getsockname()[1]
@@ -128,7 +129,7 @@ class Bouncer:
         with open(f"{folder}/users", "w") as file:
             file.write('"postgres" ""\n')
         with open(f"{folder}/ini", "w") as file:
-            file.write(f"[databases]\n* = host=127.0.0.1 port={behind}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {self.port}\nunix_socket_dir =\nauth_type = trust\nauth_file = {folder}/users\n"
+            file.write(f"[databases]\n* = host=127.0.0.1 port={behind}{more}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {self.port}\nunix_socket_dir =\nauth_type = trust\nauth_file = {folder}/users\n"
                        f"pool_mode = {mode}\ndefault_pool_size = 4\nignore_startup_parameters = {ignore}\nlogfile = {folder}/log\n")
         # It refuses to run as root.
         words = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"] if os.geteuid() == 0 else []
@@ -170,6 +171,17 @@ def bouncers():
         same(name, text, run(name, before.port, server.port, scope=None), f"PgBouncer before the proxy, session pooling: {name} sees the same")
     lab.check("PgBouncer before the proxy: the writes were fenced", server.sql("SELECT term FROM termgate.fences WHERE scope = 'bounced'") == ["7"])
 
+    # Before the proxy, transaction pooling: what belongs to a transaction or a statement declares, and for nobody else.
+    server.sql("CREATE TABLE pooled (i int)")
+    plain = lab.proxy(server.url)
+    pooled = Bouncer(plain.port, "transaction")
+    first, second = Wire(pooled.port), Wire(pooled.port)
+    errors = [first.ask(text)[1] for text in ("BEGIN", "SET LOCAL termgate.scope = 'bounced'", "SET LOCAL termgate.term = '7'", "INSERT INTO pooled VALUES (1)", "COMMIT", "/*termgate.scope='bounced',termgate.term='7'*/ INSERT INTO pooled VALUES (2)")]
+    lab.check("PgBouncer before the proxy, transaction pooling: SET LOCAL and comments declare", errors == [None] * 6, errors)
+    refused = second.ask("INSERT INTO pooled VALUES (3)")[1]
+    lab.check("and not for another client", (refused or {}).get("C") == "TG002" and server.sql("SELECT count(*) FROM pooled") == ["2"], refused)
+    plain.stop()
+
     # Behind the proxy it drops or refuses the start-up parameter that makes the session read-only by default: then nobody is let in.
     for mode in ("session", "transaction"):
         for ignore, words in (("extra_float_digits", "unsupported startup parameter"), ("options, default_transaction_read_only", "read-only by default")):
@@ -177,6 +189,22 @@ def bouncers():
             refused = refusal(proxy.port)
             lab.check(f"PgBouncer behind, {mode} pooling, ignoring {ignore}: nobody is let in unguarded", isinstance(refused, dict) and words in refused["M"], refused)
             proxy.stop()
+    # PgBouncer says from its memory that the session is read-only by default; DISCARD ALL has taken that back for everybody but the first.
+    server.sql("CREATE TABLE unguarded (i int)")
+    server.sql("CREATE FUNCTION looks_harmless() RETURNS int LANGUAGE plpgsql AS $$ BEGIN INSERT INTO unguarded VALUES (1); RETURN 1; END $$")
+    proxy = lab.proxy(f"postgresql://postgres@127.0.0.1:{Bouncer(server.port, 'session', 'options, default_transaction_read_only', ' connect_query=' + repr('SET default_transaction_read_only TO on')).port}/postgres")
+    for _ in range(3):
+        try:
+            client = Wire(proxy.port)
+            client.ask("SELECT looks_harmless()")
+            client.send(message("X"))
+            client.rest()
+            client.close()
+        except Refused:
+            pass
+        time.sleep(0.1)
+    lab.check("[F6] PgBouncer behind that forgets the guard: not one row without a term", server.sql("SELECT count(*) FROM unguarded") == ["0"], server.sql("SELECT count(*) FROM unguarded"))
+    proxy.stop()
     # With the guard as the role's own default it works in session pooling.
     server.sql("ALTER DATABASE postgres SET default_transaction_read_only = on")
     behind = Bouncer(server.port, "session", "options, default_transaction_read_only")
@@ -204,12 +232,53 @@ def bouncers():
     server.stop()
 
 
+def declarations():
+    """Each way to declare scope and term, as a client without a driver's habits says it; and that without one nothing is written."""
+    server = lab.server("15")
+    server.sql("CREATE TABLE said (how text)")
+    proxy = lab.proxy(server.url)
+
+    def writes(how, *texts, **parameters):
+        client = Wire(proxy.port, **parameters)
+        error = None
+        for text in texts:
+            error = error or client.ask(text.replace("WRITE", f"INSERT INTO said VALUES ('{how}')"))[1]
+        client.close()
+        return error is None and server.sql(f"SELECT count(*) FROM said WHERE how = '{how}'") == ["1"], error
+
+    both = "SET termgate.scope = 'said'; SET termgate.term = '7'"
+    local = "SET LOCAL termgate.scope = 'said'; SET LOCAL termgate.term = '7'"
+    for how, texts, parameters in (
+        ("startup options", ["WRITE"], {"options": "-c termgate.scope=said -c termgate.term=7"}),
+        ("application_name", ["WRITE"], {"application_name": "my app termgate.scope=said;termgate.term=7;"}),
+        ("SET", [*both.split("; "), "WRITE"], {}),
+        ("SET in one text, the write in another", [both, "WRITE"], {}),
+        ("SET LOCAL", ["BEGIN", *local.split("; "), "WRITE", "COMMIT"], {}),
+        ("BEGIN and SET LOCAL in one text", [f"BEGIN; {local}", "WRITE", "COMMIT"], {}),
+        ("everything in one text", [f"BEGIN; {local}; WRITE; COMMIT"], {}),
+        ("SET and the write in one text", [f"{both}; WRITE"], {}),
+        ("a comment before", ["/*termgate.scope='said',termgate.term='7'*/ WRITE"], {}),
+        ("a comment behind", ["WRITE /*termgate.scope='said',termgate.term='7'*/"], {}),
+    ):
+        passed, error = writes(how, *texts, **parameters)
+        lab.check(f"declared by {how}: the write passes", passed, error)
+    for how, texts in (("nothing", ["WRITE"]), ("nothing in a block", ["BEGIN", "WRITE", "COMMIT"]), ("nothing in a text", ["BEGIN; WRITE; COMMIT"]), ("a SET LOCAL that is over", ["BEGIN", *local.split("; "), "COMMIT", "WRITE"])):
+        passed, error = writes(how, *texts)
+        lab.check(f"[F6] declared by {how}: TG002", not passed and error and error["C"] == "TG002", error)
+    lab.check("[F6] and nothing is written", server.sql("SELECT count(*) FROM said WHERE how LIKE 'nothing%' OR how LIKE 'a SET%'") == ["0"])
+    proxy.stop()
+    server.stop()
+
+
 def main():
     ran = 0
-    for major in majors:
+    for major in majors if not only or set(only) & set(PROGRAMS) else ():
         ran += len(transparency(major))
     if not only or "pgbouncer" in only:
         bouncers()
+    if not only or "declarations" in only:
+        declarations()
+        ran += 1
     return ran
 
 

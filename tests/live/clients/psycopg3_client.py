@@ -2,8 +2,11 @@
 """What programs on psycopg 3 do, printed so that two runs can be compared. Where to connect: libpq's environment."""
 import asyncio
 import decimal
+import logging
 
 import psycopg
+
+logging.getLogger("psycopg").setLevel(logging.CRITICAL)  # whether it tells of a pipeline that was aborted is a matter of time
 
 
 class Lines:
