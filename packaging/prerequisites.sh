@@ -5,7 +5,8 @@
 
 build_packages=(g++ cmake ninja-build pkg-config libpqxx-dev libsqlite3-dev libfmt-dev
   libboost1.81-dev libboost-program-options1.81-dev libboost-json1.81-dev libpg-query-dev libssl-dev)
-test_packages=(git catch2 sqlite3 postgresql-15 postgresql-client-15 python3 python3-psycopg2 npm util-linux procps)
+test_packages=(git catch2 sqlite3 postgresql-15 postgresql-client-15 python3 python3-psycopg2 npm util-linux procps openssl
+  python3-psycopg pgbouncer libpostgresql-jdbc-java openjdk-17-jdk-headless odbc-postgresql unixodbc-dev golang-go golang-github-lib-pq-dev)
 
 install_missing() {
   local wanted=("${build_packages[@]}") missing=() package root=()
@@ -31,5 +32,16 @@ install_missing() {
     "${root[@]}" mkdir -p /etc/postgresql-common
     echo 'create_main_cluster = false' | "${root[@]}" tee /etc/postgresql-common/createcluster.conf >/dev/null
   fi
-  "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+  # Neither may installing pgbouncer start one on port 6432: Debian asks this program whether services may start.
+  local no_services=/usr/sbin/policy-rc.d
+  if printf '%s\n' "${missing[@]}" | grep -q '^pgbouncer$' && [ ! -e "$no_services" ]; then
+    printf '#!/bin/sh\nexit 101\n' | "${root[@]}" tee "$no_services" >/dev/null
+    "${root[@]}" chmod 755 "$no_services"
+  else
+    no_services=
+  fi
+  local status=0
+  "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null || status=$?
+  [ -z "$no_services" ] || "${root[@]}" rm -f "$no_services"
+  return "$status"
 }

@@ -1,0 +1,294 @@
+#!/usr/bin/env python3
+"""[F7] Real clients see through the proxy what they see without it.
+
+  proxy_clients_test.py TERMGATE PG_SERVER_SH [--long] [--majors 15,18] [--only psql,jdbc,pgbouncer,declarations] [--keep]
+
+Each program of clients/ does what programs on its driver do and prints what came back. It runs once against the server itself, once
+through the proxy with a term declared (by PGOPTIONS), and the two texts must be equal. Then the same behind and before PgBouncer.
+A client whose packages are missing is named, and counts as skipped where nothing else ran.
+"""
+import difflib
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from proxy_lab import MAJORS, Lab, Refused, Wire, eventually, message  # noqa: E402
+
+CLIENTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "clients")
+
+
+def option(name, otherwise):
+    return sys.argv[sys.argv.index(name) + 1].split(",") if name in sys.argv else otherwise
+
+
+lab = Lab("clients", os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]))
+majors = option("--majors", MAJORS)
+only = option("--only", None)
+build = os.path.join(lab.folder, "build")
+os.mkdir(build)
+
+# What a program needs besides; its words; the majors that it can speak to at all (Debian's pg_dump 15 refuses newer servers).
+# The drivers are Debian's, and so is the interpreter that finds them, whichever one runs this file.
+PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
+PROGRAMS = {
+    "psql": ("psql", ["./psql.sh"], None),
+    "psycopg2": ("python:psycopg2", [PYTHON, "psycopg2_client.py"], None),
+    "psycopg3": ("python:psycopg", [PYTHON, "psycopg3_client.py"], None),
+    "libpq": ("python:psycopg", [PYTHON, "libpq_trace.py"], None),
+    "node_pg": ("node", ["./node.sh", "node_pg.mjs"], None),
+    "postgres_js": ("node", ["./node.sh", "postgres_js.mjs"], None),
+    "jdbc": ("javac:/usr/share/java/postgresql.jar", ["./jdbc.sh"], None),
+    "lib_pq": ("go:/usr/share/gocode/src/github.com/lib/pq", ["./lib_pq.sh"], None),
+    "odbc": ("cc:/usr/include/sql.h", ["./odbc.sh"], None),
+    "pgbench": ("pgbench", ["./pgbench.sh"], None),
+    "dump": ("pg_dump", ["./dump.sh"], ("13", "14", "15")),
+}
+
+
+def missing(need):
+    """What of a need is not here, or None."""
+    if need.startswith("python:"):
+        found = subprocess.run([PYTHON, "-c", f"import {need[7:]}"], capture_output=True).returncode == 0
+        return None if found else need
+    for part in need.split(":"):
+        if not (os.path.exists(part) if part.startswith("/") else shutil.which(part)):
+            return part
+    return None
+
+
+def run(name, port, direct_port, scope="clients", term=7):
+    environment = dict(os.environ, PGHOST="127.0.0.1", PGPORT=str(port), PGUSER="postgres", PGDATABASE="postgres", PGCONNECT_TIMEOUT="20", PGSSLMODE="disable",
+                       DIRECT_PORT=str(direct_port), CLIENT_BUILD=build, TERMGATE=lab.termgate, LC_ALL="C.UTF-8", TZ="UTC", PGTZ="UTC")
+    for other in ("PGPASSWORD", "PGSERVICE", "PGDATESTYLE", "PGAPPNAME"):
+        environment.pop(other, None)
+    if scope:
+        environment["PGOPTIONS"] = f"-c termgate.scope={scope} -c termgate.term={term}"
+    # A group of its own, so that a client that hangs is ended with all that it started.
+    process = subprocess.Popen(PROGRAMS[name][1], cwd=CLIENTS, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True)
+    try:
+        text, _ = process.communicate(timeout=60)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        return process.communicate()[0] + "ended with nothing for a minute\n"
+    return text + (f"ended with {process.returncode}\n" if process.returncode else "")
+
+
+def same(name, directly, through, what):
+    """Says where two texts part."""
+    difference = list(difflib.unified_diff(directly.splitlines(), through.splitlines(), "directly", "through the proxy", n=1, lineterm=""))
+    lab.check(what, directly == through and len(directly) > 100 and "ended with" not in directly, "")
+    if directly != through:
+        for line in difference[:40]:
+            print("     " + line[:300])
+        for which, text in (("direct", directly), ("through", through)):
+            with open(f"{lab.folder}/{re.sub('[^a-z0-9]+', '-', what.lower())}.{which}.txt", "w") as file:
+                file.write(text)
+    elif len(directly) <= 100 or "ended with" in directly:
+        print("     " + directly[-2000:])
+
+
+def transparency(major):
+    server = lab.server(major)
+    proxy = lab.proxy(server.url)
+    run_of = {}
+    for name, (need, _, its_majors) in PROGRAMS.items():
+        if (only and name not in only) or (its_majors and major not in its_majors):
+            continue
+        lacking = missing(need)
+        if lacking:
+            print(f"skip {name}: {lacking} is missing")
+            continue
+        directly = run(name, server.port, server.port)
+        through = run(name, proxy.port, server.port)
+        run_of[name] = directly
+        same(name, directly, through, f"PostgreSQL {major}: {name} sees the same")
+    if run_of:
+        # Had nothing been checked, nothing would have raised the fence.
+        lab.check(f"PostgreSQL {major}: the writes were fenced", server.sql("select termgate.fence('clients')") != [None] and "7" in str(server.sql("select term from termgate.fences where scope = 'clients'")))
+    lab.check(f"PostgreSQL {major}: the proxy ends cleanly", proxy.stop() == 0, proxy.log()[-2000:])
+    server.stop()
+    return run_of
+
+
+class Bouncer:
+    """A PgBouncer before whatever listens on a port."""
+
+    def __init__(self, behind, mode, ignore="extra_float_digits", more=""):
+        with socket.socket() as one:
+            one.bind(("127.0.0.1", 0))
+            self.port = one.getsockname()[1]
+        folder = f"{lab.folder}/bouncer{self.port}"
+        os.mkdir(folder)
+        os.chmod(folder, 0o777)
+        with open(f"{folder}/users", "w") as file:
+            file.write('"postgres" ""\n')
+        with open(f"{folder}/ini", "w") as file:
+            file.write(f"[databases]\n* = host=127.0.0.1 port={behind}{more}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {self.port}\nunix_socket_dir =\nauth_type = trust\nauth_file = {folder}/users\n"
+                       f"pool_mode = {mode}\ndefault_pool_size = 4\nignore_startup_parameters = {ignore}\nlogfile = {folder}/log\n")
+        # It refuses to run as root.
+        words = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"] if os.geteuid() == 0 else []
+        self.process = lab.program(*words, "pgbouncer", "-q", f"{folder}/ini", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        if not eventually(self.answers, 10, 0.05):
+            with open(f"{folder}/log") as file:
+                raise AssertionError(f"PgBouncer did not start: {file.read()}")
+
+    def answers(self):
+        try:
+            socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+            return True
+        except OSError:
+            return False
+
+
+def refusal(port, **parameters):
+    try:
+        Wire(port, **parameters).close()
+        return None
+    except Refused as refused:
+        return refused.args[0]
+
+
+def bouncers():
+    """PgBouncer refuses `options`, so scope and term come from a rule."""
+    os.environ["PATH"] += ":/usr/sbin"
+    if missing("pgbouncer") or missing("python:psycopg2"):
+        print("skip PgBouncer: it or psycopg2 is missing")
+        return
+    server = lab.server("15")
+    rule = f"{lab.folder}/rules"
+    with open(rule, "w") as file:
+        file.write("[rule everybody]\nscope = bounced\nterm = 7\n")
+    ruled = lab.proxy(server.url, "--rules", rule)
+    before, alone = Bouncer(ruled.port, "session"), Bouncer(server.port, "session")
+    expected = {name: run(name, alone.port, server.port, scope=None) for name in ("psycopg2", "psycopg3") if not missing(PROGRAMS[name][0])}
+    for name, text in expected.items():
+        same(name, text, run(name, before.port, server.port, scope=None), f"PgBouncer before the proxy, session pooling: {name} sees the same")
+    lab.check("PgBouncer before the proxy: the writes were fenced", server.sql("SELECT term FROM termgate.fences WHERE scope = 'bounced'") == ["7"])
+
+    # Before the proxy, transaction pooling: what belongs to a transaction or a statement declares, and for nobody else.
+    server.sql("CREATE TABLE pooled (i int)")
+    plain = lab.proxy(server.url)
+    pooled = Bouncer(plain.port, "transaction")
+    first, second = Wire(pooled.port), Wire(pooled.port)
+    errors = [first.ask(text)[1] for text in ("BEGIN", "SET LOCAL termgate.scope = 'bounced'", "SET LOCAL termgate.term = '7'", "INSERT INTO pooled VALUES (1)", "COMMIT", "/*termgate.scope='bounced',termgate.term='7'*/ INSERT INTO pooled VALUES (2)")]
+    lab.check("PgBouncer before the proxy, transaction pooling: SET LOCAL and comments declare", errors == [None] * 6, errors)
+    refused = second.ask("INSERT INTO pooled VALUES (3)")[1]
+    lab.check("and not for another client", (refused or {}).get("C") == "TG002" and server.sql("SELECT count(*) FROM pooled") == ["2"], refused)
+    plain.stop()
+
+    # Behind the proxy it drops or refuses the start-up parameter that makes the session read-only by default: then nobody is let in.
+    for mode in ("session", "transaction"):
+        for ignore, words in (("extra_float_digits", "unsupported startup parameter"), ("options, default_transaction_read_only", "read-only by default")):
+            proxy = lab.proxy(f"postgresql://postgres@127.0.0.1:{Bouncer(server.port, mode, ignore).port}/postgres")
+            refused = refusal(proxy.port)
+            lab.check(f"PgBouncer behind, {mode} pooling, ignoring {ignore}: nobody is let in unguarded", isinstance(refused, dict) and words in refused["M"], refused)
+            proxy.stop()
+    # PgBouncer says from its memory that the session is read-only by default; DISCARD ALL has taken that back for everybody but the first.
+    server.sql("CREATE TABLE unguarded (i int)")
+    server.sql("CREATE FUNCTION looks_harmless() RETURNS int LANGUAGE plpgsql AS $$ BEGIN INSERT INTO unguarded VALUES (1); RETURN 1; END $$")
+    proxy = lab.proxy(f"postgresql://postgres@127.0.0.1:{Bouncer(server.port, 'session', 'options, default_transaction_read_only', ' connect_query=' + repr('SET default_transaction_read_only TO on')).port}/postgres")
+    for _ in range(3):
+        try:
+            client = Wire(proxy.port)
+            client.ask("SELECT looks_harmless()")
+            client.send(message("X"))
+            client.rest()
+            client.close()
+        except Refused:
+            pass
+        time.sleep(0.1)
+    lab.check("[F6] PgBouncer behind that forgets the guard: not one row without a term", server.sql("SELECT count(*) FROM unguarded") == ["0"], server.sql("SELECT count(*) FROM unguarded"))
+    proxy.stop()
+    # With the guard as the role's own default it works in session pooling.
+    server.sql("ALTER DATABASE postgres SET default_transaction_read_only = on")
+    behind = Bouncer(server.port, "session", "options, default_transaction_read_only")
+    proxy = lab.proxy(f"postgresql://postgres@127.0.0.1:{behind.port}/postgres")
+    first = Wire(proxy.port)
+    first.ask("SET termgate.scope = 'bounced'")
+    first.ask("SET termgate.term = '7'")
+    lab.check("PgBouncer behind, session pooling, guarded by the role: a declared write passes", first.ask("CREATE TABLE passed AS SELECT 1")[1] is None)
+    first.send(message("X"))
+    first.close()
+    second = Wire(proxy.port)
+    lab.check("and what a client declared ends with it", (second.ask("INSERT INTO passed VALUES (2)")[1] or {}).get("C") == "TG002")
+    second.close()
+    proxy.stop()
+    proxy = lab.proxy(f"postgresql://postgres@127.0.0.1:{Bouncer(server.port, 'transaction', 'options, default_transaction_read_only').port}/postgres")
+    if refusal(proxy.port) is None:
+        first, second = Wire(proxy.port), Wire(proxy.port)
+        first.ask("SET termgate.scope = 'bounced'")
+        first.ask("SET termgate.term = '7'")
+        error = second.ask("INSERT INTO passed VALUES (3)")[1]
+        lab.check("[F6] PgBouncer behind, transaction pooling: what one client declared is not another's", error is not None, error)
+    lab.check("[F6] not one row without a term", server.sql("SELECT count(*) FROM passed WHERE \"?column?\" > 1") == ["0"])
+    proxy.stop()
+    ruled.stop()
+    server.stop()
+
+
+def declarations():
+    """Each way to declare scope and term, as a client without a driver's habits says it; and that without one nothing is written."""
+    server = lab.server("15")
+    server.sql("CREATE TABLE said (how text)")
+    proxy = lab.proxy(server.url)
+
+    def writes(how, *texts, **parameters):
+        client = Wire(proxy.port, **parameters)
+        error = None
+        for text in texts:
+            error = error or client.ask(text.replace("WRITE", f"INSERT INTO said VALUES ('{how}')"))[1]
+        client.close()
+        return error is None and server.sql(f"SELECT count(*) FROM said WHERE how = '{how}'") == ["1"], error
+
+    both = "SET termgate.scope = 'said'; SET termgate.term = '7'"
+    local = "SET LOCAL termgate.scope = 'said'; SET LOCAL termgate.term = '7'"
+    for how, texts, parameters in (
+        ("startup options", ["WRITE"], {"options": "-c termgate.scope=said -c termgate.term=7"}),
+        ("application_name", ["WRITE"], {"application_name": "my app termgate.scope=said;termgate.term=7;"}),
+        ("SET", [*both.split("; "), "WRITE"], {}),
+        ("SET in one text, the write in another", [both, "WRITE"], {}),
+        ("SET LOCAL", ["BEGIN", *local.split("; "), "WRITE", "COMMIT"], {}),
+        ("BEGIN and SET LOCAL in one text", [f"BEGIN; {local}", "WRITE", "COMMIT"], {}),
+        ("everything in one text", [f"BEGIN; {local}; WRITE; COMMIT"], {}),
+        ("SET and the write in one text", [f"{both}; WRITE"], {}),
+        ("a comment before", ["/*termgate.scope='said',termgate.term='7'*/ WRITE"], {}),
+        ("a comment behind", ["WRITE /*termgate.scope='said',termgate.term='7'*/"], {}),
+    ):
+        passed, error = writes(how, *texts, **parameters)
+        lab.check(f"declared by {how}: the write passes", passed, error)
+    for how, texts in (("nothing", ["WRITE"]), ("nothing in a block", ["BEGIN", "WRITE", "COMMIT"]), ("nothing in a text", ["BEGIN; WRITE; COMMIT"]), ("a SET LOCAL that is over", ["BEGIN", *local.split("; "), "COMMIT", "WRITE"])):
+        passed, error = writes(how, *texts)
+        lab.check(f"[F6] declared by {how}: TG002", not passed and error and error["C"] == "TG002", error)
+    lab.check("[F6] and nothing is written", server.sql("SELECT count(*) FROM said WHERE how LIKE 'nothing%' OR how LIKE 'a SET%'") == ["0"])
+    proxy.stop()
+    server.stop()
+
+
+def main():
+    ran = 0
+    for major in majors if not only or set(only) & set(PROGRAMS) else ():
+        ran += len(transparency(major))
+    if not only or "pgbouncer" in only:
+        bouncers()
+    if not only or "declarations" in only:
+        declarations()
+        ran += 1
+    return ran
+
+
+try:
+    ran = main()
+except BaseException:
+    lab.failures.append("broken off")
+    lab.close()
+    raise
+if "--keep" in sys.argv:
+    lab.failures.append("kept")
+status = lab.conclude()
+sys.exit(status if ran else 77)

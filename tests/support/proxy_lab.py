@@ -1,0 +1,277 @@
+"""What the live tests of the proxy share: throw-away servers, proxies, and a client that speaks the wire itself.
+
+    lab = Lab("name", termgate, pg_server)      a folder of its own; lab.close() stops what was started
+    server = lab.server("15")                   a PostgreSQL, layer 1 installed
+    proxy = lab.proxy(server.url)               a proxy before it
+
+`Wire` says what no driver would; `check` prints a line a fact and remembers the failures.
+"""
+import os
+import re
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+SANITIZED = "TERMGATE_TEST_SANITIZED" in os.environ
+LONG = "--long" in sys.argv or "TERMGATE_TEST_LONG" in os.environ
+MAJORS = ("13", "14", "15", "16", "17", "18") if LONG else ("13", "15", "18")
+
+
+class Refused(Exception):
+    """The other side ended the conversation; args[0] is its error as a dictionary, or a text."""
+
+
+def fields(body):
+    """An ErrorResponse or NoticeResponse by its field codes."""
+    return {part[:1].decode(): part[1:].decode(errors="replace") for part in body.split(b"\0") if part}
+
+
+def message(kind, body=b""):
+    return kind.encode() + struct.pack("!I", len(body) + 4) + body
+
+
+def startup(user="postgres", database="postgres", version=3 << 16, **parameters):
+    pairs = dict(user=user, database=database, **parameters)
+    body = struct.pack("!I", version) + b"".join(f"{name}\0{value}\0".encode() for name, value in pairs.items()) + b"\0"
+    return struct.pack("!I", len(body) + 4) + body
+
+
+def declared(scope, term):
+    """The startup option that declares scope and term."""
+    return {"options": f"-c termgate.scope={scope} -c termgate.term={term}"}
+
+
+def query(sql):
+    return message("Q", sql.encode() + b"\0")
+
+
+def parse(name, sql, types=()):
+    return message("P", name.encode() + b"\0" + sql.encode() + b"\0" + struct.pack(f"!H{len(types)}I", len(types), *types))
+
+
+def bind(portal, statement, *values):
+    body = portal.encode() + b"\0" + statement.encode() + b"\0" + struct.pack("!HH", 0, len(values))
+    for value in values:
+        body += struct.pack("!i", -1) if value is None else struct.pack("!i", len(value)) + value
+    return message("B", body + struct.pack("!H", 0))
+
+
+def describe(kind, name):
+    return message("D", kind.encode() + name.encode() + b"\0")
+
+
+def execute(portal="", rows=0):
+    return message("E", portal.encode() + b"\0" + struct.pack("!I", rows))
+
+
+SYNC = message("S")
+FLUSH = message("H")
+TERMINATE = message("X")
+
+
+class Wire:
+    """One connection. `login=False` sends nothing at all."""
+
+    def __init__(self, port, login=True, host="127.0.0.1", source=None, timeout=20, receive_buffer=None, **parameters):
+        self.socket = socket.socket()
+        self.socket.settimeout(timeout)
+        if receive_buffer:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        if source:
+            self.socket.bind((source, 0))
+        self.socket.connect((host, port))
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.pid = None
+        if login:
+            self.send(startup(**parameters))
+            self.until("Z")
+
+    def send(self, *pieces):
+        self.socket.sendall(b"".join(pieces))
+
+    def exactly(self, count):
+        data = b""
+        while len(data) < count:
+            piece = self.socket.recv(count - len(data))
+            if not piece:
+                raise Refused("closed")
+            data += piece
+        return data
+
+    def message(self):
+        kind = self.exactly(1).decode("latin-1")
+        return kind, self.exactly(struct.unpack("!I", self.exactly(4))[0] - 4)
+
+    def until(self, wanted):
+        """Reads up to a message of that kind: (first columns of the rows, the last error)."""
+        rows, error = [], None
+        while True:
+            kind, body = self.message()
+            if kind == "K":
+                self.pid = struct.unpack("!I", body[:4])[0]
+            if kind == "D":
+                length = struct.unpack("!i", body[2:6])[0]
+                rows.append(None if length < 0 else body[6:6 + length].decode())
+            if kind == "E":
+                error = fields(body)
+                if error["S"] in ("FATAL", "PANIC"):
+                    raise Refused(error)
+            if kind == wanted:
+                self.status = body.decode("latin-1") if kind == "Z" else None
+                return rows, error
+
+    def ask(self, sql):
+        self.send(query(sql))
+        return self.until("Z")
+
+    def rest(self):
+        """All that comes until the other side closes."""
+        data = b""
+        try:
+            for piece in iter(lambda: self.socket.recv(65536), b""):
+                data += piece
+        except ConnectionError:
+            pass
+        return data
+
+    def close(self):
+        self.socket.close()
+
+
+def errors_in(data):
+    """The ErrorResponses of a stretch of bytes that begins at a message."""
+    found, at = [], 0
+    while at + 5 <= len(data):
+        length = struct.unpack("!I", data[at + 1:at + 5])[0]
+        if data[at:at + 1] == b"E":
+            found.append(fields(data[at + 5:at + 1 + length]))
+        at += 1 + length
+    return found
+
+
+class Server:
+    def __init__(self, lab, major, *settings):
+        self.lab, self.major, self.folder = lab, major, f"{lab.folder}/pg{major}-{len(lab.servers)}"
+        self.url = lab.run(lab.pg_server, "start", major, self.folder, "fsync=off", *settings)
+        self.port = int(re.search(r":(\d+)/", self.url).group(1))
+        lab.servers.append(self)
+        lab.run(lab.termgate, "init", "--db", self.url)
+
+    def sql(self, text):
+        """Runs SQL as the superuser; the first column of the rows."""
+        client = Wire(self.port)
+        try:
+            rows, error = client.ask(text)
+            if error:
+                raise AssertionError(f"{text}: {error}")
+            return rows
+        finally:
+            client.close()
+
+    def stop(self):
+        subprocess.run([self.lab.pg_server, "stop", self.folder, "immediate"], capture_output=True)
+
+
+class Proxy:
+    def __init__(self, lab, backend, *options, port=0):
+        self.lab = lab
+        self.log_path = f"{lab.folder}/proxy{len(lab.proxies)}.log"
+        words = [lab.termgate, "proxy", "--listen", f"127.0.0.1:{port}", "--backend", backend, "--http", "127.0.0.1:0", *options]
+        with open(self.log_path, "w") as log:
+            self.process = subprocess.Popen(words, stdout=log, stderr=log)
+        lab.proxies.append(self)
+        until = time.monotonic() + 20
+        while time.monotonic() < until:
+            found = dict(re.findall(r"(listening|serving_http) address=\S*?:(\d+)\n", self.log()))
+            if len(found) == 2:
+                break
+            if self.process.poll() is not None:
+                raise AssertionError(f"the proxy ended with {self.process.returncode}: {self.log()}")
+            time.sleep(0.02)
+        self.port, self.http = int(found["listening"]), int(found["serving_http"])
+
+    def log(self):
+        with open(self.log_path) as file:
+            return file.read()
+
+    def resident_kb(self):
+        with open(f"/proc/{self.process.pid}/status") as file:
+            return int(re.search(r"VmRSS:\s+(\d+)", file.read()).group(1))
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(10)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        return self.process.returncode
+
+
+class Lab:
+    def __init__(self, name, termgate, pg_server):
+        self.termgate, self.pg_server = termgate, pg_server
+        self.folder = tempfile.mkdtemp(prefix=f"termgate-{name}-")
+        os.chmod(self.folder, 0o755)
+        self.servers, self.proxies, self.others, self.failures, self.checks = [], [], [], [], 0
+
+    def run(self, *words, **more):
+        done = subprocess.run([str(word) for word in words], capture_output=True, text=True, **more)
+        if done.returncode != 0:
+            raise AssertionError(f"{words} ended with {done.returncode}: {done.stdout}{done.stderr}")
+        return done.stdout.strip()
+
+    def server(self, major="15", *settings):
+        return Server(self, major, *settings)
+
+    def proxy(self, backend, *options, port=0):
+        return Proxy(self, backend, *options, port=port)
+
+    def program(self, *words, **more):
+        """A process that is ended with the lab."""
+        process = subprocess.Popen([str(word) for word in words], **more)
+        self.others.append(process)
+        return process
+
+    def check(self, name, condition, detail=""):
+        self.checks += 1
+        print(("ok   " if condition else "FAIL ") + name + (f": {detail}" if detail and not condition else ""), flush=True)
+        if not condition:
+            self.failures.append(name)
+        return condition
+
+    def close(self):
+        for process in self.others:
+            if process.poll() is None:
+                process.send_signal(signal.SIGCONT)
+                process.kill()
+                process.wait()
+        for proxy in self.proxies:
+            if proxy.process.poll() is None:
+                proxy.process.kill()
+                proxy.process.wait()
+        for server in self.servers:
+            server.stop()
+        if not self.failures:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def conclude(self):
+        """The exit status, after everything is stopped."""
+        self.close()
+        print(f"{self.checks} checks, {len(self.failures)} failures" + (f"; logs in {self.folder}" if self.failures else ""))
+        return 1 if self.failures or not self.checks else 0
+
+
+def eventually(condition, seconds=5.0, step=0.01):
+    until = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > until:
+            return False
+        time.sleep(step)
+    return True
