@@ -254,7 +254,11 @@ void Session::State::login_from_server(const Event& event) {
       to_client_.back() += event.frame;
       return;  // FATAL: the server closes the connection after it
     case backend::ready_for_query:
-      to_client_.back() += event.frame;
+      if (guards()) {
+        login_ready_ = event.frame;  // given when it is known what serves
+      } else {
+        to_client_.back() += event.frame;
+      }
       stage_ = applicant_.replication ? Stage::replication : Stage::ready;
       quiet_since_ = now_;
       if (stage_ == Stage::replication) {

@@ -537,6 +537,10 @@ void Session::State::settle() {
     if (settings_.standard_conforming_strings == ConformingStrings::unknown) settings_.standard_conforming_strings = reported_conforming_;
   }
   quiet_since_ = now_;
+  if (!login_ready_.empty()) {
+    to_client_.back() += login_ready_;
+    login_ready_ = std::string();
+  }
   if (again_.wanted) return run_again();
   again_.possible = false;
 

@@ -288,6 +288,7 @@ class Session::State {
   bool believed_read_only_ = false;          // default_transaction_read_only as the client knows it
   bool believed_before_block_ = false;
   bool told_read_only_ = false;              // by the last ParameterStatus
+  std::string login_ready_;                  // the login's ReadyForQuery, not given yet
   bool guarded_ = false;                     // under `allow`: has declared
   bool default_broken_ = false;              // the server's own value is off: put back before anything else
   bool reports_default_ = false;             // the server reports changes of it (14 and later); else it is put back by suspicion
