@@ -56,7 +56,7 @@ struct Expected {
   bool copy_ends = false;     // the client's CopyDone or CopyFail went right behind it
   bool hide_no_data = false;  // a simple query has no NoData
   Ours ours = ours_count;     // of a Parse of ours
-  std::string text;           // the statement's name for `parse`; the bytes for `nothing`
+  std::string text;           // the name for `parse` and `bind`; the bytes for `nothing`
 };
 
 class Answers {

@@ -323,6 +323,7 @@ void Session::State::note_sent(const Effects& effects) {
     // It may have been COMMIT AND CHAIN, or ROLLBACK TO: whatever lock there was may be gone.
     tx_.fenced = false;
     tx_.passed.clear();
+    tx_.failed = false;  // nor is a failed block one still, for certain
     unread_outstanding_ = true;
   }
   if (!reports_default_ && guards() && tx_.suspect && (effects.kind == Kind::rollback || effects.kind == Kind::rollback_to)) default_broken_ = true;
@@ -498,7 +499,10 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
       note_sent(effects);
       return run_plain_query(sql, false);
     case Way::read:
-      if (believed_read_only_) return run_plain_query(sql, false);
+      if (believed_read_only_) {
+        note_sent(effects);  // its functions may change the session's default all the same
+        return run_plain_query(sql, false);
+      }
       again_ = Again();
       again_.possible = sql.size() <= options_.held_bytes_max && !script_.running;
       if (again_.possible) again_.bytes = sql;
@@ -811,6 +815,8 @@ void Session::State::on_bind(const Event& event) {
     return;
   }
   forward_extended(event, Asked::bind);
+  Expected* asked = last_asked();
+  if (asked != nullptr) asked->text = portal;
 }
 
 // What a statement is about to run means for the group; puts what is needed before it.
