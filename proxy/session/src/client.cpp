@@ -774,7 +774,7 @@ void Session::State::on_parse(const Event& event) {
     forward_extended(other, Asked::parse);
   }
   Expected* asked = last_asked();
-  if (asked != nullptr) asked->text = name;
+  if (asked != nullptr && asked->asked == Asked::parse) asked->text = name;  // else the group was refused just now
 }
 
 Expected* Session::State::last_asked() {
@@ -816,7 +816,7 @@ void Session::State::on_bind(const Event& event) {
   }
   forward_extended(event, Asked::bind);
   Expected* asked = last_asked();
-  if (asked != nullptr) asked->text = portal;
+  if (asked != nullptr && asked->asked == Asked::bind) asked->text = portal;
 }
 
 // What a statement is about to run means for the group; puts what is needed before it.
@@ -920,6 +920,7 @@ void Session::State::on_execute(const Event& event) {
 
   const bool was_block = tx_.in_block;
   note_sent(effects);
+  if (default_broken_ && !reports_default_) group_.suspect = true;
   if (!active() || group_.needs_hold) return;
   if (tx_.in_block && !was_block && !group_.direct) {
     // The rest of the group stands in the client's block.
