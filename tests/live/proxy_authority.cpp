@@ -69,8 +69,9 @@ void await_listening(PgSession& observer) {
 TEST_CASE("proxy authority: a raise in plain SQL is heard and a forged notification is not believed", "[F2][F4][live][authority]") {
   const auto scope = fresh_scope();
   Gate gate("");
-  Authority authority(gate.settings);
+  // Before the authority, whose thread adds to it until the end.
   Gathered<std::pair<std::string, std::int64_t>> seen;
+  Authority authority(gate.settings);
   authority.subscribe([&](std::string_view of, std::int64_t fence) { seen.add({std::string(of), fence}); });
   PgSession db(database().url());
   await_listening(db);

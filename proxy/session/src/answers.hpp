@@ -60,7 +60,7 @@ struct Expected {
   bool late_complete = false;  // its CommandComplete waits for the commit, which may yet fail
   bool late_description = false;  // its RowDescription waits for what comes next: an error comes without one
   Ours ours = ours_count;     // of a Parse of ours
-  std::string text;           // the statement's name for `parse`; the bytes for `nothing`
+  std::string text;           // the name for `parse` and `bind`; the bytes for `nothing`
 };
 
 class Answers {

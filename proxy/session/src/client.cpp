@@ -373,6 +373,7 @@ void Session::State::note_sent(const Effects& effects) {
     // It may have been COMMIT AND CHAIN, or ROLLBACK TO: whatever lock there was may be gone.
     tx_.fenced = false;
     tx_.passed.clear();
+    tx_.failed = false;  // nor is a failed block one still, for certain
     unread_outstanding_ = true;
   }
   // Code that we cannot see may have put something else in the place of ours.
@@ -566,7 +567,10 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
       note_sent(effects);
       return run_plain_query(sql, false);
     case Way::read:
-      if (believed_read_only_) return run_plain_query(sql, false);
+      if (believed_read_only_) {
+        note_sent(effects);  // its functions may change the session's default all the same
+        return run_plain_query(sql, false);
+      }
       again_ = Again();
       again_.possible = sql.size() <= options_.held_bytes_max && !script_.running;
       if (again_.possible) again_.bytes = sql;
@@ -896,7 +900,7 @@ void Session::State::on_parse(const Event& event) {
     forward_extended(other, Asked::parse);
   }
   Expected* asked = last_asked();
-  if (asked != nullptr) asked->text = name;
+  if (asked != nullptr && asked->asked == Asked::parse) asked->text = name;  // else the group was refused just now
 }
 
 Expected* Session::State::last_asked() {
@@ -941,6 +945,8 @@ void Session::State::on_bind(const Event& event) {
     return;
   }
   forward_extended(event, Asked::bind);
+  Expected* asked = last_asked();
+  if (asked != nullptr && asked->asked == Asked::bind) asked->text = portal;
 }
 
 // What a statement is about to run means for the group; puts what is needed before it.
@@ -1056,6 +1062,7 @@ void Session::State::on_execute(const Event& event) {
 
   const bool was_block = tx_.in_block;
   note_sent(effects);
+  if (default_broken_ && !reports_default_) group_.suspect = true;
   if (!active() || group_.needs_hold) return;
   if (tx_.in_block && !was_block && !group_.direct) {
     // The rest of the group stands in the client's block.

@@ -222,6 +222,7 @@ void Session::State::flush_group() {
   if (group_.held.empty()) return;
   to_server_.back() += group_.held;
   for (Expected& expected : group_.asked) answers_.push(std::move(expected));
+  if (group_.suspect) default_broken_ = true;  // it runs only now, maybe behind a restore that was on its way
   group_.held.clear();
   group_.asked.clear();
   group_.opening_at = group_.opening_asked = 0;

@@ -343,6 +343,8 @@ void Session::State::drop_until_sync() {
       } else {
         statements_.erase(head.text);
       }
+    } else if (head.asked == Asked::bind && !head.hidden) {
+      portals_.erase(head.text);  // the server may have another of the name
     }
     answers_.pop();
   }

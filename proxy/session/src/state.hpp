@@ -324,6 +324,7 @@ class Session::State {
     bool touched_server = false;  // something of it was sent
     bool executed = false;
     bool executed_here = false;   // since the last transaction that ended in it
+    bool suspect = false;         // may change the session's default, on a server that does not report it
     bool held_session = false;    // runs under a lock at session level
     bool needs_hold = false;
     std::string held;             // messages not sent yet

@@ -112,8 +112,8 @@ TEST_CASE("authority: without a database a lease says so and the rest works", "[
 
 TEST_CASE("authority: fences only rise and every rise is called back", "[F2][proxy][authority]") {
   House house("", false);
+  Gathered<std::pair<std::string, std::int64_t>> seen;  // before the authority, whose thread adds to it
   Authority authority(house.settings);
-  Gathered<std::pair<std::string, std::int64_t>> seen;
   authority.subscribe([&](std::string_view scope, std::int64_t fence) { seen.add({std::string(scope), fence}); });
   CHECK(authority.highest_fence("s") == 0);
   authority.saw_fence("s", 5);

@@ -568,3 +568,18 @@ TEST_CASE("session: what is pipelined behind a simple write is another transacti
   again.server(opening_done() + converted_done("SELECT 1")).to_client(complete("SELECT 1") + ready('I')).to_server(writable(false) + hold("orders", "5") + sync_message());
   again.replay();
 }
+
+TEST_CASE("session: a function may flip the default of a server that does not report it though the client wants READ ONLY", "[F6][proxy]") {
+  Script script;
+  script.server_version = "13.9";
+  const std::string set = "SET default_transaction_read_only = on";
+  script.client(query(set)).to_server(query(set));
+  script.server(complete("SET") + ready('I')).to_client(complete("SET") + ready('I'));
+  script.client(query("SELECT f()") + query(insert)).to_server(query("SELECT f()"));
+  const std::string answer = columns({"f"}) + row({"1"}) + complete("SELECT 1") + ready('I');
+  script.server(answer).to_client(answer).to_server(query("SET default_transaction_read_only TO on"));
+  script.server(complete("SET") + ready('I')).to_server(query(insert));
+  const std::string refused = error("25006", "cannot execute INSERT in a read-only transaction") + ready('I');
+  script.server(refused).to_client(refused).to_server(query("SET default_transaction_read_only TO on"));
+  script.replay();
+}
