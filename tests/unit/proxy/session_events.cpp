@@ -30,8 +30,8 @@ void begin_block(Script& script) {
 
 void open_block(Script& script) {
   begin_block(script);
-  script.client(query(insert)).to_server(opening() + sync_message() + query(insert));
-  script.server(opening_done() + ready('T') + inserted('T')).to_client(inserted('T'));
+  script.client(query(insert)).to_server(opening(true, block) + sync_message() + query(insert));
+  script.server(opening_done(true, block) + ready('T') + inserted('T')).to_client(inserted('T'));
 }
 
 }  // namespace
@@ -39,7 +39,7 @@ void open_block(Script& script) {
 TEST_CASE("session: a higher fence ends an idle open transaction and the next word learns it once", "[F4][proxy]") {
   Script script;
   open_block(script);
-  script.event(FenceSeen{"orders", 6}).to_server(check("orders", "5", false) + sync_message()).told({"evicted orders 5/6"});
+  script.event(FenceSeen{"orders", 6}).to_server(check("orders", "5", false, block) + sync_message()).told({"evicted orders 5/6"});
   script.server(bind_complete() + error("TG001", stale) + ready('E'));
   script.client(query(insert)).to_server(query(insert));
   script.server(aborted + ready('E')).to_client(error("TG001", ended) + ready('E'));
@@ -53,7 +53,7 @@ TEST_CASE("session: a higher fence ends an idle open transaction and the next wo
 TEST_CASE("session: a client that goes on while it is being evicted is told the same", "[F4][proxy]") {
   Script script;
   open_block(script);
-  script.event(FenceSeen{"orders", 6}).to_server(check("orders", "5", false) + sync_message());
+  script.event(FenceSeen{"orders", 6}).to_server(check("orders", "5", false, block) + sync_message());
   script.client(query(insert));  // it waits for the eviction's answer
   script.server(bind_complete() + error("TG001", stale) + ready('E')).to_server(query(insert));
   script.server(aborted + ready('E')).to_client(error("TG001", ended) + ready('E'));
@@ -63,7 +63,7 @@ TEST_CASE("session: a client that goes on while it is being evicted is told the 
 TEST_CASE("session: a COMMIT behind an eviction is a rollback as the server says", "[F4][F5][proxy]") {
   Script script;
   open_block(script);
-  script.event(FenceSeen{"orders", 6}).to_server(check("orders", "5", false) + sync_message());
+  script.event(FenceSeen{"orders", 6}).to_server(check("orders", "5", false, block) + sync_message());
   script.server(bind_complete() + error("TG001", stale) + ready('E'));
   script.client(query("COMMIT")).to_server(query("COMMIT"));
   script.server(complete("ROLLBACK") + ready('I')).to_client(complete("ROLLBACK") + ready('I'));
@@ -104,9 +104,9 @@ TEST_CASE("session: a drain ends an idle session at once and a transaction when 
   busy.replay();
 
   Script frame;
-  frame.client(query("COPY t FROM STDIN")).to_server(query("BEGIN") + opening() + sync_message() + query("COPY t FROM STDIN"));
+  frame.client(query("COPY t FROM STDIN")).to_server(query("BEGIN") + opening(true, block) + sync_message() + query("COPY t FROM STDIN"));
   frame.event(Drain{});
-  frame.server(complete("BEGIN") + ready('T') + opening_done() + ready('T') + copy_in()).to_client(copy_in());
+  frame.server(complete("BEGIN") + ready('T') + opening_done(true, block) + ready('T') + copy_in()).to_client(copy_in());
   frame.client(copy_done()).to_server(copy_done());
   frame.server(complete("COPY 0") + ready('T')).to_server(query("COMMIT"));
   frame.server(complete("COMMIT") + ready('I')).to_client(complete("COPY 0") + ready('I')).ends("57P01", "the proxy is shutting down");

@@ -179,7 +179,7 @@ TEST_CASE("session: a refusal in a block fails the block where the server is", "
   script.client(begin).to_server(begin);
   script.server(done("BEGIN") + ready('T')).to_client(done("BEGIN") + ready('T'));
   script.client(one(insert) + sync_message()).to_server(opening() + one(insert) + sync_message());
-  script.server(opening_failed("TG001", stale) + ready('E')).to_client(error("TG001", stale) + ready('E'));
+  script.server(opening_failed("TG001", stale, true, block) + ready('E')).to_client(error("TG001", stale) + ready('E'));
   script.client(one(insert) + sync_message()).to_server(one(insert) + sync_message());
   script.server(error("25P02", "aborted") + ready('E')).to_client(error("25P02", "aborted") + ready('E'));
   script.replay();
@@ -242,10 +242,10 @@ TEST_CASE("session: a CALL before its Sync runs under the lock of the session", 
   Script script;
   const std::string call_parsed = parse("", "CALL p()") + bind_message("", ""), call = call_parsed + execute();
   script.client(call + sync_message()).to_server(writable() + hold("orders", "5") + sync_message());
-  script.server(set_done() + check_declared_done("orders", "5", "5") + ready('I')).to_server(query("SET default_transaction_read_only TO off") + call + sync_message());
+  script.server(set_done() + check_declared_done("orders", "5", "5") + ready('I')).to_server(default_off() + call + sync_message());
   script.server(complete("SET") + ready('I') + done("CALL") + ready('I'))
       .to_client(done("CALL") + ready('I'))
-      .to_server(query("SET default_transaction_read_only TO on") + release("orders") + sync_message());
+      .to_server(release("orders"));
   script.server(complete("SET") + ready('I') + prepared(true) + bind_complete() + row({"t"}) + complete("SELECT 1") + close_complete() + ready('I'));
   // With company it is refused: up to 17 it could commit the check's lock away in the middle.
   script.client(one(insert) + call + sync_message())

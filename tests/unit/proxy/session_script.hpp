@@ -185,6 +185,8 @@ class Script {
                                           wire::status("default_transaction_read_only", "on") + wire::key(4711, "abcd") + wire::ready('I')},
                      life->now);
       life->collect();
+      if (!life->to_server.empty() && life->to_server.ends_with(wire::who_serves())) session.resume(session::ServerBytes{wire::who_serves_done()}, life->now);
+      life->collect();
       life->clear();
       REQUIRE(session.phase() == session::Session::Phase::idle);
     }

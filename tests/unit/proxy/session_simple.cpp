@@ -19,8 +19,8 @@ std::string inserted(char state = 'I') { return complete("INSERT 0 1") + ready(s
 void open_block(Script& script) {
   script.client(query("BEGIN")).to_server(query("BEGIN"));
   script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-  script.client(query(insert)).to_server(opening() + sync_message() + query(insert));
-  script.server(opening_done() + ready('T') + inserted('T')).to_client(inserted('T')).told({"fenced orders 5/5"});
+  script.client(query(insert)).to_server(opening(true, block) + sync_message() + query(insert));
+  script.server(opening_done(true, block) + ready('T') + inserted('T')).to_client(inserted('T')).told({"fenced orders 5/5"});
 }
 
 }  // namespace
@@ -187,8 +187,8 @@ TEST_CASE("session: modes of a transaction may stand before the check", "[F7][pr
   script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
   script.client(query(modes)).to_server(query(modes));
   script.server(complete("SET") + ready('T')).to_client(complete("SET") + ready('T'));
-  script.client(query(insert)).to_server(opening() + sync_message() + query(insert));
-  script.server(opening_done() + ready('T') + inserted('T')).to_client(inserted('T'));
+  script.client(query(insert)).to_server(opening(true, block) + sync_message() + query(insert));
+  script.server(opening_done(true, block) + ready('T') + inserted('T')).to_client(inserted('T'));
   script.replay();
 }
 
@@ -196,9 +196,9 @@ TEST_CASE("session: a refusal in a block is one error and one ready", "[F2][F7][
   Script script;
   script.client(query("BEGIN")).to_server(query("BEGIN"));
   script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-  script.client(query(insert)).to_server(opening() + sync_message() + query(insert));
+  script.client(query(insert)).to_server(opening(true, block) + sync_message() + query(insert));
   const std::string aborted = error("25P02", "current transaction is aborted, commands ignored until end of transaction block");
-  script.server(opening_failed("TG001", stale) + ready('E') + aborted + ready('E')).to_client(error("TG001", stale) + ready('E')).told({"refused TG001"});
+  script.server(opening_failed("TG001", stale, true, block) + ready('E') + aborted + ready('E')).to_client(error("TG001", stale) + ready('E')).told({"refused TG001"});
   script.client(query(insert)).to_server(query(insert));
   script.server(aborted + ready('E')).to_client(aborted + ready('E'));
   script.client(query("ROLLBACK")).to_server(query("ROLLBACK"));
@@ -223,8 +223,8 @@ TEST_CASE("session: a savepoint is taken behind the check", "[F1][proxy]") {
   Script script;
   script.client(query("BEGIN")).to_server(query("BEGIN"));
   script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-  script.client(query("SAVEPOINT s")).to_server(opening() + sync_message() + query("SAVEPOINT s"));
-  script.server(opening_done() + ready('T') + complete("SAVEPOINT") + ready('T')).to_client(complete("SAVEPOINT") + ready('T'));
+  script.client(query("SAVEPOINT s")).to_server(opening(true, block) + sync_message() + query("SAVEPOINT s"));
+  script.server(opening_done(true, block) + ready('T') + complete("SAVEPOINT") + ready('T')).to_client(complete("SAVEPOINT") + ready('T'));
   script.client(query(insert)).to_server(query(insert));
   script.server(inserted('T')).to_client(inserted('T'));
   script.replay();
@@ -246,8 +246,8 @@ TEST_CASE("session: the client never makes a transaction writable itself", "[F6]
   Script script;
   script.client(query("BEGIN ISOLATION LEVEL REPEATABLE READ, READ WRITE")).to_server(query("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY "));
   script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-  script.client(query(insert)).to_server(opening() + sync_message() + query(insert));
-  script.server(opening_done() + ready('T') + inserted('T')).to_client(inserted('T'));
+  script.client(query(insert)).to_server(opening(true, block) + sync_message() + query(insert));
+  script.server(opening_done(true, block) + ready('T') + inserted('T')).to_client(inserted('T'));
   script.client(query("SHOW transaction_read_only")).to_client(columns({"transaction_read_only"}) + row({"off"}) + complete("SHOW") + ready('T'));
   script.client(query("COMMIT")).to_server(query("COMMIT"));
   script.server(complete("COMMIT") + ready('I')).to_client(complete("COMMIT") + ready('I'));
@@ -316,14 +316,14 @@ TEST_CASE("session: a stale session's read that writes is refused where it would
 TEST_CASE("session: COPY FROM STDIN stands in a frame of BEGIN and COMMIT", "[F5][F7][proxy]") {
   Script script;
   const std::string text = "COPY t FROM STDIN";
-  script.client(query(text)).to_server(query("BEGIN") + opening() + sync_message() + query(text));
-  script.server(complete("BEGIN") + ready('T') + opening_done() + ready('T') + copy_in()).to_client(copy_in());
+  script.client(query(text)).to_server(query("BEGIN") + opening(true, block) + sync_message() + query(text));
+  script.server(complete("BEGIN") + ready('T') + opening_done(true, block) + ready('T') + copy_in()).to_client(copy_in());
   script.client(copy_data("1\n2\n") + copy_done()).to_server(copy_data("1\n2\n") + copy_done());
   script.server(complete("COPY 2") + ready('T')).to_server(query("COMMIT"));
   script.server(complete("COMMIT") + ready('I')).to_client(complete("COPY 2") + ready('I'));
   // An error of the COMMIT takes the place of the result.
-  script.client(query(text)).to_server(query("BEGIN") + opening(false) + sync_message() + query(text));
-  script.server(complete("BEGIN") + ready('T') + opening_done(false) + ready('T') + copy_in()).to_client(copy_in());
+  script.client(query(text)).to_server(query("BEGIN") + opening(false, block) + sync_message() + query(text));
+  script.server(complete("BEGIN") + ready('T') + opening_done(false, block) + ready('T') + copy_in()).to_client(copy_in());
   script.client(copy_done()).to_server(copy_done());
   script.server(complete("COPY 0") + ready('T')).to_server(query("COMMIT"));
   const std::string deferred = error("23503", "a deferred constraint");
@@ -334,8 +334,8 @@ TEST_CASE("session: COPY FROM STDIN stands in a frame of BEGIN and COMMIT", "[F5
 TEST_CASE("session: a COPY that the client gives up is rolled back", "[F5][F7][proxy]") {
   Script script;
   const std::string text = "COPY t FROM STDIN";
-  script.client(query(text)).to_server(query("BEGIN") + opening() + sync_message() + query(text));
-  script.server(complete("BEGIN") + ready('T') + opening_done() + ready('T') + copy_in()).to_client(copy_in());
+  script.client(query(text)).to_server(query("BEGIN") + opening(true, block) + sync_message() + query(text));
+  script.server(complete("BEGIN") + ready('T') + opening_done(true, block) + ready('T') + copy_in()).to_client(copy_in());
   script.client(copy_data("1\n") + copy_fail("enough")).to_server(copy_data("1\n") + copy_fail("enough"));
   const std::string failed = error("57014", "COPY from stdin failed: enough");
   script.server(failed + ready('E')).to_client(failed).to_server(query("ROLLBACK"));
@@ -346,8 +346,8 @@ TEST_CASE("session: a COPY that the client gives up is rolled back", "[F5][F7][p
 TEST_CASE("session: a COPY is refused before its frame's text runs", "[F2][proxy]") {
   Script script;
   const std::string text = "COPY t FROM STDIN";
-  script.client(query(text)).to_server(query("BEGIN") + opening() + sync_message() + query(text));
-  script.server(complete("BEGIN") + ready('T') + opening_failed("TG001", stale) + ready('E') + error("25P02", "current transaction is aborted") + ready('E'))
+  script.client(query(text)).to_server(query("BEGIN") + opening(true, block) + sync_message() + query(text));
+  script.server(complete("BEGIN") + ready('T') + opening_failed("TG001", stale, true, block) + ready('E') + error("25P02", "current transaction is aborted") + ready('E'))
       .to_client(error("TG001", stale))
       .to_server(query("ROLLBACK"));
   script.server(complete("ROLLBACK") + ready('I')).to_client(ready('I'));
@@ -357,14 +357,14 @@ TEST_CASE("session: a COPY is refused before its frame's text runs", "[F2][proxy
 TEST_CASE("session: several statements share one transaction as they do without us", "[F5][F7][proxy]") {
   Script script;
   const std::string text = "INSERT INTO t VALUES (1); INSERT INTO t VALUES (2)";
-  script.client(query(text)).to_server(query("BEGIN") + opening() + sync_message() + query(text));
-  script.server(complete("BEGIN") + ready('T') + opening_done() + ready('T') + complete("INSERT 0 1") + complete("INSERT 0 2") + ready('T'))
+  script.client(query(text)).to_server(query("BEGIN") + opening(true, block) + sync_message() + query(text));
+  script.server(complete("BEGIN") + ready('T') + opening_done(true, block) + ready('T') + complete("INSERT 0 1") + complete("INSERT 0 2") + ready('T'))
       .to_client(complete("INSERT 0 1"))
       .to_server(query("COMMIT"));
   script.server(complete("COMMIT") + ready('I')).to_client(complete("INSERT 0 2") + ready('I'));
-  script.client(query(text)).to_server(query("BEGIN") + opening(false) + sync_message() + query(text));
+  script.client(query(text)).to_server(query("BEGIN") + opening(false, block) + sync_message() + query(text));
   const std::string failed = error("23505", "duplicate key");
-  script.server(complete("BEGIN") + ready('T') + opening_done(false) + ready('T') + complete("INSERT 0 1") + failed + ready('E'))
+  script.server(complete("BEGIN") + ready('T') + opening_done(false, block) + ready('T') + complete("INSERT 0 1") + failed + ready('E'))
       .to_client(complete("INSERT 0 1") + failed)
       .to_server(query("ROLLBACK"));
   script.server(complete("ROLLBACK") + ready('I')).to_client(ready('I'));
@@ -382,8 +382,8 @@ TEST_CASE("session: a script of reads is sent as it is", "[F7][proxy]") {
 TEST_CASE("session: a script with a transaction of its own goes a piece at a time and shows one ready", "[F5][F7][proxy]") {
   Script script;
   script.client(query("BEGIN; INSERT INTO t VALUES (1); COMMIT")).to_server(query("BEGIN"));
-  script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN")).to_server(opening() + sync_message() + query(insert));
-  script.server(opening_done() + ready('T') + complete("INSERT 0 1") + ready('T')).to_client(complete("INSERT 0 1")).to_server(query("COMMIT"));
+  script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN")).to_server(opening(true, block) + sync_message() + query(insert));
+  script.server(opening_done(true, block) + ready('T') + complete("INSERT 0 1") + ready('T')).to_client(complete("INSERT 0 1")).to_server(query("COMMIT"));
   script.server(complete("COMMIT") + ready('I')).to_client(complete("COMMIT") + ready('I'));
   script.replay();
 }
@@ -391,8 +391,8 @@ TEST_CASE("session: a script with a transaction of its own goes a piece at a tim
 TEST_CASE("session: an error in a script ends it with its position moved", "[F7][proxy]") {
   Script script;
   script.client(query("BEGIN; SELECT x; COMMIT")).to_server(query("BEGIN"));
-  script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN")).to_server(opening() + sync_message() + query("SELECT x"));
-  script.server(opening_done() + ready('T') + error("42703", "column \"x\" does not exist", {{'P', "8"}}) + ready('E'))
+  script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN")).to_server(opening(true, block) + sync_message() + query("SELECT x"));
+  script.server(opening_done(true, block) + ready('T') + error("42703", "column \"x\" does not exist", {{'P', "8"}}) + ready('E'))
       .to_client(error("42703", "column \"x\" does not exist", {{'P', "15"}}) + ready('E'));
   script.replay();
 }
@@ -400,8 +400,8 @@ TEST_CASE("session: an error in a script ends it with its position moved", "[F7]
 TEST_CASE("session: what a client says while a script runs waits", "[F7][proxy]") {
   Script script;
   script.client(query("BEGIN; SELECT a FROM t") + query("SELECT b FROM t")).to_server(query("BEGIN"));
-  script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN")).to_server(opening() + sync_message() + query("SELECT a FROM t"));
-  script.server(opening_done() + ready('T') + columns({"a"}) + complete("SELECT 0") + ready('T'))
+  script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN")).to_server(opening(true, block) + sync_message() + query("SELECT a FROM t"));
+  script.server(opening_done(true, block) + ready('T') + columns({"a"}) + complete("SELECT 0") + ready('T'))
       .to_client(columns({"a"}) + complete("SELECT 0") + ready('T'))
       .to_server(query("SELECT b FROM t"));
   script.replay();
@@ -411,11 +411,11 @@ TEST_CASE("session: what must run alone runs under the lock of the session", "[F
   Script script;
   script.client(query("VACUUM t")).to_server(writable() + hold("orders", "5") + sync_message());
   script.server(set_done() + check_declared_done("orders", "5", "5") + ready('I'))
-      .to_server(query("SET default_transaction_read_only TO off") + query("VACUUM t"))
+      .to_server(default_off() + query("VACUUM t"))
       .told({"fenced orders 5/5"});
   script.server(complete("SET") + status("default_transaction_read_only", "off") + ready('I') + complete("VACUUM") + ready('I'))
       .to_client(complete("VACUUM") + ready('I'))
-      .to_server(query("SET default_transaction_read_only TO on") + release("orders") + sync_message());
+      .to_server(release("orders"));
   // The next word waits until the lock is given back.
   script.client(query("SELECT a FROM t"));
   script.server(complete("SET") + status("default_transaction_read_only", "on") + ready('I') + prepared(true) + bind_complete() + row({"t"}) + complete("SELECT 1") + close_complete() + ready('I'))
@@ -435,9 +435,9 @@ TEST_CASE("session: a failing statement that ran alone gives the lock back", "[F
   Script script;
   script.client(query("CREATE INDEX CONCURRENTLY ON t (a)")).to_server(writable() + hold("orders", "5") + sync_message());
   script.server(set_done() + check_declared_done("orders", "5", "5") + ready('I'))
-      .to_server(query("SET default_transaction_read_only TO off") + query("CREATE INDEX CONCURRENTLY ON t (a)"));
+      .to_server(default_off() + query("CREATE INDEX CONCURRENTLY ON t (a)"));
   const std::string failed = error("42703", "column \"a\" does not exist");
-  script.server(complete("SET") + ready('I') + failed + ready('I')).to_client(failed + ready('I')).to_server(query("SET default_transaction_read_only TO on") + release("orders") + sync_message());
+  script.server(complete("SET") + ready('I') + failed + ready('I')).to_client(failed + ready('I')).to_server(release("orders"));
   script.replay();
 }
 
@@ -452,9 +452,9 @@ TEST_CASE("session: an unreadable text is sent as one statement behind the check
 TEST_CASE("session: a text with a parameter is not sent by Parse", "[F7][proxy]") {
   Script script;
   const std::string text = "INSERT INTO t VALUES ($1)";
-  script.client(query(text)).to_server(query("BEGIN") + opening() + sync_message() + query(text));
+  script.client(query(text)).to_server(query("BEGIN") + opening(true, block) + sync_message() + query(text));
   const std::string failed = error("42P02", "there is no parameter $1");
-  script.server(complete("BEGIN") + ready('T') + opening_done() + ready('T') + failed + ready('E')).to_client(failed).to_server(query("ROLLBACK"));
+  script.server(complete("BEGIN") + ready('T') + opening_done(true, block) + ready('T') + failed + ready('E')).to_client(failed).to_server(query("ROLLBACK"));
   script.server(complete("ROLLBACK") + ready('I')).to_client(ready('I'));
   script.replay();
 }
@@ -549,8 +549,8 @@ TEST_CASE("session: a fast-path call that may write needs a block", "[F6][proxy]
   script.server(function_result() + ready('I')).to_client(function_result() + ready('I'));
   script.client(query("BEGIN")).to_server(query("BEGIN"));
   script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-  script.client(function_call(957)).to_server(opening() + sync_message() + function_call(957));
-  script.server(opening_done() + ready('T') + function_result() + ready('T')).to_client(function_result() + ready('T'));
+  script.client(function_call(957)).to_server(opening(true, block) + sync_message() + function_call(957));
+  script.server(opening_done(true, block) + ready('T') + function_result() + ready('T')).to_client(function_result() + ready('T'));
   script.replay();
 }
 

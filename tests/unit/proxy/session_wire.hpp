@@ -2,7 +2,9 @@
 // Also what a session's own messages look like: the texts of docs/decisions/0006 stand here a second time, on purpose.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <span>
 #include <string>
@@ -92,33 +94,61 @@ inline std::string key(std::uint32_t pid, std::string_view bytes) { return made(
 inline std::string notification(std::string_view channel, std::string_view payload) { return made([&](auto& out) { pgwire::append_notification_response(out, 7, channel, payload); }); }
 
 // --- the session's own, and what a server answers to them ---
+// Named behind what nobody else knows: the key that the client was given, and the server's PID.
+inline std::string named(std::string_view stem, const std::string& key = "0123", std::size_t pid = 4711) {
+  std::string name(stem);
+  std::size_t bits = std::hash<std::string>()(key) ^ pid << 32;
+  for (int i = 0; i < 16; ++i, bits >>= 4) name += "0123456789abcdef"[bits & 15];
+  return name;
+}
+
+// Where the transaction begins nothing is alive in the unnamed portal; in a block ours has a name, and is closed.
+enum class In { beginning, block };
+inline constexpr In block = In::block;
+
 // `first`: the statement is prepared as well, which is done where it is first needed.
-inline std::string ours(std::string_view name, std::string_view sql, std::vector<std::uint32_t> types, const Values& values, bool first) {
-  return (first ? close_statement(name) + parse(name, sql, types) : std::string()) + bind_message("_termgate", name, values) + execute("_termgate") + close_portal("_termgate");
+inline std::string ours(const std::string& name, std::string_view sql, std::vector<std::uint32_t> types, const Values& values, bool first, In in) {
+  const std::string_view portal = in == block ? "_termgate" : "";
+  return (first ? close_statement(name) + parse(name, sql, types) : std::string()) + bind_message(portal, name, values) + execute(portal) + (in == block ? close_portal(portal) : std::string());
 }
-inline std::string writable(bool first = true) { return ours("_termgate_writable", "SET transaction_read_only TO off", {}, {}, first); }
-inline std::string locked(bool first = true) { return ours("_termgate_locked", "SET transaction_read_only TO on", {}, {}, first); }
-inline std::string check(std::string_view scope, std::string_view term, bool first = true) {
-  return ours("_termgate_check", "SELECT \"termgate\".check_term($1, $2)", {25, 20}, {scope, term}, first);
+inline std::string writable(bool first = true, In in = In::beginning) { return ours(named("_termgate_writable_"), "SET transaction_read_only TO off", {}, {}, first, in); }
+inline std::string locked(bool first = true, In in = In::beginning) { return ours(named("_termgate_locked_"), "SET transaction_read_only TO on", {}, {}, first, in); }
+inline std::string check(std::string_view scope, std::string_view term, bool first = true, In in = In::beginning) {
+  return ours(named("_termgate_check_"), "SELECT \"termgate\".check_term($1, $2)", {25, 20}, {scope, term}, first, in);
 }
-inline std::string check_declared(bool first = true, pgwire::Field scope = {}, pgwire::Field term = {}) {
-  return ours("_termgate_session", "SELECT * FROM \"termgate\".check_session($1, $2)", {25, 20}, {scope, term}, first);
+inline std::string check_declared(bool first = true, In in = In::beginning, pgwire::Field scope = {}, pgwire::Field term = {}) {
+  return ours(named("_termgate_session_"), "SELECT * FROM \"termgate\".check_session($1, $2)", {25, 20}, {scope, term}, first, in);
 }
 inline std::string hold(pgwire::Field scope, pgwire::Field term, bool first = true) {
-  return ours("_termgate_hold", "SELECT * FROM \"termgate\".hold_session($1, $2)", {25, 20}, {scope, term}, first);
+  return ours(named("_termgate_hold_"), "SELECT * FROM \"termgate\".hold_session($1, $2)", {25, 20}, {scope, term}, first, In::beginning);
 }
-inline std::string release(std::string_view scope, bool first = true) { return ours("_termgate_release", "SELECT \"termgate\".release_session($1)", {25}, {scope}, first); }
-inline std::string opening(bool first = true) { return writable(first) + check("orders", "5", first); }
+inline std::string opening(bool first = true, In in = In::beginning) { return writable(first, in) + check("orders", "5", first, in); }
+// The session's default: put back, and taken away for what runs under the lock of the session. Whoever makes it writable may have deallocated ours.
+inline std::string default_on(const std::string& name = named("_termgate_default_on_")) { return ours(name, "SET default_transaction_read_only TO on", {}, {}, true, In::beginning); }
+inline std::string put_back(const std::string& name = named("_termgate_default_on_")) { return default_on(name) + sync_message(); }
+inline std::string default_off(bool first = true) { return ours(named("_termgate_default_off_"), "SET default_transaction_read_only TO off", {}, {}, first, In::beginning) + sync_message(); }
+inline std::string release(std::string_view scope) {
+  return default_on() + ours(named("_termgate_release_"), "SELECT \"termgate\".release_session($1)", {25}, {scope}, true, In::beginning) + sync_message();
+}
 
 inline std::string prepared(bool first) { return first ? close_complete() + parse_complete() : std::string(); }
-inline std::string set_done(bool first = true) { return prepared(first) + bind_complete() + complete("SET") + close_complete(); }
-inline std::string check_done(std::string_view fence = "5", bool first = true) { return prepared(first) + bind_complete() + row({fence}) + complete("SELECT 1") + close_complete(); }
-inline std::string check_declared_done(std::string_view scope, std::string_view term, std::string_view fence, bool first = true) {
-  return prepared(first) + bind_complete() + row({scope, term, fence}) + complete("SELECT 1") + close_complete();
+inline std::string portal_closed(In in) { return in == block ? close_complete() : std::string(); }
+inline std::string set_done(bool first = true, In in = In::beginning) { return prepared(first) + bind_complete() + complete("SET") + portal_closed(in); }
+inline std::string check_done(std::string_view fence = "5", bool first = true, In in = In::beginning) { return prepared(first) + bind_complete() + row({fence}) + complete("SELECT 1") + portal_closed(in); }
+inline std::string check_declared_done(std::string_view scope, std::string_view term, std::string_view fence, bool first = true, In in = In::beginning) {
+  return prepared(first) + bind_complete() + row({scope, term, fence}) + complete("SELECT 1") + portal_closed(in);
 }
-inline std::string opening_done(bool first = true) { return set_done(first) + check_done("5", first); }
+inline std::string opening_done(bool first = true, In in = In::beginning) { return set_done(first, in) + check_done("5", first, in); }
 // The opening's check fails: whatever stands behind it up to the Sync is skipped.
-inline std::string opening_failed(std::string_view code, std::string_view message, bool first = true) { return set_done(first) + prepared(first) + bind_complete() + error(code, message); }
+inline std::string opening_failed(std::string_view code, std::string_view message, bool first = true, In in = In::beginning) {
+  return set_done(first, in) + prepared(first) + bind_complete() + error(code, message);
+}
+inline std::string put_back_done() { return set_done() + ready('I'); }
+inline std::string release_done() { return set_done() + prepared(true) + bind_complete() + row({"t"}) + complete("SELECT 1") + ready('I'); }
+
+// Behind the server's first ReadyForQuery, before the client hears of it: READ ONLY once more, and whether it is the server that answers.
+inline std::string who_serves(const std::string& name = named("_termgate_default_on_")) { return put_back(name) + query("SELECT pg_catalog.pg_backend_pid()"); }
+inline std::string who_serves_done(std::string_view pid = "4711") { return put_back_done() + columns({"pg_backend_pid"}) + row({pid}) + complete("SELECT 1") + ready('I'); }
 
 // One simple statement as it is sent behind an opening, and what comes back for it.
 inline std::string converted(std::string_view sql) { return parse("", sql) + bind_message("", "") + describe_portal("") + execute() + close_statement("") + sync_message(); }
