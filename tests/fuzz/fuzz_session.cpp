@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <termgate/pgwire/startup.hpp>
 #include <termgate/session/session.hpp>
@@ -88,7 +89,12 @@ session::Admission admission(std::uint8_t rules) {
 bool declares(std::uint8_t rules) { return (rules & 2) == 0; }
 bool old_server(std::uint8_t rules) { return (rules & 16) != 0; }
 
-void log_in(session::Session& one, std::uint8_t rules) {
+// Whether the server session is kept READ ONLY: where a term is needed, and where one is declared.
+bool guarded(std::uint8_t rules) { return admission(rules).enforce == session::Enforce::on && (admission(rules).without_term != session::WithoutTerm::allow || declares(rules)); }
+
+// `asked`: gives the server's answers to what the session asks of it behind the login.
+template <class Asked>
+void log_in(session::Session& one, std::uint8_t rules, Asked asked) {
   std::string bytes;
   std::vector<pgwire::StartupMessage::Parameter> parameters{{"user", "ann"}};
   if (declares(rules)) parameters.emplace_back("application_name", "termgate.scope=orders;termgate.term=5;");
@@ -96,21 +102,29 @@ void log_in(session::Session& one, std::uint8_t rules) {
   one.resume(session::ClientBytes{bytes}, now);
   one.resume(session::Admitted{admission(rules)}, now);
   one.resume(session::ServerConnected{}, now);
+  one.sent_to_server(one.to_server().size());
   bytes.clear();
   pgwire::append_authentication(bytes, pgwire::Authentication::Type::ok);
   pgwire::append_parameter_status(bytes, "server_version", old_server(rules) ? "13.9" : "15.20");
   pgwire::append_parameter_status(bytes, "client_encoding", "UTF8");
+  pgwire::append_backend_key_data(bytes, PostgresModel::pid, "abcd");
   pgwire::append_ready_for_query(bytes, pgwire::TransactionStatus::idle);
   one.resume(session::ServerBytes{bytes}, now);
-  if (one.phase() != session::Session::Phase::idle) broken("the login");
+  if (one.to_server().empty() == guarded(rules)) broken("READ ONLY where it should not be, or not where it should", one.to_server());
+  if (guarded(rules)) {
+    const std::string question(one.to_server());
+    one.sent_to_server(question.size());
+    one.resume(session::ServerBytes{asked(question)}, now);
+  }
+  if (one.phase() != session::Session::Phase::idle || !one.to_server().empty()) broken("the login", one.to_client());
+  if (!one.to_client().ends_with(termgate::test::wire::ready('I'))) broken("a login without its end", one.to_client());
   one.sent_to_client(one.to_client().size());
-  one.sent_to_server(one.to_server().size());
 }
 
 void noise(std::uint8_t rules, Input input) {
   Neighbours neighbours;
   session::Session one(options(), {.local = true, .encrypted_already = false, .cancel_key = std::string(32, 'k')}, neighbours, now);
-  if ((rules & 32) != 0) log_in(one, rules);
+  if ((rules & 32) != 0) log_in(one, rules, [](std::string_view) { return termgate::test::wire::who_serves_done(); });
   const std::size_t given = input.size;
   std::string goodbye;
   pgwire::append_bare(goodbye, pgwire::frontend::terminate);
@@ -148,7 +162,11 @@ class Game {
         server_(guarded(rules), !old_server(rules), declares(rules) ? "orders" : "", declares(rules) ? 5 : 0),
         reader_(backend_rules()) {
     if ((rules & 64) != 0) neighbours_.fence = 5;
-    log_in(session_, rules);
+    log_in(session_, rules, [this](std::string_view question) {
+      tell("server gets", question);
+      server_.receive(question);
+      return std::exchange(server_.out, {});
+    });
   }
 
   void play() {
@@ -162,7 +180,6 @@ class Game {
   }
 
  private:
-  static bool guarded(std::uint8_t rules) { return (rules & 8) == 0; }
   static const pgwire::Rules& backend_rules() {
     static const pgwire::Rules rules = pgwire::Rules::backend();
     return rules;

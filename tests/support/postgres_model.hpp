@@ -30,7 +30,7 @@ class PostgresModel {
   enum class What {
     unknown, empty, read, hidden_write, write, hole, flip_default, begin, begin_read_only, begin_read_write, commit, commit_chain, rollback, savepoint, rollback_to, release,
     set_transaction_off, set_transaction_on, set_default_off, set_default_on, reset_default, set_term_4, set_term_5, set_local_term_4, set_scope, copy_in, copy_out, vacuum, call,
-    prepare_write, prepare_read, execute_x, execute_y, deallocate_all, discard_all, show_default, show_answer, check, check_session, hold, release_hold,
+    prepare_write, prepare_read, execute_x, execute_y, deallocate_all, discard_all, show_default, show_answer, who_serves, check, check_session, hold, release_hold,
   };
 
   struct Text {
@@ -84,6 +84,7 @@ class PostgresModel {
       {"SHOW default_transaction_read_only", What::show_default},
       {"FROB t", What::unknown},
       // A client's up to here.
+      {"SELECT pg_catalog.pg_backend_pid()", What::who_serves},
       {"SELECT 'off'::text AS default_transaction_read_only", What::show_answer},
       {"SELECT 'on'::text AS default_transaction_read_only", What::show_answer},
       {"SET default_transaction_read_only TO on", What::set_default_on},
@@ -97,6 +98,7 @@ class PostgresModel {
       {"SELECT \"termgate\".release_session($1)", What::release_hold},
   };
   static constexpr std::size_t vocabulary_client = 44;
+  static constexpr std::uint32_t pid = 4711;
 
   // `guarded`: a write that the check does not stand before is a breach, and ends the program.
   PostgresModel(bool guarded, bool reports_default, std::string declared_scope, std::int64_t declared_term)
@@ -200,7 +202,7 @@ class PostgresModel {
   }
   static bool needs_snapshot(What what) {
     switch (what) {
-      case What::read: case What::hidden_write: case What::write: case What::flip_default: case What::show_answer: case What::check: case What::check_session: case What::hold:
+      case What::read: case What::hidden_write: case What::write: case What::flip_default: case What::show_answer: case What::who_serves: case What::check: case What::check_session: case What::hold:
       case What::release_hold: return true;
       default: return false;
     }
@@ -279,7 +281,8 @@ class PostgresModel {
     start();
     if (needs_snapshot(what)) tx_.snapshot = true;
     std::string rows, tag = "SET";
-    const pgwire::Field one = "1";
+    const std::string one_text = what == What::who_serves ? std::to_string(pid) : "1";
+    const pgwire::Field one = one_text;
     const auto returns_row = [&](const char* as) {
       if (!extended) {
         const pgwire::Column column{.name = "a"};
@@ -295,6 +298,7 @@ class PostgresModel {
         if (auto failure = write(sql)) return failure;
         returns_row("SELECT 1");
         break;
+      case What::who_serves:
       case What::show_answer:
       case What::show_default:
       case What::read: returns_row("SELECT 1"); break;

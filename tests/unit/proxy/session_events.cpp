@@ -161,7 +161,7 @@ TEST_CASE("session: a full outbox stops the reading of the other side", "[proxy]
   CHECK(!session.wants_client());
   CHECK(!session.wants_server());
   session.resume(termgate::session::ServerConnected{}, now);
-  session.resume(termgate::session::ServerBytes{authentication(termgate::pgwire::Authentication::Type::ok) + ready('I')}, now);
+  session.resume(termgate::session::ServerBytes{authentication(termgate::pgwire::Authentication::Type::ok) + ready('I') + who_serves_done("0")}, now);
   session.sent_to_client(session.to_client().size());
   session.sent_to_server(session.to_server().size());
   CHECK(session.wants_client());
@@ -226,7 +226,7 @@ TEST_CASE("session: a server that is out of step ends both sides", "[F5][F7][pro
     session.resume(termgate::session::ClientBytes{startup(0, {{"user", "ann"}})}, now);
     session.resume(termgate::session::Admitted{}, now);
     session.resume(termgate::session::ServerConnected{}, now);
-    session.resume(termgate::session::ServerBytes{authentication(termgate::pgwire::Authentication::Type::ok) + ready('I')}, now);
+    session.resume(termgate::session::ServerBytes{authentication(termgate::pgwire::Authentication::Type::ok) + ready('I') + who_serves_done("0")}, now);
     session.resume(termgate::session::ClientBytes{one.client}, now);
     CHECK(session.phase() == Session::Phase::active);
     session.resume(termgate::session::ServerBytes{one.server}, now);
@@ -258,7 +258,7 @@ TEST_CASE("session: a client's bad frame ends the session and reaches no server"
       session.resume(termgate::session::ClientBytes{startup(0, {{"user", "ann"}})}, now);
       session.resume(termgate::session::Admitted{}, now);
       session.resume(termgate::session::ServerConnected{}, now);
-      session.resume(termgate::session::ServerBytes{authentication(termgate::pgwire::Authentication::Type::ok) + ready('I')}, now);
+      session.resume(termgate::session::ServerBytes{authentication(termgate::pgwire::Authentication::Type::ok) + ready('I') + who_serves_done("0")}, now);
       session.sent_to_client(session.to_client().size());
       session.sent_to_server(session.to_server().size());
       const std::string bytes = frame + query(insert);

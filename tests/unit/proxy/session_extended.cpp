@@ -155,8 +155,8 @@ TEST_CASE("session: a block by extended queries passes the check once", "[F5][F7
   const std::string begin = parse("", "BEGIN") + bind_message("", "") + execute() + sync_message();
   script.client(begin).to_server(begin);
   script.server(done("BEGIN") + ready('T')).to_client(done("BEGIN") + ready('T'));
-  script.client(one(insert) + sync_message()).to_server(opening() + one(insert) + sync_message());
-  script.server(opening_done() + done("INSERT 0 1") + ready('T')).to_client(done("INSERT 0 1") + ready('T'));
+  script.client(one(insert) + sync_message()).to_server(opening(true, block) + one(insert) + sync_message());
+  script.server(opening_done(true, block) + done("INSERT 0 1") + ready('T')).to_client(done("INSERT 0 1") + ready('T'));
   script.client(one(insert) + sync_message()).to_server(one(insert) + sync_message());
   script.server(done("INSERT 0 1") + ready('T')).to_client(done("INSERT 0 1") + ready('T'));
   const std::string commit = parse("", "COMMIT") + bind_message("", "") + execute() + sync_message();
@@ -168,8 +168,8 @@ TEST_CASE("session: a block by extended queries passes the check once", "[F5][F7
 TEST_CASE("session: a whole block in one pipeline is opened behind its BEGIN", "[F5][proxy]") {
   Script script;
   const std::string begin = parse("", "BEGIN") + bind_message("", "") + execute(), commit = parse("", "COMMIT") + bind_message("", "") + execute();
-  script.client(begin + one(insert) + commit + sync_message()).to_server(begin + opening() + one(insert) + commit + sync_message());
-  script.server(done("BEGIN") + opening_done() + done("INSERT 0 1") + done("COMMIT") + ready('I')).to_client(done("BEGIN") + done("INSERT 0 1") + done("COMMIT") + ready('I'));
+  script.client(begin + one(insert) + commit + sync_message()).to_server(begin + opening(true, block) + one(insert) + commit + sync_message());
+  script.server(done("BEGIN") + opening_done(true, block) + done("INSERT 0 1") + done("COMMIT") + ready('I')).to_client(done("BEGIN") + done("INSERT 0 1") + done("COMMIT") + ready('I'));
   script.replay();
 }
 
@@ -178,7 +178,7 @@ TEST_CASE("session: a refusal in a block fails the block where the server is", "
   const std::string begin = parse("", "BEGIN") + bind_message("", "") + execute() + sync_message();
   script.client(begin).to_server(begin);
   script.server(done("BEGIN") + ready('T')).to_client(done("BEGIN") + ready('T'));
-  script.client(one(insert) + sync_message()).to_server(opening() + one(insert) + sync_message());
+  script.client(one(insert) + sync_message()).to_server(opening(true, block) + one(insert) + sync_message());
   script.server(opening_failed("TG001", stale, true, block) + ready('E')).to_client(error("TG001", stale) + ready('E'));
   script.client(one(insert) + sync_message()).to_server(one(insert) + sync_message());
   script.server(error("25P02", "aborted") + ready('E')).to_client(error("25P02", "aborted") + ready('E'));
@@ -243,14 +243,14 @@ TEST_CASE("session: a CALL before its Sync runs under the lock of the session", 
   const std::string call_parsed = parse("", "CALL p()") + bind_message("", ""), call = call_parsed + execute();
   script.client(call + sync_message()).to_server(writable() + hold("orders", "5") + sync_message());
   script.server(set_done() + check_declared_done("orders", "5", "5") + ready('I')).to_server(default_off() + call + sync_message());
-  script.server(complete("SET") + ready('I') + done("CALL") + ready('I'))
+  script.server(put_back_done() + done("CALL") + ready('I'))
       .to_client(done("CALL") + ready('I'))
       .to_server(release("orders"));
-  script.server(complete("SET") + ready('I') + prepared(true) + bind_complete() + row({"t"}) + complete("SELECT 1") + close_complete() + ready('I'));
+  script.server(release_done());
   // With company it is refused: up to 17 it could commit the check's lock away in the middle.
   script.client(one(insert) + call + sync_message())
-      .to_server(writable(false) + check_declared() + one(insert) + call_parsed + check("-", "0") + execute() + sync_message());
-  script.server(set_done(false) + check_declared_done("orders", "5", "5") + done("INSERT 0 1") + parse_complete() + bind_complete() + prepared(true) + bind_complete() +
+      .to_server(writable() + check_declared() + one(insert) + call_parsed + check("-", "0", true, block) + execute() + sync_message());
+  script.server(set_done() + check_declared_done("orders", "5", "5") + done("INSERT 0 1") + parse_complete() + bind_complete() + prepared(true) + bind_complete() +
                 error("TG005", "TG005 term 0") + ready('I'))
       .to_client(done("INSERT 0 1") + parse_complete() + bind_complete() +
                  error("0A000", "Termgate runs CALL and DO only as the one statement before a Sync, or in a transaction block") + ready('I'));
@@ -343,16 +343,32 @@ TEST_CASE("session: SHOW by an extended query answers what the client believes",
   script.replay();
 }
 
-TEST_CASE("session: a simple query before the Sync of an extended one ends the session", "[F5][proxy]") {
+TEST_CASE("session: a simple query before the Sync of an extended one ends the session behind its answers", "[F5][proxy]") {
+  const std::string why = "Termgate takes no simple query before the Sync of an extended one, but in a transaction block";
   Script script;
-  script.client(one(select_a) + query("SELECT 1")).ends("0A000", "Termgate takes no simple query before the Sync of an extended one");
+  script.client(one(select_a) + query("SELECT 1")).to_server(one(select_a) + flush());
+  script.server(done("SELECT 0")).to_client(done("SELECT 0")).ends("0A000", why);
   script.replay();
 
-  // Also while answers are still on their way, for none of them would end a wait.
+  // Also while answers are still on their way, which the server keeps to itself until it is asked for them.
   Script busy;
   busy.client(one(select_a) + flush()).to_server(opening() + one(select_a) + flush());
-  busy.client(query("SELECT 1")).ends("0A000", "Termgate takes no simple query before the Sync of an extended one");
+  busy.client(query("SELECT 1")).to_server(flush());
+  busy.server(opening_done() + done("SELECT 0")).to_client(done("SELECT 0")).ends("0A000", why);
   busy.replay();
+}
+
+TEST_CASE("session: a simple query before the Sync of an extended one waits for its answers in a block", "[F5][F7][proxy]") {
+  Script script;
+  const std::string begin = parse("", "BEGIN") + bind_message("", "") + execute() + sync_message();
+  script.client(begin).to_server(begin);
+  script.server(done("BEGIN") + ready('T')).to_client(done("BEGIN") + ready('T'));
+  script.client(one(insert) + query("SAVEPOINT s")).to_server(opening(true, block) + one(insert) + flush());
+  script.server(opening_done(true, block) + done("INSERT 0 1")).to_client(done("INSERT 0 1")).to_server(query("SAVEPOINT s"));
+  script.server(complete("SAVEPOINT") + ready('T')).to_client(complete("SAVEPOINT") + ready('T'));
+  script.client(one(insert) + sync_message()).to_server(one(insert) + sync_message());
+  script.server(done("INSERT 0 1") + ready('T')).to_client(done("INSERT 0 1") + ready('T'));
+  script.replay();
 }
 
 TEST_CASE("session: allow passes an undeclared pipeline through without being held", "[F7][proxy]") {

@@ -45,6 +45,12 @@ Script greeted(const Parameters& asked = ann, const Parameters& sent = ann_guard
   return script;
 }
 
+// The server's first ReadyForQuery, with what stands before it, is the client's once it is known what serves.
+void ready_at_last(Script& script, const std::string& from_server, const std::string& shown) {
+  script.server(from_server + ready('I')).to_client(shown).to_server(who_serves(named("_termgate_default_on_", script.peer.cancel_key, 0)));
+  script.server(who_serves_done("0")).to_client(ready('I'));
+}
+
 // SASLInitialResponse.
 std::string sasl_initial(const std::string& mechanism, const std::string& first) {
   std::string body = mechanism + '\0';
@@ -58,7 +64,8 @@ TEST_CASE("session: a login hands on the server's parameters with the real PID a
   Script script = greeted();
   const std::string parameters = status("server_version", "15.20") + status("client_encoding", "UTF8") + status("default_transaction_read_only", "on");
   const std::string shown = status("server_version", "15.20") + status("client_encoding", "UTF8") + status("default_transaction_read_only", "off");
-  script.server(ok + parameters + key(4711, "serv") + ready('I')).to_client(ok + shown + key(4711, "0123") + ready('I')).acts({Kind::registered}).is([](const Session& session) {
+  script.server(ok + parameters + key(4711, "serv") + ready('I')).to_client(ok + shown + key(4711, "0123")).acts({Kind::registered}).to_server(who_serves());
+  script.server(who_serves_done()).to_client(ready('I')).is([](const Session& session) {
     CHECK(session.server_pid() == 4711);
     CHECK(session.server_key() == "serv");
     CHECK(session.applicant().user == "ann");
@@ -70,27 +77,32 @@ TEST_CASE("session: a login hands on the server's parameters with the real PID a
 
 TEST_CASE("session: a client of 3.2 gets a long key of our own", "[F7][proxy]") {
   Script script = greeted(ann, ann_guarded, 2);
-  script.server(ok + key(4711, std::string(32, 's')) + ready('I')).to_client(ok + key(4711, "0123456789abcdef0123456789abcdef") + ready('I')).acts({Kind::registered});
+  const std::string shown = "0123456789abcdef0123456789abcdef";
+  script.server(ok + key(4711, std::string(32, 's')) + ready('I'))
+      .to_client(ok + key(4711, shown))
+      .acts({Kind::registered})
+      .to_server(who_serves(named("_termgate_default_on_", shown)));
+  script.server(who_serves_done()).to_client(ready('I'));
   script.replay();
 }
 
 TEST_CASE("session: a newer minor version is negotiated down by the proxy and once", "[F7][proxy]") {
   const std::string negotiated = made([](auto& out) { termgate::pgwire::append_negotiate_protocol_version(out, 2, {}); });
   Script silent = greeted(ann, ann_guarded, 9999);
-  silent.server(ok + ready('I')).to_client(negotiated + ok + ready('I'));
+  ready_at_last(silent, ok, negotiated + ok);
   silent.replay();
 
   // A server that knows less says so itself.
   const std::string older = made([](auto& out) { termgate::pgwire::append_negotiate_protocol_version(out, 0, {}); });
   Script told = greeted(ann, ann_guarded, 9999);
-  told.server(older + ok + ready('I')).to_client(older + ok + ready('I'));
+  ready_at_last(told, older + ok, older + ok);
   told.replay();
 }
 
 TEST_CASE("session: what a client says about read-only at its start is believed and not sent", "[F6][F7][proxy]") {
   Script script = greeted({{"user", "ann"}, {"Default_Transaction_Read_Only", "on"}, {"options", "-c work_mem=1MB"}},
                           {{"user", "ann"}, {"options", "-c work_mem=1MB"}, {"default_transaction_read_only", "on"}});
-  script.server(ok + status("default_transaction_read_only", "on") + ready('I')).to_client(ok + status("default_transaction_read_only", "on") + ready('I'));
+  ready_at_last(script, ok + status("default_transaction_read_only", "on"), ok + status("default_transaction_read_only", "on"));
   script.replay();
 }
 
@@ -238,7 +250,7 @@ TEST_CASE("session: TLS to the server is asked for as it was chosen", "[proxy]")
   encrypted.event(ServerConnected{}).to_server(ssl_request);
   encrypted.server("S").acts({Kind::start_server_tls});
   encrypted.event(ServerTls{}).to_server(startup(0, ann_guarded));
-  encrypted.server(ok + ready('I')).to_client(ok + ready('I'));
+  ready_at_last(encrypted, ok, ok);
   encrypted.replay();
 
   Script required = from_the_first_byte();
@@ -285,7 +297,7 @@ TEST_CASE("session: SCRAM passes and its PLUS variant is taken out of the offer"
   script.client(sasl_initial("SCRAM-SHA-256", "n,,n=,r=nonce")).to_server(sasl_initial("SCRAM-SHA-256", "n,,n=,r=nonce"));
   script.server(authentication(Authentication::Type::sasl_continue, "r=nonce,s=c2FsdA==,i=4096")).to_client(authentication(Authentication::Type::sasl_continue, "r=nonce,s=c2FsdA==,i=4096"));
   script.client(password("c=biws,r=nonce,p=proof")).to_server(password("c=biws,r=nonce,p=proof"));
-  script.server(authentication(Authentication::Type::sasl_final, "v=signature") + ok + ready('I')).to_client(authentication(Authentication::Type::sasl_final, "v=signature") + ok + ready('I'));
+  ready_at_last(script, authentication(Authentication::Type::sasl_final, "v=signature") + ok, authentication(Authentication::Type::sasl_final, "v=signature") + ok);
   script.replay();
 }
 
@@ -326,22 +338,54 @@ TEST_CASE("session: a server that asks for no credential is offered to local cli
   asked.peer.local = false;
   asked.server(authentication(Authentication::Type::cleartext_password)).to_client(authentication(Authentication::Type::cleartext_password));
   asked.client(password("secret")).to_server(password("secret"));
-  asked.server(ok + ready('I')).to_client(ok + ready('I'));
+  ready_at_last(asked, ok, ok);
   asked.replay();
 
   Script trusted = greeted();
   trusted.peer.local = false;
   trusted.options.trust_backend = true;
-  trusted.server(ok + ready('I')).to_client(ok + ready('I'));
+  ready_at_last(trusted, ok, ok);
   trusted.replay();
 }
 
-TEST_CASE("session: a server session that did not become read-only is not used", "[F6][proxy]") {
+TEST_CASE("session: a server session that did not become read-only is made so before the client hears of it", "[F6][proxy]") {
   Script script = greeted();
+  const std::string key = script.peer.cancel_key;
   script.server(ok + status("default_transaction_read_only", "off") + ready('I'))
       .to_client(ok + status("default_transaction_read_only", "off"))
-      .ends("08006", "the server session did not become read-only by default: a pooler behind the proxy, or a setting that the server enforces");
+      .to_server(who_serves(named("_termgate_default_on_", key, 0)));
+  script.server(set_done() + status("default_transaction_read_only", "on") + ready('I'));
+  script.server(columns({"pg_backend_pid"}) + row({"0"}) + complete("SELECT 1") + ready('I')).to_client(ready('I'));
   script.replay();
+
+  Script failing = greeted();
+  failing.server(ok + ready('I')).to_client(ok).to_server(who_serves(named("_termgate_default_on_", key, 0)));
+  failing.server(prepared(true) + bind_complete() + error("42501", "permission denied")).ends("08006", "the server session could not be made read-only again");
+  failing.replay();
+}
+
+TEST_CASE("session: what the client says before its login is over waits for who serves", "[F6][proxy]") {
+  Script script = greeted();
+  const std::string key = script.peer.cancel_key;
+  script.server(ok + ready('I')).to_client(ok).to_server(who_serves(named("_termgate_default_on_", key, 0)));
+  script.client(query("SELECT 1"));
+  script.server(who_serves_done("0")).to_client(ready('I')).to_server(query("SELECT 1"));
+  script.replay();
+}
+
+TEST_CASE("session: a pooler behind the proxy is refused unless it is announced", "[F6][proxy]") {
+  Script script = greeted();
+  script.server(ok + key(4711, "serv") + ready('I')).to_client(ok + key(4711, "0123")).acts({Kind::registered}).to_server(who_serves());
+  script.server(put_back_done() + columns({"pg_backend_pid"}) + row({"4712"}))
+      .ends("08006",
+            "a pooler stands between the proxy and the server: put it before the proxy, or, if it keeps one server session for each client as long as that stays, start the proxy with --server-pooler session");
+  script.replay();
+
+  Script announced = greeted();
+  announced.options.server_pooler = true;
+  announced.server(ok + key(4711, "serv") + ready('I')).to_client(ok + key(4711, "0123")).acts({Kind::registered}).to_server(put_back());
+  announced.server(put_back_done()).to_client(ready('I'));
+  announced.replay();
 }
 
 TEST_CASE("session: allow and observe leave the server session as the client wants it", "[F7][proxy]") {

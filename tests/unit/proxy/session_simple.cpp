@@ -175,8 +175,8 @@ TEST_CASE("session: a block passes the check once before its first snapshot", "[
   // the server's session knows.
   script.client(query("BEGIN")).to_server(query("BEGIN"));
   script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-  script.client(query("SELECT a FROM t")).to_server(writable(false) + check_declared() + sync_message() + query("SELECT a FROM t"));
-  script.server(set_done(false) + check_declared_done("orders", "5", "5") + ready('T') + columns({"a"}) + complete("SELECT 0") + ready('T')).to_client(columns({"a"}) + complete("SELECT 0") + ready('T'));
+  script.client(query("SELECT a FROM t")).to_server(writable(false, block) + check_declared(true, block) + sync_message() + query("SELECT a FROM t"));
+  script.server(set_done(false, block) + check_declared_done("orders", "5", "5", true, block) + ready('T') + columns({"a"}) + complete("SELECT 0") + ready('T')).to_client(columns({"a"}) + complete("SELECT 0") + ready('T'));
   script.replay();
 }
 
@@ -214,8 +214,8 @@ TEST_CASE("session: ROLLBACK TO loses the check's lock and the next statement ta
     script.client(query(text)).to_server(query(text));
     script.server(complete(tag) + ready('T')).to_client(complete(tag) + ready('T'));
   }
-  script.client(query(insert)).to_server(check_declared() + sync_message() + query(insert));
-  script.server(check_declared_done("orders", "5", "5") + ready('T') + inserted('T')).to_client(inserted('T')).told({"fenced orders 5/5"});
+  script.client(query(insert)).to_server(check_declared(true, block) + sync_message() + query(insert));
+  script.server(check_declared_done("orders", "5", "5", true, block) + ready('T') + inserted('T')).to_client(inserted('T')).told({"fenced orders 5/5"});
   script.replay();
 }
 
@@ -262,10 +262,10 @@ TEST_CASE("session: a change of the read-only default behind the check is masked
   script.client(query(insert)).to_server(opening() + converted(insert));
   script.server(opening_done() + parse_complete() + bind_complete() + no_data() + complete("INSERT 0 1") + close_complete() + status("default_transaction_read_only", "off") + ready('I'))
       .to_client(inserted())
-      .to_server(query("SET default_transaction_read_only TO on"));
+      .to_server(put_back());
   // What the client says next waits until that is done.
   script.client(query("SELECT a FROM t"));
-  script.server(complete("SET") + status("default_transaction_read_only", "on") + ready('I')).to_server(query("SELECT a FROM t"));
+  script.server(set_done() + status("default_transaction_read_only", "on") + ready('I')).to_server(query("SELECT a FROM t"));
   script.server(columns({"a"}) + complete("SELECT 0") + ready('I')).to_client(columns({"a"}) + complete("SELECT 0") + ready('I'));
   script.replay();
 }
@@ -413,12 +413,12 @@ TEST_CASE("session: what must run alone runs under the lock of the session", "[F
   script.server(set_done() + check_declared_done("orders", "5", "5") + ready('I'))
       .to_server(default_off() + query("VACUUM t"))
       .told({"fenced orders 5/5"});
-  script.server(complete("SET") + status("default_transaction_read_only", "off") + ready('I') + complete("VACUUM") + ready('I'))
+  script.server(set_done() + status("default_transaction_read_only", "off") + ready('I') + complete("VACUUM") + ready('I'))
       .to_client(complete("VACUUM") + ready('I'))
       .to_server(release("orders"));
   // The next word waits until the lock is given back.
   script.client(query("SELECT a FROM t"));
-  script.server(complete("SET") + status("default_transaction_read_only", "on") + ready('I') + prepared(true) + bind_complete() + row({"t"}) + complete("SELECT 1") + close_complete() + ready('I'))
+  script.server(status("default_transaction_read_only", "on") + release_done())
       .to_server(query("SELECT a FROM t"));
   script.replay();
 }
@@ -437,7 +437,7 @@ TEST_CASE("session: a failing statement that ran alone gives the lock back", "[F
   script.server(set_done() + check_declared_done("orders", "5", "5") + ready('I'))
       .to_server(default_off() + query("CREATE INDEX CONCURRENTLY ON t (a)"));
   const std::string failed = error("42703", "column \"a\" does not exist");
-  script.server(complete("SET") + ready('I') + failed + ready('I')).to_client(failed + ready('I')).to_server(release("orders"));
+  script.server(set_done() + ready('I') + failed + ready('I')).to_client(failed + ready('I')).to_server(release("orders"));
   script.replay();
 }
 
@@ -476,7 +476,7 @@ TEST_CASE("session: without a term a block stays READ ONLY and its write is TG00
   script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
   script.client(query("SELECT a FROM t")).to_server(query("SELECT a FROM t"));
   script.server(columns({"a"}) + complete("SELECT 0") + ready('T')).to_client(columns({"a"}) + complete("SELECT 0") + ready('T'));
-  script.client(query(insert)).to_server(writable() + check_declared() + sync_message() + query(insert));
+  script.client(query(insert)).to_server(writable(true, block) + check_declared(true, block) + sync_message() + query(insert));
   script.server(prepared(true) + bind_complete() + error("25001", "transaction read-write mode must be set before any query") + ready('E') + error("25P02", "aborted") + ready('E'))
       .to_client(error("TG002", "TG002 no term declared for a fenced write",
                        {{'H', "A session declares by application_name, PGOPTIONS, SET termgate.scope and termgate.term, or a comment; a transaction that will write declares before its first query."}}) +
@@ -577,9 +577,9 @@ TEST_CASE("session: a function may flip the default of a server that does not re
   script.server(complete("SET") + ready('I')).to_client(complete("SET") + ready('I'));
   script.client(query("SELECT f()") + query(insert)).to_server(query("SELECT f()"));
   const std::string answer = columns({"f"}) + row({"1"}) + complete("SELECT 1") + ready('I');
-  script.server(answer).to_client(answer).to_server(query("SET default_transaction_read_only TO on"));
-  script.server(complete("SET") + ready('I')).to_server(query(insert));
+  script.server(answer).to_client(answer).to_server(put_back());
+  script.server(put_back_done()).to_server(query(insert));
   const std::string refused = error("25006", "cannot execute INSERT in a read-only transaction") + ready('I');
-  script.server(refused).to_client(refused).to_server(query("SET default_transaction_read_only TO on"));
+  script.server(refused).to_client(refused).to_server(put_back());
   script.replay();
 }
