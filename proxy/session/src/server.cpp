@@ -140,6 +140,17 @@ void Session::State::out_of_step(const Event& event) {
 
 void Session::State::server_event(const Event& event) {
   if (!event.first) {
+    if (late_parts_) {
+      late_description_ += event.frame;
+      late_parts_ = !event.last;
+      if (late_parts_ && late_description_.size() > options_.held_bytes_max) {
+        // So many columns are not waited for.
+        to_client_.back() += late_description_;
+        late_description_.clear();
+        late_parts_ = false;
+      }
+      return;
+    }
     if (show_parts_) to_client_.back() += event.frame;
     return;
   }
@@ -273,8 +284,9 @@ void Session::State::server_event(const Event& event) {
     answers_.pop();
     return;
   }
-  if (head.late_description && !head.hidden && event.type == backend::row_description && event.last) {
+  if (head.late_description && !head.hidden && event.type == backend::row_description) {
     late_description_ = event.frame;
+    late_parts_ = !event.last;
     answers_.pop();
     return;
   }

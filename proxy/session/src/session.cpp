@@ -37,7 +37,7 @@ Session::State::State(const Options& options, Peer peer, Surroundings& surroundi
 void Session::State::end(std::string_view sqlstate, std::string_view message) {
   if (stage_ == Stage::closing || stage_ == Stage::closed) return;
   // In the middle of a message to the client nothing can be said any more.
-  if (server_reader_.between_messages() || stage_ < Stage::login) pgwire::append_error_response(to_client_.back(), pgwire::report("FATAL", sqlstate, message));
+  if (server_reader_.between_messages() || late_parts_ || stage_ < Stage::login) pgwire::append_error_response(to_client_.back(), pgwire::report("FATAL", sqlstate, message));
   close_all();
 }
 

@@ -265,6 +265,7 @@ class Session::State {
   bool in_copy_in_ = false;                // the server waits for CopyData
   bool pump_after_ = false;                // what waits of the client's may be looked at now
   std::string late_description_, late_complete_;
+  bool late_parts_ = false;                // the rest of a RowDescription that waits is yet to come
   bool server_skips_ = false;              // after an error of an extended message, up to the client's Sync
   bool functions_outstanding_ = false;     // something runs that may change settings
   bool unknown_outstanding_ = false;       // a function runs whose name says nothing
