@@ -583,3 +583,157 @@ TEST_CASE("session: a function may flip the default of a server that does not re
   script.server(refused).to_client(refused).to_server(put_back());
   script.replay();
 }
+
+TEST_CASE("session: a converted write is done when its transaction is", "[F5][F7][proxy]") {
+  Script script;
+  script.client(query(insert)).to_server(opening() + converted(insert));
+  script.server(opening_done() + parse_complete() + bind_complete() + no_data() + complete("INSERT 0 1") + close_complete());
+  const std::string deferred = error("23503", "a deferred constraint");
+  script.server(deferred + ready('I')).to_client(deferred + ready('I'));
+  // Its own notification comes behind its commit, and behind its result.
+  script.client(query(insert)).to_server(opening(false) + converted(insert));
+  script.server(opening_done(false) + parse_complete() + bind_complete() + no_data() + complete("INSERT 0 1") + close_complete());
+  script.server(notification("news", "1")).to_client(complete("INSERT 0 1") + notification("news", "1"));
+  script.server(ready('I')).to_client(ready('I'));
+  script.replay();
+}
+
+TEST_CASE("session: rows are described before they fail where a query is and else with the first of them", "[F7][proxy]") {
+  const std::string failed = error("23505", "duplicate key");
+  Script script;
+  const std::string returning = insert + " RETURNING a";
+  script.client(query(returning)).to_server(opening() + converted(returning));
+  script.server(opening_done() + parse_complete() + bind_complete() + columns({"a"}));
+  script.server(failed + ready('I')).to_client(failed + ready('I'));
+  script.client(query(returning)).to_server(opening(false) + converted(returning));
+  script.server(opening_done(false) + parse_complete() + bind_complete() + columns({"a"}));
+  script.server(row({"1"})).to_client(columns({"a"}) + row({"1"}));
+  script.server(complete("INSERT 0 1") + close_complete() + ready('I')).to_client(inserted());
+  const std::string with = "WITH x AS (DELETE FROM t RETURNING a) SELECT a FROM x";
+  script.client(query(with)).to_server(opening(false) + converted(with));
+  script.server(opening_done(false) + parse_complete() + bind_complete() + columns({"a"})).to_client(columns({"a"}));
+  script.server(failed + ready('I')).to_client(failed + ready('I'));
+  script.replay();
+}
+
+TEST_CASE("session: a description beyond what is held is not waited for", "[F7][proxy]") {
+  Script script;
+  script.options.held_bytes_max = 4000;
+  const std::string returning = insert + " RETURNING a", wide = columns({std::string(3000, 'a'), std::string(6000, 'b')});
+  script.client(query(returning)).to_server(opening() + converted(returning));
+  script.server(opening_done() + parse_complete() + bind_complete() + wide.substr(0, 3000));
+  script.server(wide.substr(3000, 3000)).to_client(wide.substr(0, 6000));
+  script.server(wide.substr(6000) + row({"1", "2"}) + complete("INSERT 0 1") + close_complete() + ready('I')).to_client(wide.substr(6000) + row({"1", "2"}) + inserted());
+  script.replay_whole();
+
+  // Of one that waits nothing was said, so the last word can be.
+  Script cut;
+  cut.client(query(returning)).to_server(opening() + converted(returning));
+  cut.server(opening_done() + parse_complete() + bind_complete() + wide.substr(0, 3000));
+  cut.event(termgate::session::Cut{"57P01", "the drain took too long"}).ends("57P01", "the drain took too long");
+  cut.replay();
+}
+
+TEST_CASE("session: a declaration in a text is in force for the write behind it", "[F1][F5][proxy]") {
+  Script script;
+  script.application_name.clear();
+  const std::string scope = "SET termgate.scope = 'orders'", term = "SET termgate.term = '5'";
+  script.client(query(scope + "; " + term + "; " + insert)).to_server(query("BEGIN") + query(scope));
+  script.server(complete("BEGIN") + ready('T') + complete("SET") + ready('T')).to_client(complete("SET")).to_server(query(term));
+  script.server(complete("SET") + ready('T')).to_client(complete("SET")).to_server(writable(true, block) + check_declared(true, block) + sync_message() + query(insert));
+  script.server(set_done(true, block) + check_declared_done("orders", "5", "5", true, block) + ready('T') + inserted('T')).to_server(query("COMMIT")).told({"fenced orders 5/5"});
+  script.server(complete("COMMIT") + ready('I')).to_client(inserted());
+  script.replay();
+}
+
+TEST_CASE("session: a COMMIT behind a write of its text says that there is no transaction", "[F7][proxy]") {
+  for (const std::string end : {"COMMIT", "ROLLBACK"}) {
+    Script script;
+    script.client(query(insert + "; " + end + "; SELECT a FROM t")).to_server(query("BEGIN") + opening(true, block) + sync_message() + query(insert));
+    script.server(complete("BEGIN") + ready('T') + opening_done(true, block) + ready('T') + inserted('T'))
+        .to_client(complete("INSERT 0 1") + report('N', "WARNING", "25P01", "there is no transaction in progress"))
+        .to_server(query(end));
+    script.server(complete(end) + ready('I')).to_client(complete(end)).to_server(query("SELECT a FROM t"));
+    script.server(columns({"a"}) + complete("SELECT 0") + ready('I')).to_client(columns({"a"}) + complete("SELECT 0") + ready('I'));
+    script.replay();
+  }
+}
+
+TEST_CASE("session: what needs a block does not find one in a frame", "[F7][proxy]") {
+  const std::pair<std::string, std::string> cases[] = {
+      {"SAVEPOINT s", "SAVEPOINT"},
+      {"RELEASE s", "RELEASE SAVEPOINT"},
+      {"ROLLBACK TO s", "ROLLBACK TO SAVEPOINT"},
+      {"COMMIT AND CHAIN", "COMMIT AND CHAIN"},
+      {"ROLLBACK AND CHAIN", "ROLLBACK AND CHAIN"},
+      {"PREPARE TRANSACTION 'p'", "PREPARE TRANSACTION"},
+  };
+  for (const auto& [text, what] : cases) {
+    INFO(text);
+    Script script;
+    script.client(query(insert + "; " + text + "; " + insert)).to_server(query("BEGIN") + opening(true, block) + sync_message() + query(insert));
+    script.server(complete("BEGIN") + ready('T') + opening_done(true, block) + ready('T') + inserted('T'))
+        .to_client(complete("INSERT 0 1") + error("25P01", what + " can only be used in transaction blocks"))
+        .to_server(query("ROLLBACK"));
+    script.server(complete("ROLLBACK") + ready('I')).to_client(ready('I'));
+    script.replay();
+  }
+}
+
+TEST_CASE("session: a BEGIN behind a write of its text makes the frame the client's block", "[F5][F7][proxy]") {
+  Script script;
+  script.client(query(insert + "; BEGIN; " + insert)).to_server(query("BEGIN") + opening(true, block) + sync_message() + query(insert));
+  script.server(complete("BEGIN") + ready('T') + opening_done(true, block) + ready('T') + inserted('T')).to_client(complete("INSERT 0 1") + complete("BEGIN")).to_server(query(insert));
+  script.server(inserted('T')).to_client(inserted('T'));
+  script.client(query("COMMIT")).to_server(query("COMMIT"));
+  script.server(complete("COMMIT") + ready('I')).to_client(complete("COMMIT") + ready('I'));
+  script.replay();
+}
+
+TEST_CASE("session: an unreadable text without a term is the server's to refuse and else ours", "[F6][F7][proxy]") {
+  Script script;
+  script.application_name.clear();
+  const std::string asked = parse("", "FROB THE t") + check("-", "0") + sync_message();
+  const std::string failed = error("42601", "syntax error at or near \"FROB\"", {{'P', "1"}});
+  script.client(query("FROB THE t")).to_server(asked);
+  script.server(failed + ready('I')).to_client(failed + ready('I'));
+  // A statement of a newer server: it is one, and does not run.
+  script.client(query("FROB THE t")).to_server(asked);
+  script.server(parse_complete() + prepared(true) + bind_complete() + error("TG005", "TG005 term 0") + ready('I'))
+      .to_client(error("TG002", "TG002 no term declared, and Termgate cannot read this statement") + ready('I'));
+  script.replay();
+}
+
+TEST_CASE("session: names of ours are nobody else's", "[F6][proxy]") {
+  const std::string refused = error("42602", "names that begin with _termgate are Termgate's own");
+  Script script;
+  for (const std::string text : {"DEALLOCATE _termgate_check_0", "EXECUTE _termgate_check_0('orders', 5)", "PREPARE _termgate_check_0 AS SELECT 1", "DECLARE _termgate CURSOR FOR SELECT 1"}) {
+    script.client(query(text)).to_client(refused + ready('I'));
+  }
+  script.client(parse("_termgate_check_0", "SELECT 1") + sync_message()).to_client(refused + ready('I'));
+  script.client(bind_message("", "_termgate_check_0") + execute() + sync_message()).to_client(refused + ready('I'));
+  script.client(bind_message("_termgate", "s") + execute("_termgate") + sync_message()).to_client(refused + ready('I'));
+  script.client(close_statement("_termgate_check_0") + sync_message()).to_client(refused + ready('I'));
+  script.client(close_portal("_termgate") + sync_message()).to_client(refused + ready('I'));
+  script.client(parse("", "DEALLOCATE _termgate_check_0") + bind_message("", "") + execute() + sync_message()).to_client(refused + ready('I'));
+  script.replay();
+}
+
+TEST_CASE("session: a default that cannot be put back ends the session", "[F6][proxy]") {
+  Script script;
+  script.client(query(insert)).to_server(opening() + converted(insert));
+  script.server(opening_done() + parse_complete() + bind_complete() + no_data() + complete("INSERT 0 1") + close_complete() + status("default_transaction_read_only", "off") + ready('I'))
+      .to_client(inserted())
+      .to_server(put_back());
+  script.server(prepared(true) + bind_complete() + error("42501", "permission denied")).ends("08006", "the server session could not be made read-only again");
+  script.replay();
+}
+
+TEST_CASE("session: a server that does not report its default is put back behind a write", "[F6][proxy]") {
+  Script script;
+  script.server_version = "13.9";
+  script.client(query(insert) + query("SELECT 1")).to_server(opening() + converted(insert));
+  script.server(opening_done() + converted_done("INSERT 0 1")).to_client(inserted()).to_server(put_back());
+  script.server(put_back_done()).to_server(query("SELECT 1"));
+  script.replay();
+}
