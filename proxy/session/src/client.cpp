@@ -135,12 +135,17 @@ std::size_t Session::State::look_at(std::string_view bytes) {
         } else if (stage_ == Stage::login) {
           login_from_client(event);
         } else if (event.first && must_wait(event.type)) {
-          deferred_ = Deferred{std::string(event.frame), event.type, event.body_bytes, event.last, event.kind == Event::Kind::message};
           if (group_.begun && (event.type == frontend::query || event.type == frontend::function_call)) {
-            // Without a Sync the server keeps its answers to itself.
-            flush_group();
+            // Without a Sync the server keeps its answers to itself. What is held goes as it does before a Flush of the client's.
+            commit_to_group();
+            if (group_.refused) {
+              client_event(event);
+              break;
+            }
             pgwire::append_bare(to_server_.back(), frontend::flush);
+            group_.touched_server = true;
           }
+          deferred_ = Deferred{std::string(event.frame), event.type, event.body_bytes, event.last, event.kind == Event::Kind::message};
         } else {
           client_event(event);
         }

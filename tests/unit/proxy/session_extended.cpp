@@ -346,8 +346,8 @@ TEST_CASE("session: SHOW by an extended query answers what the client believes",
 TEST_CASE("session: a simple query before the Sync of an extended one ends the session behind its answers", "[F5][proxy]") {
   const std::string why = "Termgate takes no simple query before the Sync of an extended one, but in a transaction block";
   Script script;
-  script.client(one(select_a) + query("SELECT 1")).to_server(one(select_a) + flush());
-  script.server(done("SELECT 0")).to_client(done("SELECT 0")).ends("0A000", why);
+  script.client(one(select_a) + query("SELECT 1")).to_server(opening() + one(select_a) + flush());
+  script.server(opening_done() + done("SELECT 0")).to_client(done("SELECT 0")).ends("0A000", why);
   script.replay();
 
   // Also while answers are still on their way, which the server keeps to itself until it is asked for them.
@@ -356,6 +356,23 @@ TEST_CASE("session: a simple query before the Sync of an extended one ends the s
   busy.client(query("SELECT 1")).to_server(flush());
   busy.server(opening_done() + done("SELECT 0")).to_client(done("SELECT 0")).ends("0A000", why);
   busy.replay();
+}
+
+TEST_CASE("session: a simple query lets nothing through that a Flush would not", "[F5][F6][proxy]") {
+  // READ ONLY does not stop VACUUM, so it does not reach the server without the lock of the session.
+  Script alone;
+  alone.client(parse("", "VACUUM t") + bind_message("", "") + execute() + query("SELECT 1"))
+      .to_client(error("0A000", "Termgate runs CALL, DO and what must run alone only before a Sync that follows at once"));
+  alone.client(query("SELECT 1") + sync_message()).to_client(ready('I'));
+  alone.client(query("SELECT 1")).to_server(query("SELECT 1"));
+  alone.replay();
+
+  // What runs yet may have made the session writable by default.
+  Script unsettled;
+  unsettled.application_name.clear();
+  const std::string function = one("SELECT f()") + sync_message(), view = one("SELECT a FROM writing_view");
+  unsettled.client(function + view + query("SELECT 1")).to_server(function + locked() + view + flush());
+  unsettled.replay();
 }
 
 TEST_CASE("session: a simple query before the Sync of an extended one waits for its answers in a block", "[F5][F7][proxy]") {
