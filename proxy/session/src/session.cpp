@@ -80,14 +80,16 @@ void Session::State::fence_seen(std::string_view scope, std::int64_t fence) {
 void Session::State::tick() {
   const auto end_by = deadline();
   if (!end_by || now_ < *end_by) return;
+  constexpr std::string_view login_too_long = "the login took longer than the proxy's login timeout";
   switch (stage_) {
     case Stage::ready:
+      if (!login_ready_.empty()) return end("57014", login_too_long);
       if (status_ == pgwire::TransactionStatus::idle) return end("57P05", "terminating connection due to idle-session timeout of the proxy");
       return end("25P03", "terminating connection due to idle-in-transaction timeout of the proxy");
     case Stage::closing:
     case Stage::closed:
     case Stage::replication: return;
-    default: return end("57014", "the login took longer than the proxy's login timeout");
+    default: return end("57014", login_too_long);
   }
 }
 
@@ -132,6 +134,7 @@ bool Session::State::wants_server() const noexcept {
 std::optional<Instant> Session::State::deadline() const noexcept {
   switch (stage_) {
     case Stage::ready:
+      if (!login_ready_.empty()) return started_ + options_.login_timeout;  // the client is not let in yet
       if (!answers_.empty()) return std::nullopt;
       if (status_ == pgwire::TransactionStatus::idle) {
         if (options_.idle_timeout.count() > 0) return quiet_since_ + options_.idle_timeout;

@@ -428,6 +428,18 @@ TEST_CASE("session: a login has a time of its own", "[proxy]") {
   slow.later(59999ms).event(Tick{});
   slow.later(1ms).event(Tick{}).ends("57014", "the login took longer than the proxy's login timeout");
   slow.replay();
+
+  // Until it is known what serves the client is not let in.
+  Script unanswered = greeted();
+  unanswered.server(ok + ready('I')).to_client(ok).to_server(who_serves(named("_termgate_default_on_", unanswered.peer.cancel_key, 0)));
+  unanswered.later(59999ms).event(Tick{});
+  unanswered.later(1ms).event(Tick{}).ends("57014", "the login took longer than the proxy's login timeout");
+  unanswered.replay();
+
+  Script answered = greeted();
+  ready_at_last(answered, ok, ok);
+  answered.later(120s).event(Tick{});
+  answered.replay();
 }
 
 TEST_CASE("session: a drain refuses who has not begun its login", "[proxy]") {
