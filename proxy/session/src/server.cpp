@@ -13,6 +13,9 @@ using statements::ConformingStrings;
 
 namespace {
 
+constexpr std::string_view behind_a_pooler =
+    "a pooler stands between the proxy and the server: put it before the proxy, or, if it keeps one server session for each client as long as that stays, start the proxy with --server-pooler session";
+
 // Where the one text value of a column stands in a DataRow: count, then a length and bytes each.
 bool column(std::string_view row, std::size_t index, std::string_view& value) noexcept {
   if (row.size() < 2) return false;
@@ -233,8 +236,7 @@ void Session::State::server_event(const Event& event) {
       if (head.role == Role::who_serves) {
         std::string_view pid;
         if (event.kind != Event::Kind::message || !column(event.body, 0, pid) || number(pid) != static_cast<std::int64_t>(server_pid_)) {
-          return end("08006",
-                     "a pooler stands between the proxy and the server: put it before the proxy, or, if it keeps one server session for each client as long as that stays, start the proxy with --server-pooler session");
+          return end("08006", behind_a_pooler);
         }
         show_parts_ = false;
         return;
@@ -519,6 +521,7 @@ void Session::State::server_error(const Event& event) {
 void Session::State::ready_for_query(TransactionStatus status, const Event& event) {
   const Expected head = std::move(answers_.head());
   answers_.pop();
+  if (head.role == Role::who_serves && !head.row_seen) return end("08006", behind_a_pooler);
   status_ = status;
   if (status == TransactionStatus::idle) surroundings_.happened({.kind = Incident::Kind::transaction});
   to_client_.back() += late_complete_;

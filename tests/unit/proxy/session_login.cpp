@@ -374,12 +374,19 @@ TEST_CASE("session: what the client says before its login is over waits for who 
 }
 
 TEST_CASE("session: a pooler behind the proxy is refused unless it is announced", "[F6][proxy]") {
+  const std::string why =
+      "a pooler stands between the proxy and the server: put it before the proxy, or, if it keeps one server session for each client as long as that stays, start the proxy with --server-pooler session";
   Script script = greeted();
   script.server(ok + key(4711, "serv") + ready('I')).to_client(ok + key(4711, "0123")).acts({Kind::registered}).to_server(who_serves());
   script.server(put_back_done() + columns({"pg_backend_pid"}) + row({"4712"}))
-      .ends("08006",
-            "a pooler stands between the proxy and the server: put it before the proxy, or, if it keeps one server session for each client as long as that stays, start the proxy with --server-pooler session");
+      .ends("08006", why);
   script.replay();
+
+  // Nor is one that says nothing.
+  Script silent = greeted();
+  silent.server(ok + key(4711, "serv") + ready('I')).to_client(ok + key(4711, "0123")).acts({Kind::registered}).to_server(who_serves());
+  silent.server(put_back_done() + empty_query() + ready('I')).ends("08006", why);
+  silent.replay();
 
   Script announced = greeted();
   announced.options.server_pooler = true;
