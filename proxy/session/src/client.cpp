@@ -366,7 +366,10 @@ void Session::State::note_sent(const Effects& effects) {
   if (effects.kind == Kind::unparsable || (effects.unsettles && effects.way == Way::neutral) || effects.kind == Kind::call || effects.kind == Kind::do_block) {
     settings_.standard_conforming_strings = statements::ConformingStrings::unknown;
   }
-  if (effects.changes_declaration) {
+  // The end of a block takes back what was declared in it, and nothing else.
+  const bool ends = effects.kind == Kind::commit || effects.kind == Kind::rollback || effects.kind == Kind::rollback_to || effects.kind == Kind::release;
+  if (effects.changes_declaration && !ends && tx_.in_block) tx_.declared_inside = true;
+  if (effects.changes_declaration && (!ends || tx_.declared_inside || effects.and_chain)) {
     known_certain_ = false;
     declaration_in_doubt_ = true;
     // What is in force for the next write is the session's to say.
@@ -532,7 +535,7 @@ void Session::State::on_query(std::string_view sql) {
     if (!active()) {
       observe(effects, claim);
       note_sent(effects);
-      return run_plain_query(sql, false);
+      return run_plain_query(sql);
     }
     run_statement(sql, effects, claim, *text);
     return;
@@ -543,7 +546,7 @@ void Session::State::on_query(std::string_view sql) {
 void Session::State::run_statement(std::string_view sql, Effects effects, const Claim& claim, const statements::Classified& text) {
   if (tx_.failed) {
     note_sent(effects);
-    return effects.kind == Kind::unparsable ? run_converted(sql, false) : run_plain_query(sql, false);
+    return effects.kind == Kind::unparsable ? run_converted(sql, false) : run_plain_query(sql);
   }
   if (effects.kind == Kind::show && answer_show(text.statements.front())) return;
   if (effects.way == Way::read && known_writer(sql)) effects.way = Way::write;
@@ -562,7 +565,7 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
     if (added) add_sync(Role::silent);
     note_sent(effects);
     if (effects.kind == Kind::unparsable) return run_converted(sql, false);
-    return run_plain_query(sql, false);
+    return run_plain_query(sql);
   }
 
   switch (effects.way) {
@@ -570,18 +573,18 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
     case Way::control:
       if (effects.kind == Kind::begin && may_speak() && claim.problem.empty() && !stale_in_memory(claim)) raise_in_advance(claim.pair);
       note_sent(effects);
-      return run_plain_query(sql, false);
+      return run_plain_query(sql);
     case Way::read:
       if (believed_read_only_) {
         note_sent(effects);  // its functions may change the session's default all the same
-        return run_plain_query(sql, false);
+        return run_plain_query(sql);
       }
       again_ = Again();
       again_.possible = sql.size() <= options_.held_bytes_max && !script_.running;
       if (again_.possible) again_.bytes = sql;
       again_.claim = claim;
       note_sent(effects);
-      return run_plain_query(sql, true);
+      return run_plain_query(sql);
     case Way::write:
     case Way::alone: break;
   }
@@ -592,9 +595,9 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
     }
     if (!left_to_read_only(effects)) return;
     note_sent(effects);
-    return run_plain_query(sql, false);
+    return run_plain_query(sql);
   }
-  if (effects.kind == Kind::lock_table && !script_.running) return run_plain_query(sql, false);  // an error outside of a block, which a pipeline would hide on 18
+  if (effects.kind == Kind::lock_table && !script_.running) return run_plain_query(sql);  // an error outside of a block, which a pipeline would hide on 18
   const bool own_check = effects.own_check && !final_rule();
   if (!own_check) {
     if (!claim.problem.empty()) return refuse_claim(claim);
@@ -705,7 +708,7 @@ void Session::State::next_piece() {
       ++script.next;
       release_complete();
       note_sent(effects);
-      return run_plain_query(script.sql.substr(first.offset, first.length), false, script.frame ? Role::framed : Role::client);
+      return run_plain_query(script.sql.substr(first.offset, first.length), script.frame ? Role::framed : Role::client);
     }
 
     // A run of statements that stay in one transaction.
@@ -743,7 +746,7 @@ void Session::State::next_piece() {
     release_complete();
     if (tx_.failed || (!tx_.in_block && !writes)) {
       note_sent(sum);
-      return run_plain_query(sql, false);
+      return run_plain_query(sql);
     }
     if (!tx_.in_block && believed_read_only_) {
       add_hidden_query("BEGIN", Role::begin);
@@ -767,7 +770,7 @@ void Session::State::next_piece() {
     if (tx_.failed) return;
     if (added) add_sync(Role::silent);
     note_sent(sum);
-    return run_plain_query(sql, false, script.frame ? Role::framed : Role::client);
+    return run_plain_query(sql, script.frame ? Role::framed : Role::client);
   }
 }
 
@@ -842,7 +845,6 @@ void Session::State::forward_extended(const Event& event, Asked asked, bool answ
   if (answered) {
     Expected expected;
     expected.asked = asked;
-    expected.reads = !group_.direct;
     ask(std::move(expected));
   }
   if (into_group_) {

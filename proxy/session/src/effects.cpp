@@ -118,7 +118,8 @@ Effects effects_of(const Statement& statement, std::string_view sql) {
   effects.kind = statement.kind;
   effects.and_chain = statement.and_chain;
   effects.access = statement.access;
-  effects.changes_declaration = effects.calls_functions = statement.calls_functions;
+  effects.calls_functions = statement.calls_functions;
+  effects.changes_declaration = statement.calls_unknown || statements::is_declared_setting(statement.name);
   effects.read_only_hole = statement.read_only_hole;
   effects.calls_unknown = statement.calls_unknown;
   effects.unsettles = statement.changes_lexing || statement.sets_read_only;

@@ -151,12 +151,11 @@ void Session::State::raise_in_advance(const Pair& pair) {
   add_sync(Role::in_advance);
 }
 
-void Session::State::run_plain_query(std::string_view sql, bool reads, Role role) {
+void Session::State::run_plain_query(std::string_view sql, Role role) {
   pgwire::append_query(to_server_.back(), sql);
   Expected expected;
   expected.asked = Asked::query;
   expected.role = role;
-  expected.reads = reads;
   answers_.push(std::move(expected));
 }
 

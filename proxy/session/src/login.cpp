@@ -11,6 +11,13 @@ namespace frontend = pgwire::frontend;
 namespace backend = pgwire::backend;
 using pgwire::Event;
 
+namespace {
+
+// As the server reads a boolean, but for unique prefixes, which nobody writes at start-up.
+bool says_yes(std::string_view value) noexcept { return value == "on" || value == "true" || value == "yes" || value == "1" || value == "t" || value == "y"; }
+
+}  // namespace
+
 void Session::State::greet(std::string_view bytes) {
   client_in_.append(bytes);
   while (stage_ == Stage::greeting && !client_in_.empty()) {
@@ -50,7 +57,6 @@ void Session::State::greet(std::string_view bytes) {
 
     const pgwire::StartupMessage& startup = event.startup;
     client_minor_ = startup.minor;
-    client_extensions_ = !startup.extensions.empty();
     for (const auto& [name, value] : startup.parameters) startup_.emplace_back(name, value);
     for (const auto& [name, value] : startup.extensions) startup_.emplace_back(name, value);
     const auto named = [&](std::string_view name) { return std::string(startup.find(name).value_or("")); };
@@ -153,13 +159,23 @@ void Session::State::start_login() {
     if (name == "options") {
       asked = value;
     } else if (lowered == "default_transaction_read_only" && guards()) {
-      believed_read_only_ = value == "on" || value == "true" || value == "yes" || value == "1";
+      believed_read_only_ = says_yes(value);
     } else {
       parameters.emplace_back(name, value);
     }
   }
   options = applicant_.replication ? std::string(asked) : server_options(asked);
   if (!options.empty()) parameters.emplace_back("options", options);
+  if (guards()) {
+    // The same in PGOPTIONS: -c name=value, --name=value, with dashes or underscores.
+    std::string lowered(asked);
+    std::transform(lowered.begin(), lowered.end(), lowered.begin(), [](char letter) { return letter == '-' ? '_' : letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter + ('a' - 'A')) : letter; });
+    constexpr std::string_view name = "default_transaction_read_only=";
+    if (const std::size_t at = lowered.rfind(name); at != std::string::npos) {
+      const std::string value = lowered.substr(at + name.size());
+      believed_read_only_ = says_yes(std::string_view(value).substr(0, value.find_first_of(" \t\n\r")));
+    }
+  }
   // Behind everything of the client's, and a start-up parameter, so that RESET and DISCARD come back to it.
   if (guards()) parameters.emplace_back("default_transaction_read_only", "on");
   // A newer minor version than the codec's is negotiated down here; what the server knows it says itself.

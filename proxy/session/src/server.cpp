@@ -581,7 +581,7 @@ void Session::State::settle() {
         to_server_.back() += hold_.waiting;
         for (Expected& expected : hold_.asked) answers_.push(std::move(expected));
       } else {
-        run_plain_query(hold_.waiting, false);
+        run_plain_query(hold_.waiting);
       }
       hold_.waiting.clear();
       return;

@@ -205,7 +205,6 @@ void Session::resume(const ServerConnected&, Instant now) {
 void Session::resume(const ServerTls&, Instant now) {
   state_->now_ = now;
   if (state_->stage_ != State::Stage::server_tls) return;
-  state_->server_encrypted_ = true;
   state_->start_login();
 }
 

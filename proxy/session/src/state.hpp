@@ -1,8 +1,9 @@
-// The inside of Session: one state machine, told in four files.
+// The inside of Session: one state machine, told in five files.
 //   login.cpp    from the first byte to the first ReadyForQuery
 //   client.cpp   what the client says, and what is decided of it
 //   inject.cpp   the messages that are put before, around and behind it
 //   server.cpp   what the server answers, and to whom
+//   session.cpp  ends, deadlines, evictions; the outside
 #pragma once
 
 #include <array>
@@ -169,7 +170,7 @@ class Session::State {
   void add_sync(Role role);
   void add_hidden_query(std::string_view sql, Role role);
   void raise_in_advance(const Pair& pair);
-  void run_plain_query(std::string_view sql, bool reads, Role role = Role::client);
+  void run_plain_query(std::string_view sql, Role role = Role::client);
   void run_converted(std::string_view sql, bool description_shown);
   template <class Add>
   void at_beginning(Add add);
@@ -189,7 +190,6 @@ class Session::State {
   // --- server.cpp ---
   void from_server(std::string_view bytes);
   void server_event(const pgwire::Event& event);
-  void pass(const pgwire::Event& event);
   void server_error(const pgwire::Event& event);
   void ready_for_query(pgwire::TransactionStatus status, const pgwire::Event& event);
   void parameter_status(const pgwire::Event& event);
@@ -232,12 +232,10 @@ class Session::State {
   Applicant applicant_;
   Admission admission_;
   std::uint16_t client_minor_ = 0;
-  bool client_extensions_ = false;
   bool negotiated_ = false;
   std::vector<std::pair<std::string, std::string>> startup_;  // the client's parameters and extensions, to be sent on
   bool credential_asked_ = false;
   bool plus_removed_ = false;
-  bool server_encrypted_ = false;
   bool awaiting_sasl_initial_ = false;
   std::uint32_t server_pid_ = 0;
   std::string server_key_;
@@ -255,7 +253,6 @@ class Session::State {
     bool last = true, whole = true;
   };
   std::optional<Deferred> deferred_;       // a message that was read and must wait
-  bool client_gone_ = false;
   bool client_mid_frame_ = false;          // half of a message of the client's is on its way to the server
   enum class Parts : std::uint8_t { send, drop, hold } client_parts_ = Parts::send;  // the rest of a streamed message
   bool show_parts_ = true;                 // the same of the server's
@@ -281,6 +278,7 @@ class Session::State {
     bool snapshot = false;          // its access mode is fixed, and it is READ ONLY
     bool writable = false;          // made so by us
     bool fenced = false;            // the check was passed, or is on its way before whatever follows
+    bool declared_inside = false;   // scope or term may have been declared in it
     bool suspect = false;           // something in it may have changed the session's default
     std::vector<Pair> passed;       // by pairs that were named
     Pair last;                      // as the check answered
@@ -304,7 +302,6 @@ class Session::State {
   std::string why_not_, why_not_code_;       // of a rule that has no term now
   statements::Settings settings_;
   statements::ConformingStrings reported_conforming_ = statements::ConformingStrings::on;
-  bool reported_ascii_safe_ = true;
 
   // --- prepared statements ---
   struct Known {
@@ -325,6 +322,7 @@ class Session::State {
     bool touched_server = false;  // something of it was sent
     bool executed = false;
     bool executed_here = false;   // since the last transaction that ended in it
+    bool declared_inside = false;   // scope or term may have been declared in it
     bool suspect = false;         // may change the session's default, on a server that does not report it
     bool held_session = false;    // runs under a lock at session level
     bool needs_hold = false;
@@ -386,7 +384,6 @@ class Session::State {
   Pair check_pair_;
   bool draining_ = false;
   std::string evicted_message_;
-  bool idle_ending_ = false;
 };
 
 }  // namespace termgate::session
