@@ -291,7 +291,7 @@ TEST_CASE("session: what must run alone does not run where the server skipped th
 TEST_CASE("session: behind a COMMIT that ends an opened pipeline's transaction a write is checked anew", "[F1][F5][proxy]") {
   Script script;
   const std::string commit = parse("", "COMMIT") + bind_message("", "") + execute();
-  script.client(one(insert) + commit + one(insert) + sync_message()).to_server(opening() + one(insert) + commit + writable(false) + check_declared() + one(insert) + sync_message());
+  script.client(one(insert) + commit + one(insert) + sync_message()).to_server(opening() + one(insert) + commit + opening(false) + one(insert) + sync_message());
   script.replay();
 }
 

@@ -171,13 +171,33 @@ TEST_CASE("session: a block passes the check once before its first snapshot", "[
   script.server(inserted('T')).to_client(inserted('T'));
   script.client(query("COMMIT")).to_server(query("COMMIT"));
   script.server(complete("COMMIT") + ready('I')).to_client(complete("COMMIT") + ready('I'));
-  // The next block is another transaction: its read comes behind a check too, for it may write later. What the COMMIT made of the declarations only
-  // the server's session knows.
+  // The next block is another transaction: its read comes behind a check too, for it may write later.
   script.client(query("BEGIN")).to_server(query("BEGIN"));
   script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-  script.client(query("SELECT a FROM t")).to_server(writable(false, block) + check_declared(true, block) + sync_message() + query("SELECT a FROM t"));
-  script.server(set_done(false, block) + check_declared_done("orders", "5", "5", true, block) + ready('T') + columns({"a"}) + complete("SELECT 0") + ready('T')).to_client(columns({"a"}) + complete("SELECT 0") + ready('T'));
+  script.client(query("SELECT a FROM t")).to_server(opening(false, block) + sync_message() + query("SELECT a FROM t"));
+  script.server(opening_done(false, block) + ready('T') + columns({"a"}) + complete("SELECT 0") + ready('T')).to_client(columns({"a"}) + complete("SELECT 0") + ready('T'));
   script.replay();
+}
+
+TEST_CASE("session: what the end of a block made of the declarations in it only the server knows", "[F1][proxy]") {
+  for (const std::string end : {"COMMIT", "ROLLBACK", "ROLLBACK TO s"}) {
+    const bool back = end == "ROLLBACK TO s";
+    const std::string set = "SET LOCAL termgate.term = '6'";
+    Script script;
+    open_block(script);
+    script.client(query("SAVEPOINT s")).to_server(query("SAVEPOINT s"));
+    script.server(complete("SAVEPOINT") + ready('T')).to_client(complete("SAVEPOINT") + ready('T'));
+    script.client(query(set)).to_server(query(set));
+    script.server(complete("SET") + ready('T')).to_client(complete("SET") + ready('T'));
+    script.client(query(end)).to_server(query(end));
+    script.server(complete("END") + ready(back ? 'T' : 'I')).to_client(complete("END") + ready(back ? 'T' : 'I'));
+    if (back) {
+      script.client(query(insert)).to_server(check_declared(true, block) + sync_message() + query(insert));
+    } else {
+      script.client(query(insert)).to_server(writable(false) + check_declared() + converted(insert));
+    }
+    script.replay();
+  }
 }
 
 TEST_CASE("session: modes of a transaction may stand before the check", "[F7][proxy]") {
@@ -214,8 +234,8 @@ TEST_CASE("session: ROLLBACK TO loses the check's lock and the next statement ta
     script.client(query(text)).to_server(query(text));
     script.server(complete(tag) + ready('T')).to_client(complete(tag) + ready('T'));
   }
-  script.client(query(insert)).to_server(check_declared(true, block) + sync_message() + query(insert));
-  script.server(check_declared_done("orders", "5", "5", true, block) + ready('T') + inserted('T')).to_client(inserted('T')).told({"fenced orders 5/5"});
+  script.client(query(insert)).to_server(check("orders", "5", false, block) + sync_message() + query(insert));
+  script.server(check_done("5", false, block) + ready('T') + inserted('T')).to_client(inserted('T')).told({"fenced orders 5/5"});
   script.replay();
 }
 
