@@ -134,7 +134,7 @@ std::size_t Session::State::look_at(std::string_view bytes) {
           end("08P01", "unexpected message type 0x51 during COPY from stdin");
         } else if (stage_ == Stage::login) {
           login_from_client(event);
-        } else if (event.first && must_wait(event.type)) {
+        } else if (event.first && !group_.refused && !server_skips_ && must_wait(event.type)) {
           if (group_.begun && (event.type == frontend::query || event.type == frontend::function_call)) {
             // Without a Sync the server keeps its answers to itself. What is held goes as it does before a Flush of the client's.
             commit_to_group();

@@ -244,6 +244,7 @@ void Session::State::refuse(std::string_view code, std::string_view message, std
       for (const std::string& name : group_.parsed) statements_.erase(name);
       group_.held.clear();
       group_.asked.clear();
+      group_.opening_at = group_.opening_asked = 0;
       group_.refused = true;
       Expected expected;
       expected.asked = Asked::nothing;

@@ -368,6 +368,7 @@ void Session::State::drop_until_sync() {
     pump_after_ = deferred_.has_value();
     group_.held.clear();
     group_.asked.clear();
+    group_.opening_at = group_.opening_asked = 0;
   }
 }
 

@@ -367,6 +367,15 @@ TEST_CASE("session: a simple query lets nothing through that a Flush would not",
   alone.client(query("SELECT 1")).to_server(query("SELECT 1"));
   alone.replay();
 
+  // Nor of a pipeline that is refused already, while answers to one before are still to come.
+  Script refused;
+  const std::string commit = parse("", "COMMIT") + bind_message("", "") + execute(), call = parse("", "CALL p()") + bind_message("", "") + execute();
+  refused.client(one(insert) + sync_message()).to_server(opening() + one(insert) + sync_message());
+  refused.client(commit + call + query("SELECT 1") + sync_message());
+  refused.server(opening_done() + done("INSERT 0 1") + ready('I'))
+      .to_client(done("INSERT 0 1") + ready('I') + error("0A000", "Termgate runs CALL and DO only as the one statement before a Sync, or in a transaction block") + ready('I'));
+  refused.replay();
+
   // What runs yet may have made the session writable by default.
   Script unsettled;
   unsettled.application_name.clear();
