@@ -94,7 +94,7 @@ def same(name, directly, through, what):
 
 
 def transparency(major):
-    server = lab.server(major)
+    server = lab.server(major, "fsync=off")
     proxy = lab.proxy(server.url)
     run_of = {}
     for name, (need, _, its_majors) in PROGRAMS.items():
@@ -160,7 +160,7 @@ def bouncers():
     if missing("pgbouncer") or missing("python:psycopg2"):
         print("skip PgBouncer: it or psycopg2 is missing")
         return
-    server = lab.server("15")
+    server = lab.server("15", "fsync=off")
     rule = f"{lab.folder}/rules"
     with open(rule, "w") as file:
         file.write("[rule everybody]\nscope = bounced\nterm = 7\n")
@@ -228,7 +228,7 @@ def bouncers():
 
 def declarations():
     """Each way to declare scope and term, as a client without a driver's habits says it; and that without one nothing is written."""
-    server = lab.server("15")
+    server = lab.server("15", "fsync=off")
     server.sql("CREATE TABLE said (how text)")
     proxy = lab.proxy(server.url)
 
