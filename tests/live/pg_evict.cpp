@@ -77,6 +77,23 @@ TEST_CASE("evict: who ends by itself within the grace is not evicted", "[F4][liv
   CHECK(leader.finish().rows[0][2] == "0");
 }
 
+TEST_CASE("evict: who has been ended is waited for though no time is left", "[F4][live]") {
+  PgSession admin(database().url());
+  // As on a machine that stood still until check_wait was over: the session that was evicted for this raise is still letting go of its locks.
+  admin.must("SELECT termgate.set_setting('check_wait_ms', '0')");
+  for (int i = 0; i < 20; ++i) {
+    const auto scope = fresh_scope();
+    PgSession leader(database().url());
+    PgSession frozen(database().url());
+    frozen.must("BEGIN; " + check(scope, 5));
+    const auto sealed = leader.run(seal(scope, 6, "1 ms"));
+    INFO(sealed.message);
+    REQUIRE(sealed.ok());
+    CHECK(frozen.run("COMMIT").ended());
+  }
+  admin.must("SELECT termgate.set_setting('check_wait_ms', '5000')");
+}
+
 TEST_CASE("evict: a seal leaves an uncommitted higher term alone and is stale after it", "[F4][F2][live]") {
   const auto scope = fresh_scope();
   PgSession observer(database().url());

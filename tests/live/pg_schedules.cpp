@@ -363,7 +363,7 @@ TEST_CASE("schedules: ten thousand of up to eight sessions answer as the model d
   Client owner(url);
   owner.run("CREATE TABLE IF NOT EXISTS schedule_log (id bigserial PRIMARY KEY, scope text, term bigint)");
   owner.run("SELECT termgate.set_setting('eviction_grace_ms', '1')");
-  owner.run("SELECT termgate.set_setting('check_wait_ms', '1500')");
+  owner.run("SELECT termgate.set_setting('check_wait_ms', '300')");
   std::vector<Session> sessions(8);
   for (auto& session : sessions) session.client = std::make_unique<Client>(url);
   const char* wanted = std::getenv("TERMGATE_TEST_SCHEDULES");

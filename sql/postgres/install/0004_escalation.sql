@@ -202,6 +202,8 @@ BEGIN
               RAISE LOG 'Termgate evicts % from scope "%"', h.who, p_scope;
               IF NOT h.pid = ANY (v_evicted) THEN
                 v_evicted := v_evicted || h.pid;
+                -- As in _take().
+                p_until := greatest(p_until, clock_timestamp() + interval '500 ms');
               END IF;
             END IF;
           EXCEPTION WHEN insufficient_privilege THEN
