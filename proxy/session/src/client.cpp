@@ -148,6 +148,11 @@ std::size_t Session::State::look_at(std::string_view bytes) {
           deferred_ = Deferred{std::string(event.frame), event.type, event.body_bytes, event.last, event.kind == Event::Kind::message};
         } else {
           client_event(event);
+          if (event.type == frontend::copy_data && event.last && client_parts_ == Parts::send && !group_.refused && stage_ == Stage::ready && !blocked()) {
+            const std::string_view data = client_reader_.run_of(frontend::copy_data, bytes.substr(used));
+            to_server_.back() += data;
+            used += data.size();
+          }
         }
         break;
     }

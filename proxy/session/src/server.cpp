@@ -88,6 +88,12 @@ void Session::State::from_server(std::string_view bytes) {
           login_from_server(event);
         } else {
           server_event(event);
+          if (event.last && show_parts_ && (event.type == backend::data_row || event.type == backend::copy_data) && stage_ == Stage::ready) {
+            // Nothing changes from one shown row to the next.
+            const std::string_view rows = server_reader_.run_of(event.type, bytes);
+            to_client_.back() += rows;
+            bytes.remove_prefix(rows.size());
+          }
         }
         break;
     }

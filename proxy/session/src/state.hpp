@@ -41,12 +41,17 @@ class Outbox {
       sent_ = 0;
       bytes_.clear();
       if (bytes_.capacity() > kept) std::string().swap(bytes_);
+    } else if (sent_ >= compacted && sent_ >= bytes_.size() / 2) {
+      // A reader that never quite catches up must not make us keep all that it has read.
+      bytes_.erase(0, sent_);
+      sent_ = 0;
     }
   }
 
  private:
   // An idle connection holds next to nothing; one that is busy does not allocate for every message.
   static constexpr std::size_t kept = 4096;
+  static constexpr std::size_t compacted = 64u << 10;
   std::string bytes_;
   std::size_t sent_ = 0;
 };
