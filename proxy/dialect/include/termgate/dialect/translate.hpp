@@ -1,0 +1,63 @@
+// PostgreSQL's SQL written out as SQLite's. A text goes through PostgreSQL 15's own grammar; each of its statements becomes the
+// SQLite text that means the same, or a struct for what a session carries out itself, or an error that names what has no
+// counterpart. README.md is the table of what becomes what.
+//
+// Pure: no I/O, no database, no clock; any thread, and a stack of 2 MB is enough for any text. What only the database knows (the
+// columns of a table, their declared types) stays open here: `Column::star`, type 0.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include <termgate/dialect/utility.hpp>
+
+namespace termgate::dialect {
+
+// Of pg_type; 0 is unknown.
+using Oid = std::uint32_t;
+
+struct Column {
+  bool star = false;  // `*` or `t.*`: as many columns as the relation has; name and type are empty
+  std::string name;   // what PostgreSQL would call it
+  Oid type = 0;       // where the text says it
+};
+
+enum class Effect : std::uint8_t {
+  read,        // rows, nothing written
+  write,       // INSERT, UPDATE, DELETE, TRUNCATE
+  definition,  // changes the schema
+  utility,     // `utility` says what; no SQL
+  none,        // accepted and without effect here (GRANT, COMMENT, LOCK TABLE)
+};
+
+struct Translated {
+  std::size_t offset = 0;  // where the statement stands in the text
+  std::size_t length = 0;
+  Effect effect = Effect::none;
+  std::string tag;               // "SELECT", "INSERT", "CREATE TABLE"; the session adds counts
+  std::vector<std::string> sql;  // run in this order, all or none; rows come from the last
+  bool returns_rows = false;
+  std::vector<Column> columns;    // what the rows have; empty where returns_rows is false
+  std::vector<Oid> parameters;    // by number from $1; 0: the text does not say
+  Utility utility;                // where effect is utility
+  std::vector<std::string> notices;  // what was left out, one sentence each
+};
+
+// `position` counts bytes from 1; 0: none.
+struct Problem {
+  std::string sqlstate;  // 42601 syntax, 0A000 no counterpart, 54001 too deep or too long, 22P02 and kin for constants
+  std::string message;
+  std::size_t position = 0;
+};
+
+struct Limits {
+  std::size_t text_bytes_max = 1 << 20;
+};
+
+std::variant<std::vector<Translated>, Problem> translate(std::string_view text, const Limits& limits = {});
+
+}  // namespace termgate::dialect

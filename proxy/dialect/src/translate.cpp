@@ -1,0 +1,70 @@
+#include <termgate/dialect/translate.hpp>
+
+#include "names.hpp"
+#include "tree.hpp"
+#include "writer.hpp"
+
+namespace termgate::dialect {
+
+void Writer::statement(Node node) {
+  const Deeper deeper(*this);
+  const std::string_view kind = node.kind();
+  const Node body = node.body();
+  if (kind == "SelectStmt") {
+    Node first = body;
+    while (first["larg"]) first = first["larg"];
+    if (const Node into = first["intoClause"]) refuse("SELECT … INTO (use CREATE TABLE … AS)", into["rel"]);
+    out_.effect = Effect::read;
+    out_.tag = "SELECT";
+    out_.returns_rows = true;
+    add(query(body, {}, &out_.columns));
+  } else if (kind == "InsertStmt") insert(body);
+  else if (kind == "UpdateStmt") update(body);
+  else if (kind == "DeleteStmt") remove(body);
+  else if (kind == "TruncateStmt") truncate(body);
+  else if (kind == "CreateStmt") create_table(body);
+  else if (kind == "CreateTableAsStmt") create_table_as(body);
+  else if (kind == "IndexStmt") create_index(body);
+  else if (kind == "ViewStmt") create_view(body);
+  else if (kind == "AlterTableStmt") alter_table(body);
+  else if (kind == "RenameStmt") rename(body);
+  else if (kind == "DropStmt") drop(body);
+  else if (kind == "ReindexStmt" && body["relation"]) {
+    out_.effect = Effect::definition;
+    out_.tag = "REINDEX";
+    add("REINDEX " + relation_name(body["relation"]));
+  } else if (!utility(node)) {
+    // CreateFunctionStmt -> "CREATE FUNCTION"
+    std::string words;
+    const std::string_view bare = kind.ends_with("Stmt") ? kind.substr(0, kind.size() - 4) : kind;
+    for (const char c : bare) {
+      if (c >= 'A' && c <= 'Z' && !words.empty()) words += ' ';
+      words += c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c;
+    }
+    refuse(words.empty() ? "this statement" : words);
+  }
+}
+
+std::variant<std::vector<Translated>, Problem> translate(std::string_view text, const Limits& limits) {
+  if (text.size() > limits.text_bytes_max) return Problem{"54000", "this text is longer than can be translated", 0};
+  if (text.find('\0') != std::string_view::npos) return Problem{"22021", "invalid byte sequence for encoding \"UTF8\": 0x00", 0};
+  const std::string sql(text);
+  Tree tree;
+  if (auto problem = Tree::parse(sql, tree)) return *problem;
+  std::vector<Translated> result;
+  try {
+    for (const Node raw : tree.statements().items()) {
+      Translated& out = result.emplace_back();
+      out.offset = static_cast<std::size_t>(raw.integer("stmt_location"));
+      const std::int64_t length = raw.integer("stmt_len");
+      out.length = length > 0 ? static_cast<std::size_t>(length) : sql.size() - out.offset;
+      Writer writer(out);
+      writer.statement(raw["stmt"]);
+    }
+  } catch (const Refused& refused) {
+    return refused.problem;
+  }
+  return result;
+}
+
+}  // namespace termgate::dialect
