@@ -6,7 +6,7 @@ namespace termgate::dialect {
 namespace {
 
 // The rows of these come from json_each().
-bool is_json_list(std::string_view name) { return name == "json_array_elements" || name == "jsonb_array_elements" || name == "json_array_elements_text" || name == "jsonb_array_elements_text"; }
+bool is_json_list(std::string_view name) { return name == "json_array_elements" || name == "jsonb_array_elements" || name == "json_array_elements_text" || name == "jsonb_array_elements_text" || name == "pg_partition_ancestors"; }
 
 void collect_names(Node node, std::set<std::string>& out) {
   if (const Node join = node.as("JoinExpr")) {
@@ -17,6 +17,16 @@ void collect_names(Node node, std::set<std::string>& out) {
   const Node body = node.body();
   if (body["alias"]) out.insert(body["alias"].text("aliasname"));
   else if (node.is("RangeVar")) out.insert(body.text("relname"));
+}
+
+// Nothing but a list of expressions, without aggregates' clauses.
+bool is_one_row(Node subquery) {
+  const Node body = subquery.as("SelectStmt");
+  if (!body["targetList"]) return false;
+  for (const std::string_view clause : {"fromClause", "whereClause", "groupClause", "havingClause", "limitCount", "limitOffset", "withClause", "larg", "distinctClause", "intoClause", "sortClause"}) {
+    if (body[clause]) return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -64,6 +74,12 @@ std::string Writer::subselect(Node body) {
   const Node alias = body["alias"];
   OutputNames names;
   if (alias["colnames"]) names.names = strings(alias["colnames"]);
+  if (body.flag("lateral") && alias && is_one_row(body["subquery"]) && mentions_column(body["subquery"])) {
+    // One row of expressions: they stand where its columns are named.
+    const std::string relation_name_text = alias.text("aliasname");
+    for (const Target& target : targets(body["subquery"].body()["targetList"], names)) scopes_.back().push_back({relation_name_text, target.name, "(" + target.sql.text + ")", target.sql.type});
+    return "(SELECT 1) AS " + quoted_name(relation_name_text);
+  }
   std::string text = "(" + query(body["subquery"].as("SelectStmt"), names) + ")";
   return alias ? text + " AS " + quoted_name(alias.text("aliasname")) : text;
 }
@@ -165,7 +181,7 @@ std::string Writer::from(Node list) {
       self(self, join["rarg"]);
     }
     const Node subquery = node.as("RangeSubselect");
-    if (subquery.flag("lateral") && mentions_column(subquery["subquery"], &neighbours)) refuse("LATERAL");
+    if (subquery.flag("lateral") && !is_one_row(subquery["subquery"]) && mentions_column(subquery["subquery"], &neighbours)) refuse("LATERAL");
   };
   std::vector<std::string> parts;
   for (const Node item : list.items()) {

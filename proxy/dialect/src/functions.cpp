@@ -202,7 +202,7 @@ constexpr Function table[] = {
     {"to_regclass", 1, 1, scalar, "regclass", ""},
     {"to_regtype", 1, 1, scalar, "regtype", ""},
     {"pg_typeof", 1, 1, scalar, "regtype", ""},
-    {"pg_partition_ancestors", 1, 1, scalar, "regclass", ""},
+    {"pg_partition_ancestors", 1, 1, scalar, "json", "a JSON list of OIDs: the relation itself"},
 };
 
 }  // namespace

@@ -49,3 +49,14 @@ if(TARGET termgate_authority AND TARGET termgate_sqlite AND TARGET termgate_post
     LIBRARIES Termgate::authority Termgate::storage fmt::fmt Threads::Threads)
   target_include_directories(unit_authority PRIVATE "${PROJECT_SOURCE_DIR}/proxy/authority/src")
 endif()
+if(TARGET termgate_dialect)
+  find_package(SQLite3 REQUIRED)
+  termgate_test(unit_dialect LABEL unit
+    SOURCES
+      unit/proxy/dialect_oracle.cpp
+      unit/proxy/dialect_tools.cpp
+      unit/proxy/dialect_translate.cpp
+    LIBRARIES Termgate::dialect SQLite::SQLite3 Threads::Threads)
+  target_include_directories(unit_dialect PRIVATE "${PROJECT_SOURCE_DIR}/proxy/dialect/src" "${CMAKE_CURRENT_SOURCE_DIR}/unit/proxy")
+  target_compile_definitions(unit_dialect PRIVATE TERMGATE_DIALECT_DATA="${CMAKE_CURRENT_SOURCE_DIR}/unit/proxy/dialect")
+endif()
