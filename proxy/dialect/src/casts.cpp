@@ -194,6 +194,7 @@ Sql Writer::cast(Node body) {
     case oid::int4:
     case oid::int8:
       if (same || value.type == oid::boolean || (value.type == oid::int2) || (value.type == oid::int4 && type.oid == oid::int8) || value.type == oid::oid) return {value.text, value.level, type.oid};
+      if (value.type == oid::numeric) return {"CAST(round(" + value.text + ") AS INTEGER)", primary, type.oid};
       break;
     case oid::numeric:
       if (type_name["typmods"]) return {"round(" + supplied(type.cast, value.text, type.oid).text + ", " + (type_name["typmods"].size() > 1 ? expression(type_name["typmods"].at(1)).text : "0") + ")", primary, type.oid};

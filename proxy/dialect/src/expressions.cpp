@@ -1,5 +1,6 @@
 // Operators, constants, columns, conditions.
 #include <algorithm>
+#include <cstdint>
 
 #include "names.hpp"
 #include "writer.hpp"
@@ -65,16 +66,38 @@ std::string Writer::list_of(Node list) {
   return joined(parts, ", ");
 }
 
+// libpg_query 15 leaves a negative number out as if it were zero (its JSON prints what is > 0): it is read where it stands.
+std::int64_t Writer::whole(Node constant_body) const {
+  const std::int64_t told = constant_body["ival"].integer("ival");
+  const std::int64_t location = constant_body.integer("location", 0);
+  if (told != 0 || location < 0) return told;
+  auto at = static_cast<std::size_t>(location);
+  bool minus = false;
+  for (; at < sql_.size(); ++at) {
+    const char c = sql_[at];
+    if (sql_.substr(at, 2) == "--") at = std::min(sql_.find_first_of("\r\n", at), sql_.size() - 1);
+    else if (sql_.substr(at, 2) == "/*") refuse("a comment within a number", constant_body);
+    else if (c == '-') minus = !minus;
+    else if (c != '(' && c != ' ' && (c < '\t' || c > '\r')) break;
+  }
+  std::int64_t value = 0;
+  for (; at < sql_.size() && sql_[at] >= '0' && sql_[at] <= '9' && value <= INT32_MAX; ++at) value = value * 10 + (sql_[at] - '0');
+  return minus ? -value : value;
+}
+
 Sql Writer::constant(Node body) const {
   if (body.flag("isnull")) return {"NULL"};
-  if (body["ival"]) return {std::to_string(body["ival"].integer("ival")), primary, oid::int4};
+  if (body["ival"]) {
+    const std::int64_t value = whole(body);
+    return {std::to_string(value), value < 0 ? unary : primary, oid::int4};
+  }
   if (body["fval"]) {
     const std::string text = body["fval"].text("fval");
-    const bool whole = text.find_first_not_of("0123456789") == std::string::npos;
+    const bool whole_digits = text.find_first_not_of("0123456789") == std::string::npos;
     // Whole numbers of up to 19 digits stay whole where 64 bits hold them.
-    const bool fits = whole && (text.size() < 19 || (text.size() == 19 && text <= "9223372036854775807"));
+    const bool fits = whole_digits && (text.size() < 19 || (text.size() == 19 && text <= "9223372036854775807"));
     if (fits) return {text, primary, oid::int8};
-    return {whole ? text + ".0" : text, primary, oid::numeric};
+    return {whole_digits ? text + ".0" : text, text[0] == '-' ? unary : primary, oid::numeric};
   }
   if (body["sval"]) return {quoted_text(body["sval"].string().empty() ? std::string_view(body["sval"]["sval"].string()) : body["sval"].string()), primary, oid::unknown};
   if (body["boolval"]) return {body["boolval"].flag("boolval") ? "1" : "0", primary, oid::boolean};
@@ -103,6 +126,7 @@ Sql Writer::column(Node body) {
     if (names[0] == "information_schema") names[1] = "information_schema_" + names[1];
     names.erase(names.begin());
   }
+  if (names.size() == 2 && !returned_.empty() && names[0] == returned_) names.erase(names.begin());
   if (!star) {
     for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
       for (const Renamed& renamed : *scope) {

@@ -149,7 +149,10 @@ std::string Writer::join(Node body) {
   const bool condition = body["quals"] || body["usingClause"] || body.flag("isNatural");
   text += type == "JOIN_LEFT" ? " LEFT JOIN " : type == "JOIN_RIGHT" ? " RIGHT JOIN " : type == "JOIN_FULL" ? " FULL JOIN " : condition ? " JOIN " : " CROSS JOIN ";
   const std::string right = from_item(body["rarg"]);
-  text += body["rarg"].is("JoinExpr") ? "(" + right + ")" : right;
+  const bool nested = body["rarg"].is("JoinExpr");
+  // Columns from within parentheses are "k:1" to SQLite.
+  name_all_ = name_all_ || nested;
+  text += nested ? "(" + right + ")" : right;
   if (body["quals"]) text += " ON " + expression(body["quals"]).text;
   if (body["usingClause"]) {
     if (body["join_using_alias"]) refuse("USING … AS");

@@ -9,8 +9,9 @@ bool is_default(Node node) { return node.is("SetToDefault"); }
 
 }  // namespace
 
-std::string Writer::returning(Node list) {
+std::string Writer::returning(Node list, Node relation_node) {
   if (!list) return {};
+  returned_ = relation_node["alias"] ? relation_node["alias"].text("aliasname") : relation_node.text("relname");
   out_.returns_rows = true;
   std::vector<Target> all = targets(list, {});
   // SQLite has `*` here, but not `t.*`, which is the same of one table.
@@ -18,6 +19,7 @@ std::string Writer::returning(Node list) {
     if (target.star) target.sql.text = "*";
   }
   describe(all, &out_.columns);
+  returned_.clear();
   return " RETURNING " + target_text(all);
 }
 
@@ -89,7 +91,7 @@ void Writer::insert(Node body) {
   const Node conflict_clause = body["onConflictClause"];
   if (!select) {
     if (conflict_clause) refuse("ON CONFLICT with DEFAULT VALUES", conflict_clause);
-    const std::string tail = returning(body["returningList"]);
+    const std::string tail = returning(body["returningList"], body["relation"]);
     add(head + " DEFAULT VALUES" + tail);
   } else if (select["valuesLists"] && !select["sortClause"] && !select["limitCount"] && !select["limitOffset"] && !select["withClause"]) {
     // SQLite has no DEFAULT among values: a column that has it is left out.
@@ -112,7 +114,7 @@ void Writer::insert(Node body) {
       }
       lines.push_back(std::move(line));
     }
-    const std::string tail = conflict(conflict_clause) + returning(body["returningList"]);
+    const std::string tail = conflict(conflict_clause) + returning(body["returningList"], body["relation"]);
     std::vector<std::string> rows;
     std::size_t begun = 0;
     for (std::size_t i = 0; i < lines.size(); ++i) {
@@ -133,7 +135,7 @@ void Writer::insert(Node body) {
     std::string rows = query(select);
     // Without a WHERE, SQLite reads ON CONFLICT as the ON of a join.
     if (conflict_clause) rows = "SELECT * FROM (" + rows + ") WHERE true";
-    const std::string tail = conflict(conflict_clause) + returning(body["returningList"]);
+    const std::string tail = conflict(conflict_clause) + returning(body["returningList"], body["relation"]);
     add(head + named(columns) + " " + rows + tail);
   }
   scopes_.pop_back();
@@ -147,7 +149,7 @@ void Writer::update(Node body) {
   const std::string source = from(body["fromClause"]);
   text += " SET " + assignments(body["targetList"]) + source;
   if (body["whereClause"]) text += " WHERE " + expression(body["whereClause"]).text;
-  add(text + returning(body["returningList"]));
+  add(text + returning(body["returningList"], body["relation"]));
   scopes_.pop_back();
 }
 
@@ -162,7 +164,7 @@ void Writer::remove(Node body) {
   } else if (body["whereClause"]) {
     text += " WHERE " + expression(body["whereClause"]).text;
   }
-  add(text + returning(body["returningList"]));
+  add(text + returning(body["returningList"], body["relation"]));
   scopes_.pop_back();
 }
 

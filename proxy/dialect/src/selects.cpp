@@ -36,7 +36,7 @@ std::vector<Writer::Target> Writer::targets(Node list, const OutputNames& names)
     target.named = static_cast<bool>(body["name"]);
     target.name = target.named ? body.text("name") : result_name(value);
     const std::string written = quoted_name(target.name);
-    target.plain = !target.named && value.is("ColumnRef") && (target.sql.text == written || target.sql.text.ends_with("." + written));
+    target.plain = !target.named && !name_all_ && value.is("ColumnRef") && (target.sql.text == written || target.sql.text.ends_with("." + written));
     if (!target.star && result.size() < names.names.size()) {
       target.name = names.names[result.size()];
       target.named = true;

@@ -58,7 +58,7 @@ std::variant<std::vector<Translated>, Problem> translate(std::string_view text, 
       out.offset = static_cast<std::size_t>(raw.integer("stmt_location"));
       const std::int64_t length = raw.integer("stmt_len");
       out.length = length > 0 ? static_cast<std::size_t>(length) : sql.size() - out.offset;
-      Writer writer(out);
+      Writer writer(out, sql);
       writer.statement(raw["stmt"]);
     }
   } catch (const Refused& refused) {

@@ -25,7 +25,7 @@ void Writer::accept(std::string_view tag, std::string_view notice) {
 std::shared_ptr<Translated> Writer::inner(Node node) {
   auto result = std::make_shared<Translated>();
   result->parameters = out_.parameters;
-  Writer writer(*result, depth_);
+  Writer writer(*result, sql_, depth_);
   writer.statement(node);
   for (std::size_t i = 0; i < result->parameters.size(); ++i) {
     if (out_.parameters.size() <= i) out_.parameters.push_back(result->parameters[i]);
@@ -43,7 +43,7 @@ std::string Writer::setting_text(Node node) const {
   if (node.is("TypeName")) return last_name(node.body()["names"]);
   if (const Node constant = node.as("A_Const")) {
     if (constant["sval"]) return constant["sval"].text("sval");
-    if (constant["ival"]) return std::to_string(constant["ival"].integer("ival"));
+    if (constant["ival"]) return std::to_string(whole(constant));
     if (constant["fval"]) return constant["fval"].text("fval");
     if (constant["boolval"]) return constant["boolval"].flag("boolval") ? "true" : "false";
   }
@@ -217,7 +217,7 @@ void Writer::prepare(Node body) {
   prepare.name = body.text("name");
   auto statement_text = std::make_shared<Translated>();
   for (const Node type : body["argtypes"].items()) statement_text->parameters.push_back(type_of_name(type.as("TypeName")));
-  Writer writer(*statement_text, depth_);
+  Writer writer(*statement_text, sql_, depth_);
   writer.statement(body["query"]);
   prepare.statement = std::move(statement_text);
   out_.tag = "PREPARE";

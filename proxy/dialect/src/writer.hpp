@@ -34,7 +34,7 @@ struct Sql {
 
 class Writer {
  public:
-  explicit Writer(Translated& out, std::size_t depth = 0) : out_(out), depth_(depth) {}
+  Writer(Translated& out, std::string_view sql, std::size_t depth = 0) : out_(out), sql_(sql), depth_(depth) {}
 
   void statement(Node node);
 
@@ -74,6 +74,7 @@ class Writer {
   std::string wrapped(const Sql& sql, Level least) const;
   std::string list_of(Node list);
   Sql constant(Node body) const;
+  std::int64_t whole(Node constant) const;
   Sql column(Node body);
   Sql parameter(Node body, Oid type = 0);
   Sql operation(Node body);
@@ -130,7 +131,7 @@ class Writer {
   void update(Node body);
   void remove(Node body);
   void truncate(Node body);
-  std::string returning(Node list);
+  std::string returning(Node list, Node relation_node);
   std::string conflict(Node clause);
   std::string assignments(Node list);
 
@@ -165,7 +166,10 @@ class Writer {
   void accept(std::string_view tag, std::string_view notice = {});
 
   Translated& out_;
+  std::string_view sql_;  // the whole text: positions point into it
   std::size_t depth_;
+  std::string returned_;  // what RETURNING is about: SQLite knows no qualified names there
+  bool name_all_ = false;  // SQLite would make names of its own
   bool stored_ = false;  // what is written stays in the schema, and other programs read it
   std::vector<std::vector<Renamed>> scopes_;
   // Set-returning functions of the target list being written, as items for its FROM; null where they may not stand.

@@ -151,7 +151,7 @@ TEST_CASE("dialect: what has no counterpart is refused by its name", "[dialect]"
     const char* sqlstate;
     std::size_t position;
   } rows[] = {
-      {"SELECT * FROM t TABLESAMPLE system (1)", "0A000", 17}, {"SELECT 1 FROM a, LATERAL (SELECT a.x FROM b) s", "0A000", 0}, {"SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY a) FROM t", "0A000", 8},
+      {"SELECT * FROM t TABLESAMPLE system (1)", "0A000", 29}, {"SELECT 1 FROM a, LATERAL (SELECT a.x FROM b) s", "0A000", 0}, {"SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY a) FROM t", "0A000", 8},
       {"SELECT a FROM t GROUP BY ROLLUP (a)", "0A000", 26}, {"WITH x AS (DELETE FROM t RETURNING *) SELECT * FROM x", "0A000", 6}, {"SELECT 1 INTERSECT ALL SELECT 1", "0A000", 0},
       {"CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'", "0A000", 0}, {"CREATE INDEX i ON t USING gin (a)", "0A000", 19}, {"ALTER TABLE t ALTER COLUMN a SET NOT NULL", "0A000", 13},
       {"DO 'x'", "0A000", 0}, {"CREATE TABLE other.t (a int)", "3F000", 14}, {"SELECT 1::nosuch", "42704", 11}, {"SELECT FROM WHERE", "42601", 13}, {"PREPARE TRANSACTION 'x'", "0A000", 0},
