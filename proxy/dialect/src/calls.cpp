@@ -32,7 +32,7 @@ constexpr Renaming renamings[] = {
 // The result is of the first argument's type.
 constexpr std::string_view same_type[] = {"min", "max", "lag", "lead", "first_value", "last_value", "nth_value", "abs", "floor", "ceil", "round", "trunc"};
 
-constexpr std::string_view sets[] = {"generate_series", "unnest", "json_array_elements", "jsonb_array_elements", "json_array_elements_text", "jsonb_array_elements_text", "regexp_split_to_table", "string_to_table"};
+constexpr std::string_view sets[] = {"generate_series", "unnest", "json_array_elements", "jsonb_array_elements", "json_array_elements_text", "jsonb_array_elements_text", "regexp_split_to_table", "string_to_table", "_pg_expandarray"};
 constexpr std::string_view other_sets[] = {"json_each", "jsonb_each", "json_each_text", "jsonb_each_text", "regexp_matches", "json_to_recordset", "jsonb_to_recordset", "json_object_keys", "jsonb_object_keys", "generate_subscripts", "json_populate_recordset"};
 
 template <class Range>
@@ -148,18 +148,20 @@ Sql Writer::call(Node body) {
   if (body["agg_order"]) refuse("ORDER BY within an aggregate", body);
   if (among(name, sets)) {
     if (rows_of_targets_ == nullptr || body["over"] || body["agg_filter"]) refuse("a set-returning function here", body);
-    if (!rows_of_targets_->empty()) refuse("two set-returning functions in one list", body);
     auto* const rows = rows_of_targets_;
     rows_of_targets_ = nullptr;
-    const std::string made = "pg_rows" + std::to_string(++made_);
     std::string source;
     if (name == "generate_series") source = supplied("pg_series", arguments(body), oid::json).text;
     else if (name == "unnest") source = array_rows(body["args"].at(0));
     else if (name == "regexp_split_to_table" || name == "string_to_table") source = supplied("pg_array_json", supplied(name == "string_to_table" ? "string_to_array" : "regexp_split_to_array", arguments(body), oid::text_array).text, oid::json).text;
+    else if (name == "_pg_expandarray") source = supplied("pg_expandarray", arguments(body), oid::json).text;
     else source = arguments(body);
-    rows->push_back("json_each(" + source + ") AS " + made);
     rows_of_targets_ = rows;
-    return {made + ".value", primary, name == "generate_series" ? oid::int4 : 0};
+    // The same call twice goes row by row together, as PostgreSQL has it.
+    const std::string item = "json_each(" + source + ") AS pg_rows";
+    if (!rows->empty() && rows->front() != item) refuse("two set-returning functions in one list", body);
+    if (rows->empty()) rows->push_back(item);
+    return {"pg_rows.value", primary, name == "generate_series" ? oid::int4 : 0};
   }
   if (among(name, other_sets)) refuse("function " + name + "() here", body);
 

@@ -255,7 +255,12 @@ Sql Writer::indirection(Node body) {
   Sql result = expression(body["arg"]);
   for (const Node step : body["indirection"].items()) {
     const Node indices = step.as("A_Indices");
-    if (!indices) refuse(step.is("A_Star") ? "(row).*" : "(row).field", body);
+    if (step.is("A_Star")) refuse("(row).*", body);
+    if (const Node field = step.as("String")) {
+      // A value of several fields is a JSON object here.
+      result = {"json_extract(" + result.text + ", " + quoted_text("$.\"" + field.text("sval") + "\"") + ")", primary, 0};
+      continue;
+    }
     if (indices.flag("is_slice")) {
       result = supplied("pg_slice", result.text + ", " + (indices["lidx"] ? expression(indices["lidx"]).text : "NULL") + ", " + (indices["uidx"] ? expression(indices["uidx"]).text : "NULL"), result.type);
     } else {

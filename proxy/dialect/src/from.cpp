@@ -92,6 +92,11 @@ std::string Writer::function(Node body) {
   const Node call_body = item.as("FuncCall");
   const std::string name = call_body ? last_name(call_body["funcname"]) : result_name(item);
   const Node alias = body["alias"];
+  // The catalog's own tables that are functions in PostgreSQL.
+  if (name == "pg_get_keywords" || name == "pg_timezone_names" || name == "pg_show_all_settings" || name == "pg_available_extensions") {
+    if (call_body["args"] || alias["colnames"] || body.flag("ordinality")) refuse("this use of " + name + "()", call_body);
+    return quoted_name(name) + (alias ? " AS " + quoted_name(alias.text("aliasname")) : "");
+  }
   const std::string relation = alias ? alias.text("aliasname") : name;
   std::vector<std::string> columns = strings(alias["colnames"]);
   if (columns.empty()) columns.push_back(relation);

@@ -58,6 +58,7 @@ constexpr Function table[] = {
     {"pg_array_cat", 2, 2, scalar, "_text", "a || b where either is an array"},
     {"pg_element", 2, 2, scalar, "", "a[i], from 1; int2vector and oidvector from 0"},
     {"pg_slice", 3, 3, scalar, "_text", "a[i:j]; NULL: open"},
+    {"pg_expandarray", 1, 1, scalar, "json", "information_schema._pg_expandarray: a JSON list of objects {\"x\": element, \"n\": place from 1}"},
     {"array_to_string", 2, 3, scalar, "text", ""},
     {"string_to_array", 2, 3, scalar, "_text", ""},
     {"regexp_split_to_array", 2, 3, scalar, "_text", ""},

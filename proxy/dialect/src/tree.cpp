@@ -74,9 +74,16 @@ std::size_t depth_bound(std::string_view sql) noexcept {
     if (levels.empty()) levels.emplace_back();
     levels.back().inner = std::max(levels.back().inner, inside);
   };
+  const auto piece_ends = [&] {
+    Level& level = levels.back();
+    level.most = std::max(level.most, level.here + level.inner);
+    level.here = level.inner = 0;
+  };
   std::size_t at = 0;
+  char before = 0;  // the last token's last character
   while (at < sql.size()) {
     const char c = sql[at];
+    if (at > 0 && !is_space(sql[at - 1])) before = sql[at - 1];
     if (is_space(c)) {
       ++at;
     } else if (sql.substr(at, 2) == "--") {
@@ -110,6 +117,11 @@ std::size_t depth_bound(std::string_view sql) noexcept {
       for (const std::string_view set : {"union", "except", "intersect", "join"}) {
         if (same_word(word, set)) ++levels.back().sets;
       }
+      // CASE … END is a bracket whose arms stand beside each other; after a dot these are names.
+      if (before == '.') continue;
+      if (same_word(word, "case")) levels.emplace_back();
+      else if (same_word(word, "end") && levels.size() > 1) close();
+      else if (same_word(word, "when")) piece_ends();
     } else {
       ++at;
       if (c == '(' || c == '[') {
@@ -118,9 +130,7 @@ std::size_t depth_bound(std::string_view sql) noexcept {
       } else if (c == ')' || c == ']') {
         close();
       } else if (c == ',') {
-        Level& level = levels.back();
-        level.most = std::max(level.most, level.here + level.inner);
-        level.here = level.inner = 0;
+        piece_ends();
       } else if (c == ';') {
         while (levels.size() > 1) close();
         bound = std::max(bound, total(levels.back()));

@@ -192,6 +192,9 @@ TEST_CASE("dialect: no depth of text overflows a stack of two megabytes", "[dial
     const std::string sqlstate = std::get<Problem>(result).sqlstate;
     CHECK((sqlstate == "54001" || sqlstate == "42601"));
   }
+  CHECK(depth_bound("SELECT CASE" + repeated(" WHEN a = 1 THEN 2", 5000) + " END") < 20);
+  CHECK(depth_bound("SELECT 1" + repeated(" + a.when", 5000)) > 5000);
+  CHECK(depth_bound("SELECT " + repeated("CASE WHEN 1 THEN 1 + ", 5000)) > 5000);
   CHECK(depth_bound("SELECT 1, 2, 3; SELECT f(1, g(2))") < 12);
   CHECK(translate("INSERT INTO t VALUES (1)" + repeated(", (2)", 20000)).index() == 0);
   CHECK(translate("SELECT a FROM t WHERE a = 1" + repeated(" OR a = 2", 400)).index() == 0);

@@ -1,4 +1,5 @@
 -- The columns of PostgreSQL 15's catalogs that the tools' queries name, as plain tables.
+CREATE TABLE pg_get_keywords (word text, catcode text, barelabel int, catdesc text, baredesc text);
 CREATE TABLE pg_am (oid int, amname text, amhandler int, amtype text);
 CREATE TABLE pg_attrdef (oid int, adrelid int, adnum int, adbin text);
 CREATE TABLE pg_attribute (attrelid int, attname text, atttypid int, attstattarget int, attlen int, attnum int, attndims int, attcacheoff int, atttypmod int, attbyval text, attalign text, attstorage text, attcompression text, attnotnull text, atthasdef text, atthasmissing text, attidentity text, attgenerated text, attisdropped text, attislocal text, attinhcount int, attcollation int, attacl text, attoptions text, attfdwoptions text, attmissingval text);
@@ -7,6 +8,7 @@ CREATE TABLE pg_class (oid int, relname text, relnamespace int, reltype int, rel
 CREATE TABLE pg_collation (oid int, collname text, collnamespace int, collowner int, collprovider text, collisdeterministic text, collencoding int, collcollate text, collctype text, colliculocale text, collversion text);
 CREATE TABLE pg_constraint (oid int, conname text, connamespace int, contype text, condeferrable text, condeferred text, convalidated text, conrelid int, contypid int, conindid int, conparentid int, confrelid int, confupdtype text, confdeltype text, confmatchtype text, conislocal text, coninhcount int, connoinherit text, conkey text, confkey text, conpfeqop text, conppeqop text, conffeqop text, confdelsetcols text, conexclop text, conbin text);
 CREATE TABLE pg_database (oid int, datname text, datdba int, encoding int, datlocprovider text, datistemplate text, datallowconn text, datconnlimit int, datfrozenxid text, datminmxid text, dattablespace int, datcollate text, datctype text, daticulocale text, datcollversion text, datacl text);
+CREATE TABLE pg_description (objoid int, classoid int, objsubid int, description text);
 CREATE TABLE pg_index (indexrelid int, indrelid int, indnatts int, indnkeyatts int, indisunique text, indnullsnotdistinct text, indisprimary text, indisexclusion text, indimmediate text, indisclustered text, indisvalid text, indcheckxmin text, indisready text, indislive text, indisreplident text, indkey text, indcollation text, indclass text, indoption text, indexprs text, indpred text);
 CREATE TABLE pg_inherits (inhrelid int, inhparent int, inhseqno int, inhdetachpending text);
 CREATE TABLE pg_namespace (oid int, nspname text, nspowner int, nspacl text);
@@ -17,6 +19,7 @@ CREATE TABLE pg_publication (oid int, pubname text, pubowner int, puballtables t
 CREATE TABLE pg_publication_namespace (oid int, pnpubid int, pnnspid int);
 CREATE TABLE pg_publication_rel (oid int, prpubid int, prrelid int, prqual text, prattrs text);
 CREATE TABLE pg_roles (rolname text, rolsuper text, rolinherit text, rolcreaterole text, rolcreatedb text, rolcanlogin text, rolreplication text, rolconnlimit int, rolpassword text, rolvaliduntil text, rolbypassrls text, rolconfig text, oid int);
+CREATE TABLE pg_settings (name text, setting text, unit text, category text, short_desc text, extra_desc text, context text, vartype text, source text, min_val text, max_val text, enumvals text, boot_val text, reset_val text, sourcefile text, sourceline int, pending_restart text);
 CREATE TABLE pg_statistic_ext (oid int, stxrelid int, stxname text, stxnamespace int, stxowner int, stxstattarget int, stxkeys text, stxkind text, stxexprs text);
 CREATE TABLE pg_trigger (oid int, tgrelid int, tgparentid int, tgname text, tgfoid int, tgtype int, tgenabled text, tgisinternal text, tgconstrrelid int, tgconstrindid int, tgconstraint int, tgdeferrable text, tginitdeferred text, tgnargs int, tgattr text, tgargs text, tgqual text, tgoldtable text, tgnewtable text);
 CREATE TABLE pg_type (oid int, typname text, typnamespace int, typowner int, typlen int, typbyval text, typtype text, typcategory text, typispreferred text, typisdefined text, typdelim text, typrelid int, typsubscript int, typelem int, typarray int, typinput int, typoutput int, typreceive int, typsend int, typmodin int, typmodout int, typanalyze int, typalign text, typstorage text, typnotnull text, typbasetype int, typtypmod int, typndims int, typcollation int, typdefaultbin text, typdefault text, typacl text);
