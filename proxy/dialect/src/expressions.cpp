@@ -427,7 +427,9 @@ Sql Writer::binary(std::string_view symbol, Node left_node, Node right_node, Nod
     if (symbol != "||" || (sql.type != oid::boolean && sql.type != oid::float8 && sql.type != oid::float4)) return wrapped(sql, least);
     return sql.type == oid::boolean ? "CASE WHEN " + sql.text + " THEN 'true' WHEN NOT " + wrapped(sql, unary) + " THEN 'false' END" : supplied("pg_text", sql.text, oid::text).text;
   };
-  return {printed(left, op->level) + " " + std::string(op->written) + " " + printed(right, static_cast<Level>(op->level + 1)), op->level, type};
+  // SQLite gives comparisons, IS, IN and BETWEEN one level: on the left of another they keep their parentheses.
+  const Level least = op->comparison ? static_cast<Level>(op->level + 1) : op->level;
+  return {printed(left, least) + " " + std::string(op->written) + " " + printed(right, static_cast<Level>(op->level + 1)), op->level, type};
 }
 
 Sql Writer::operation(Node body) {
