@@ -145,7 +145,10 @@ Sql Writer::expression(Node node) {
   const Deeper deeper(*this);
   const std::string_view kind = node.kind();
   const Node body = node.body();
-  if (kind == "ColumnRef") return column(body);
+  if (kind == "ColumnRef") {
+    if (const Node fields = body["fields"]; fields.at(fields.size() - 1).is("A_Star")) refuse("a whole row within an expression", body);
+    return column(body);
+  }
   if (kind == "A_Const") return constant(body);
   if (kind == "ParamRef") return parameter(body);
   if (kind == "A_Expr") return operation(body);

@@ -32,7 +32,7 @@ std::vector<Writer::Target> Writer::targets(Node list, const OutputNames& names)
     Target target;
     const Node fields = value.as("ColumnRef")["fields"];
     target.star = fields && fields.at(fields.size() - 1).is("A_Star");
-    target.sql = expression(value);
+    target.sql = target.star ? column(value.body()) : expression(value);
     target.named = static_cast<bool>(body["name"]);
     target.name = target.named ? body.text("name") : result_name(value);
     const std::string written = quoted_name(target.name);
