@@ -60,3 +60,8 @@ if(TARGET termgate_dialect)
   target_include_directories(unit_dialect PRIVATE "${PROJECT_SOURCE_DIR}/proxy/dialect/src" "${CMAKE_CURRENT_SOURCE_DIR}/unit/proxy")
   target_compile_definitions(unit_dialect PRIVATE TERMGATE_DIALECT_DATA="${CMAKE_CURRENT_SOURCE_DIR}/unit/proxy/dialect")
 endif()
+
+if(TARGET termgate_lite)
+  termgate_test(unit_lite LABEL unit SOURCES unit/proxy/lite_values.cpp LIBRARIES Termgate::lite)
+  target_compile_definitions(unit_lite PRIVATE TERMGATE_LITE_DATA="${CMAKE_CURRENT_SOURCE_DIR}/unit/proxy/lite")
+endif()
