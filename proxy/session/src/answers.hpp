@@ -51,7 +51,6 @@ struct Expected {
   Asked asked = Asked::query;
   Role role = Role::client;
   bool hidden = false;        // its answers are not the client's
-  bool one_shown = false;     // of a description: the RowDescription was already shown, before the text was run again
   bool first_execute = false;
   bool row_seen = false;
   bool copy_ends = false;     // the client's CopyDone or CopyFail went right behind it

@@ -42,6 +42,9 @@ struct Effects {
   bool and_chain = false;
 };
 
+// Of what is the proxy's to keep: the access mode of the session or of its transaction.
+inline bool ours_to_keep(const Effects& effects) noexcept { return effects.sets_access || effects.sets_default_access; }
+
 // Of one statement of `sql`.
 Effects effects_of(const statements::Statement& statement, std::string_view sql);
 // Of a text that is run as a whole, and is sent as one: the strongest of its statements'.
