@@ -106,8 +106,8 @@ TEST_CASE("authority: without a database a lease says so and the rest works", "[
   CHECK(lease.term() == 0);
   CHECK_THAT(lease.why_not(), Catch::StartsWith("no term for scope \"billing\": "));
   CHECK(Visit(authority, "192.0.2.7").term() == 4);
-  authority.refused("s", 3);
-  CHECK_FALSE(authority.leader("billing"));
+  authority.happened({.kind = session::Incident::Kind::refused, .scope = "s", .term = 3, .code = "TG001"});
+  CHECK_FALSE(authority.leads("billing"));
 }
 
 TEST_CASE("authority: fences only rise and every rise is called back", "[F2][proxy][authority]") {
@@ -164,7 +164,7 @@ TEST_CASE("authority: a host's sessions share one lease that goes with the last 
     first.establish();
     CHECK(first.term() == 1);
     CHECK(first.presence().asked_ms() == 1000);
-    CHECK(authority.leader("billing"));
+    CHECK(authority.leads("billing"));
     CHECK(authority.leases_held() == 1);
     CHECK(authority.highest_fence("billing") == 1);
     CHECK(db.lease(Scope("billing"))->owner == "127.0.0.1@gate1");
@@ -180,7 +180,7 @@ TEST_CASE("authority: a host's sessions share one lease that goes with the last 
   }
   for (int i = 0; i < 1000 && !db.lease(Scope("billing"))->released_at_ms; ++i) std::this_thread::sleep_for(5ms);
   CHECK(db.lease(Scope("billing"))->released_at_ms);
-  CHECK_FALSE(authority.leader("billing"));
+  CHECK_FALSE(authority.leads("billing"));
 }
 
 TEST_CASE("authority: with takeover wait a second host waits for the first to go or to fall silent", "[F1][proxy][authority]") {
