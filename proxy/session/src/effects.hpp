@@ -7,6 +7,8 @@
 
 #include <termgate/statements/classify.hpp>
 
+#include "answers.hpp"
+
 namespace termgate::session {
 
 using Text = std::shared_ptr<const statements::Classified>;
@@ -39,11 +41,15 @@ struct Effects {
   bool sets_default_access = false;
   bool sets_access = false;
   statements::Access access = statements::Access::unspecified;
+  bool access_refused = false;       // … to something that the server certainly refuses
   bool and_chain = false;
 };
 
 // Of what is the proxy's to keep: the access mode of the session or of its transaction.
 inline bool ours_to_keep(const Effects& effects) noexcept { return effects.sets_access || effects.sets_default_access; }
+
+// What of it shows where the client asks for its default.
+Change change_of(const Effects& effects) noexcept;
 
 // Of one statement of `sql`.
 Effects effects_of(const statements::Statement& statement, std::string_view sql);

@@ -118,7 +118,10 @@ void Session::State::on_execute(const Event& event) {
   group_.first_hash = first ? known.hash : group_.first_hash;
   forward_extended(event, Asked::execute);
   Expected* asked = last_asked();
-  if (asked != nullptr) asked->first_execute = first;
+  if (asked != nullptr) {
+    asked->first_execute = first;
+    asked->change = change_of(effects);
+  }
 
   const bool was_block = tx_.in_block;
   note_sent(effects);

@@ -151,11 +151,12 @@ void Session::State::raise_in_advance(const Pair& pair) {
   add_sync(Role::in_advance);
 }
 
-void Session::State::run_plain_query(std::string_view sql, Role role) {
+void Session::State::run_plain_query(std::string_view sql, Role role, Change change) {
   pgwire::append_query(to_server_.back(), sql);
   Expected expected;
   expected.asked = Asked::query;
   expected.role = role;
+  expected.change = change;
   answers_.push(std::move(expected));
 }
 

@@ -176,6 +176,7 @@ void Session::State::start_login() {
       default_.believed = says_yes(std::string_view(value).substr(0, value.find_first_of(" \t\n\r")));
     }
   }
+  default_.answered = default_.committed = default_.believed;
   // Behind everything of the client's, and a start-up parameter, so that RESET and DISCARD come back to it.
   if (guards()) parameters.emplace_back("default_transaction_read_only", "on");
   // A newer minor version than the codec's is negotiated down here; what the server knows it says itself.

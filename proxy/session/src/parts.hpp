@@ -115,10 +115,13 @@ struct Transaction {
   Pair last;                      // as the check answered
 };
 
-// default_transaction_read_only: `on` in the server, and what the client was told.
+// default_transaction_read_only: `on` in the server, and as the client is to see it.
 struct Default {
-  bool believed = false;      // as the client knows it
+  bool believed = false;      // as it will be when everything sent has run
   bool before_block = false;
+  bool answered = false;      // by what the server has answered so far
+  bool committed = false;     // … and what it falls back to where the transaction fails
+  bool unit_failed = false;   // an error came since the last ReadyForQuery
   bool told = false;          // by the last ParameterStatus
   bool broken = false;        // the server's own value is off: put back before anything else
   bool reported = false;      // the server reports changes of it (14 and later); else it is put back by suspicion

@@ -190,6 +190,7 @@ void Session::State::finish_script() {
     return add_hidden_query(script_.failed ? "ROLLBACK" : "COMMIT", script_.failed ? Role::rollback : Role::commit);
   }
   release_complete();
+  if (!script_.failed && status_ == pgwire::TransactionStatus::idle) default_.committed = default_.answered;
   script_ = Script();
   pgwire::append_ready_for_query(to_client_.back(), status_);
 }

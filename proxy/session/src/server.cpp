@@ -94,8 +94,10 @@ void Session::State::parameter_status(const Event& event) {
     default_.broken = status->value == "off" && hold_.stage == Hold::Stage::none;
     // A transaction that began meanwhile is writable, and nothing but the check may come first in it.
     if (default_.broken && tx_.in_block && status_ == TransactionStatus::idle) tx_.writable = true;
-    default_.told = default_.believed;
-    if (stage_ == Stage::login) pgwire::append_parameter_status(to_client_.back(), status->name, default_.believed ? "on" : "off");
+    if (stage_ == Stage::login) {
+      default_.told = default_.believed;
+      pgwire::append_parameter_status(to_client_.back(), status->name, default_.told ? "on" : "off");
+    }
     return;
   }
   if (status->name == "standard_conforming_strings") {
@@ -232,6 +234,7 @@ void Session::State::server_event(const Event& event) {
       }
       break;
     case backend::command_complete:
+      default_answered(head.change, event.body);
       if (outstanding_.unread && (event.body.starts_with("PREPARE") || event.body.starts_with("DEALLOCATE") || event.body.starts_with("DISCARD"))) {
         statements_.clear();
         prepared_.fill(false);
@@ -317,6 +320,21 @@ void Session::State::check_answered(std::string_view row) {
   surroundings_.happened({.kind = Incident::Kind::fenced, .scope = passed.scope, .term = passed.term, .fence = fence, .took = now_ - check_.sent});
 }
 
+// A SET is believed when it has succeeded, and for good when its transaction has.
+void Session::State::default_answered(Change change, std::string_view tag) {
+  switch (change) {
+    case Change::none: break;
+    case Change::on:
+    case Change::off: default_.answered = change == Change::on; break;
+    case Change::commit:
+    case Change::rollback:
+      // COMMIT of a block that has failed says ROLLBACK.
+      if (tag.starts_with("COMMIT")) default_.committed = default_.answered;
+      else default_.answered = default_.committed;
+      break;
+  }
+}
+
 // After an error the server skips everything up to the next Sync.
 void Session::State::drop_until_sync() {
   while (!answers_.empty() && answers_.head().asked != Asked::sync) {
@@ -360,6 +378,7 @@ void Session::State::server_error(const Event& event) {
   }
   if (answers_.empty()) return out_of_step(event);
 
+  default_.unit_failed = true;
   late_.description.clear();
   late_.complete.clear();
   Expected& head = answers_.head();
@@ -453,13 +472,19 @@ void Session::State::ready_for_query(TransactionStatus status, const Event& even
   answers_.pop();
   if (head.role == Role::who_serves && !head.row_seen) return end("08006", behind_a_pooler);
   status_ = status;
+  if (status == TransactionStatus::idle) {
+    // A text is one transaction, in whatever pieces it goes, unless it ends one itself.
+    if (script_.running ? script_.failed : default_.unit_failed) default_.answered = default_.committed;
+    if (!script_.running) default_.committed = default_.answered;
+  }
+  default_.unit_failed = false;
   if (status == TransactionStatus::idle) surroundings_.happened({.kind = Incident::Kind::transaction});
   to_client_.back() += late_.complete;
   late_.complete.clear();
   const bool show = !head.hidden && !script_.running && !again_.wanted;
-  if (show && default_.reported && guards() && default_.told != default_.believed) {
-    default_.told = default_.believed;
-    pgwire::append_parameter_status(to_client_.back(), "default_transaction_read_only", default_.believed ? "on" : "off");
+  if (show && default_.reported && guards() && default_.told != default_.answered) {
+    default_.told = default_.answered;
+    pgwire::append_parameter_status(to_client_.back(), "default_transaction_read_only", default_.told ? "on" : "off");
   }
   if (show) to_client_.back() += event.frame;
   flush_made_answers();
@@ -480,6 +505,7 @@ void Session::State::settle() {
       tx_.in_block = true;
       tx_.failed = status_ == TransactionStatus::failed;
     }
+    default_.believed = default_.answered;
     outstanding_.wait_for_all = outstanding_.functions = outstanding_.unknown = outstanding_.unread = opening_refused_ = false;
     if (settings_.standard_conforming_strings == ConformingStrings::unknown) settings_.standard_conforming_strings = reported_conforming_;
   }

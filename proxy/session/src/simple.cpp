@@ -38,7 +38,7 @@ void Session::State::on_query(std::string_view sql) {
     if (!active()) {
       observe(effects, claim);
       note_sent(effects);
-      return run_plain_query(sql);
+      return run_plain_query(sql, Role::client, change_of(effects));
     }
     run_statement(sql, effects, claim, *text);
     return;
@@ -49,7 +49,7 @@ void Session::State::on_query(std::string_view sql) {
 void Session::State::run_statement(std::string_view sql, Effects effects, const Claim& claim, const statements::Classified& text) {
   if (tx_.failed) {
     note_sent(effects);
-    return effects.kind == Kind::unparsable ? run_converted(sql, false) : run_plain_query(sql);
+    return effects.kind == Kind::unparsable ? run_converted(sql, false) : run_plain_query(sql, Role::client, change_of(effects));
   }
   if (effects.kind == Kind::show && answer_show(text.statements.front())) return;
   if (effects.way == Way::read && known_writer(sql)) effects.way = Way::write;
@@ -68,7 +68,7 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
     if (added) add_sync(Role::silent);
     note_sent(effects);
     if (effects.kind == Kind::unparsable) return run_converted(sql, false);
-    return run_plain_query(sql);
+    return run_plain_query(sql, Role::client, change_of(effects));
   }
 
   switch (effects.way) {
@@ -76,7 +76,7 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
     case Way::control:
       if (effects.kind == Kind::begin && may_speak() && claim.problem.empty() && !stale_in_memory(claim)) raise_in_advance(claim.pair);
       note_sent(effects);
-      return run_plain_query(sql);
+      return run_plain_query(sql, Role::client, change_of(effects));
     case Way::read:
       if (default_.believed) {
         note_sent(effects);  // its functions may change the session's default all the same

@@ -150,7 +150,7 @@ class Session::State {
   void add_sync(Role role);
   void add_hidden_query(std::string_view sql, Role role);
   void raise_in_advance(const Pair& pair);
-  void run_plain_query(std::string_view sql, Role role = Role::client);
+  void run_plain_query(std::string_view sql, Role role = Role::client, Change change = Change::none);
   void run_converted(std::string_view sql, bool description_shown);
   void hold(const Pair& pair);
   void release();
@@ -176,6 +176,7 @@ class Session::State {
   void ready_for_query(pgwire::TransactionStatus status, const pgwire::Event& event);
   void parameter_status(const pgwire::Event& event);
   void check_answered(std::string_view row);
+  void default_answered(Change change, std::string_view tag);
   void flush_made_answers();
   void drop_until_sync();
   void settle();                                // all that was asked is answered

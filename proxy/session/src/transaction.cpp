@@ -63,8 +63,9 @@ void Session::State::note_sent(const Effects& effects) {
     prepared_.fill(false);
   }
   if (effects.own_check_passes) tx_.fenced = true;
+  const Change change = change_of(effects);
+  if (change == Change::on || change == Change::off) default_.believed = change == Change::on;
   if (effects.sets_default_access) {
-    default_.believed = effects.access == Access::read_only;
     // A pooler behind us may have kept our start-up parameter from the server, to which RESET and DISCARD come back.
     if (guards() && (effects.kind == Kind::reset || effects.kind == Kind::reset_all || effects.kind == Kind::discard_all)) default_.broken = true;
   }
@@ -98,7 +99,7 @@ void Session::State::note_sent(const Effects& effects) {
       tx_.passed.clear();
       break;
     default:
-      if (effects.sets_access && tx_.in_block && !tx_.writable) tx_.client_read_only = effects.access == Access::read_only;
+      if (effects.sets_access && !effects.access_refused && tx_.in_block && !tx_.writable) tx_.client_read_only = effects.access == Access::read_only;
       if (effects.takes_snapshot && tx_.in_block && !tx_.writable) tx_.snapshot = true;
       break;
   }

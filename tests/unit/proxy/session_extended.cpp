@@ -185,6 +185,17 @@ TEST_CASE("session: a refusal in a block fails the block where the server is", "
   script.replay();
 }
 
+TEST_CASE("session: a default that was set in a pipeline which fails is not believed", "[F7][proxy]") {
+  Script script;
+  const std::string on = "SET default_transaction_read_only = on";
+  const std::string asked = parse("", on) + bind_message("", "") + execute() + one("SELECT x") + sync_message();
+  script.client(asked).to_server(asked);
+  script.server(done("SET") + error("42703", "no x") + ready('I')).to_client(done("SET") + error("42703", "no x") + ready('I'));
+  script.client(one(insert) + sync_message()).to_server(opening() + one(insert) + sync_message());
+  script.server(opening_done() + done("INSERT 0 1") + ready('I')).to_client(done("INSERT 0 1") + ready('I'));
+  script.replay();
+}
+
 TEST_CASE("session: a read that writes is run again without what the client has seen", "[F6][F7][proxy]") {
   Script script;
   const std::string text = "SELECT a FROM writing_view";

@@ -277,6 +277,77 @@ TEST_CASE("session: the client never makes a transaction writable itself", "[F6]
   script.replay();
 }
 
+TEST_CASE("session: a default is believed when the server has taken it", "[F7][proxy]") {
+  const std::string on = "SET default_transaction_read_only = on", show = "SHOW default_transaction_read_only";
+  const auto shown = [](const char* value) { return columns({"default_transaction_read_only"}) + row({value}) + complete("SHOW") + ready('I'); };
+  const std::string believed_on = complete("SET") + status("default_transaction_read_only", "on") + ready('I');
+  {
+    // No value at all: the server's own error, and nothing that the server could misunderstand.
+    Script script;
+    script.client(query(on)).to_server(query(on));
+    script.server(complete("SET") + ready('I')).to_client(believed_on);
+    const std::string refused = error("22023", "parameter \"default_transaction_read_only\" requires a Boolean value") + ready('I');
+    script.client(query("SET default_transaction_read_only = 'perhaps'")).to_server(query("SET default_transaction_read_only TO ''"));
+    script.server(refused).to_client(refused);
+    script.client(query(show)).to_client(shown("on"));
+    script.replay();
+  }
+  {
+    // COMMIT of a block that has failed takes it back.
+    Script script;
+    open_block(script);
+    script.client(query(on)).to_server(query(on));
+    script.server(complete("SET") + ready('T')).to_client(complete("SET") + status("default_transaction_read_only", "on") + ready('T'));
+    script.client(query("SELECT x")).to_server(query("SELECT x"));
+    script.server(error("42703", "no x") + ready('E')).to_client(error("42703", "no x") + ready('E'));
+    script.client(query("COMMIT")).to_server(query("COMMIT"));
+    script.server(complete("ROLLBACK") + ready('I')).to_client(complete("ROLLBACK") + status("default_transaction_read_only", "off") + ready('I'));
+    script.client(query(insert)).to_server(opening(false) + converted(insert));
+    script.server(opening_done(false) + converted_done("INSERT 0 1")).to_client(inserted());
+    script.replay();
+  }
+  {
+    // A text is one transaction.
+    Script script;
+    script.client(query(on + "; SELECT x")).to_server(query(on));
+    script.server(complete("SET") + ready('I')).to_client(complete("SET")).to_server(query("SELECT x"));
+    script.server(error("42703", "no x") + ready('I')).to_client(error("42703", "no x") + ready('I'));
+    script.client(query(insert)).to_server(opening() + converted(insert));
+    script.server(opening_done() + converted_done("INSERT 0 1")).to_client(inserted());
+    script.client(query(on + "; SELECT a FROM t")).to_server(query(on));
+    script.server(complete("SET") + ready('I')).to_client(complete("SET")).to_server(query("SELECT a FROM t"));
+    script.server(columns({"a"}) + complete("SELECT 0") + ready('I')).to_client(columns({"a"}) + complete("SELECT 0") + ready('I'));
+    script.client(query(show)).to_client(shown("on"));
+    script.replay();
+  }
+  {
+    // Inside of a block it would end before it counts.
+    Script script;
+    open_block(script);
+    script.client(query("SET LOCAL default_transaction_read_only = on")).to_server(query("SET LOCAL default_transaction_read_only = on"));
+    script.server(complete("SET") + ready('T')).to_client(complete("SET") + ready('T'));
+    script.client(query("COMMIT")).to_server(query("COMMIT"));
+    script.server(complete("COMMIT") + ready('I')).to_client(complete("COMMIT") + ready('I'));
+    script.client(query(insert)).to_server(opening(false) + converted(insert));
+    script.replay();
+  }
+  {
+    // DISCARD ALL is refused in a block, and has done nothing.
+    Script script;
+    script.client(query(on)).to_server(query(on));
+    script.server(complete("SET") + ready('I')).to_client(believed_on);
+    script.client(query("BEGIN")).to_server(query("BEGIN"));
+    script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
+    script.client(query("DISCARD ALL")).to_server(query("DISCARD ALL"));
+    script.server(error("25001", "cannot run") + ready('E')).to_client(error("25001", "cannot run") + ready('E'));
+    script.client(query("ROLLBACK")).to_server(query("ROLLBACK"));
+    script.server(complete("ROLLBACK") + ready('I')).to_client(complete("ROLLBACK") + ready('I')).to_server(put_back());
+    script.server(put_back_done());
+    script.client(query(show)).to_client(shown("on"));
+    script.replay();
+  }
+}
+
 TEST_CASE("session: a change of the read-only default behind the check is masked and put back", "[F6][proxy]") {
   Script script;
   script.client(query(insert)).to_server(opening() + converted(insert));
