@@ -46,11 +46,9 @@ void Session::State::next_piece() {
       }
       release_complete();
       if (script.frame && frame_refuses(effects)) return script_refused();
-      if (effects.kind == Kind::commit || effects.kind == Kind::rollback) {
-        if (script.frame) {
-          // Our BEGIN keeps the server from saying it.
-          pgwire::append_notice_response(to_client_.back(), pgwire::report("WARNING", "25P01", "there is no transaction in progress"));
-        }
+      if (effects.kind == Kind::commit || effects.kind == Kind::rollback || effects.kind == Kind::prepare_transaction) {
+        // Our BEGIN keeps the server from saying it. What was written so far ends with this statement, as it does without us.
+        if (script.frame) pgwire::append_notice_response(to_client_.back(), pgwire::report("WARNING", "25P01", "there is no transaction in progress"));
         script.frame = false;
       }
       statements::Classified one;
@@ -161,7 +159,6 @@ bool Session::State::frame_refuses(const Effects& effects) {
       if (!effects.and_chain) return false;
       what = "ROLLBACK AND CHAIN";
       break;
-    case Kind::prepare_transaction: what = "PREPARE TRANSACTION"; break;
     default: return false;
   }
   to_client_.back() += error_text("25P01", what + " can only be used in transaction blocks", "");

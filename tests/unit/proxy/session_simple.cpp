@@ -750,6 +750,30 @@ TEST_CASE("session: a COMMIT behind a write of its text says that there is no tr
   }
 }
 
+TEST_CASE("session: PREPARE TRANSACTION behind a write of its text prepares it and warns", "[F5][F7][proxy]") {
+  // As the server does without us, where the text's own transaction is no block.
+  const std::string prepare = "PREPARE TRANSACTION 'p'", warned = complete("INSERT 0 1") + report('N', "WARNING", "25P01", "there is no transaction in progress");
+  {
+    Script script;
+    script.client(query(insert + "; " + prepare + "; " + insert)).to_server(query("BEGIN") + opening(true, block) + sync_message() + query(insert));
+    script.server(complete("BEGIN") + ready('T') + opening_done(true, block) + ready('T') + inserted('T')).to_client(warned).to_server(query(prepare));
+    // What follows is another transaction, with a check of its own. What was declared the server knows.
+    script.server(complete("PREPARE TRANSACTION") + ready('I'))
+        .to_client(complete("PREPARE TRANSACTION"))
+        .to_server(query("BEGIN") + writable(false, block) + check_declared(true, block) + sync_message() + query(insert));
+    script.server(complete("BEGIN") + ready('T') + set_done(false, block) + check_declared_done("orders", "5", "5", true, block) + ready('T') + inserted('T')).to_server(query("COMMIT"));
+    script.server(complete("COMMIT") + ready('I')).to_client(inserted());
+    script.replay();
+  }
+  {
+    Script script;
+    script.client(query(insert + "; " + prepare)).to_server(query("BEGIN") + opening(true, block) + sync_message() + query(insert));
+    script.server(complete("BEGIN") + ready('T') + opening_done(true, block) + ready('T') + inserted('T')).to_client(warned).to_server(query(prepare));
+    script.server(error("42710", "in use already") + ready('I')).to_client(error("42710", "in use already", {{'P', ""}}) + ready('I'));
+    script.replay();
+  }
+}
+
 TEST_CASE("session: what needs a block does not find one in a frame", "[F7][proxy]") {
   const std::pair<std::string, std::string> cases[] = {
       {"SAVEPOINT s", "SAVEPOINT"},
@@ -757,7 +781,6 @@ TEST_CASE("session: what needs a block does not find one in a frame", "[F7][prox
       {"ROLLBACK TO s", "ROLLBACK TO SAVEPOINT"},
       {"COMMIT AND CHAIN", "COMMIT AND CHAIN"},
       {"ROLLBACK AND CHAIN", "ROLLBACK AND CHAIN"},
-      {"PREPARE TRANSACTION 'p'", "PREPARE TRANSACTION"},
   };
   for (const auto& [text, what] : cases) {
     INFO(text);
