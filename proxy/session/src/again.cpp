@@ -24,14 +24,11 @@ void Session::State::shown(const Expected& expected, char type) {
 void Session::State::run_again() {
   const Again again = std::move(again_);
   again_ = Again();
-  Claim claim = again.claim;
-  if (!claim.problem.empty() || stale_in_memory(claim)) {
-    const bool stale = claim.problem.empty();
-    const std::int64_t fence = stale ? surroundings_.highest_fence(claim.pair.scope) : 0;
-    const std::string message = stale ? "TG001 stale term " + std::to_string(claim.pair.term) + " for scope \"" + claim.pair.scope + "\": the fence stands at " + std::to_string(fence) : claim.problem;
-    const std::string code = stale ? "TG001" : claim.code;
-    report_refusal(code, message, claim.pair, fence, true);
-    to_client_.back() += error_text(code, message, "");
+  const Claim& claim = again.claim;
+  const Refusal refusal = claim.problem.empty() ? refusal_from_memory(claim) : Refusal{claim.code, claim.problem, claim.hint};
+  if (refusal) {
+    report_refusal(refusal.code, refusal.message, claim.pair, refusal.fence, true);
+    to_client_.back() += error_text(refusal.code, refusal.message, refusal.hint);
     pgwire::append_ready_for_query(to_client_.back(), status_);
     idle_now();
     return pump();

@@ -227,6 +227,7 @@ Effects effects_of(const Statement& statement, std::string_view sql) {
     effects.own_check = !function.empty();
     // append() does not pass for what follows: with a write id of old it answers a stale writer too.
     effects.own_check_passes = function == "check_term";
+    effects.own_check_writes = effects.own_check_passes || function == "append" || function == "append_many";
     // A domain's CHECK may run anything; only behind this it is undone where the term is stale.
     if (!effects.own_check_passes && text.find("::") != std::string_view::npos) effects.own_check = false;
   }
@@ -248,6 +249,7 @@ Effects effects_of(const statements::Classified& text, std::string_view sql) {
     all.takes_snapshot |= one.takes_snapshot;
     all.own_check |= one.own_check;
     all.own_check_passes |= one.own_check_passes;
+    all.own_check_writes |= one.own_check_writes;
     all.changes_declaration |= one.changes_declaration;
     all.calls_functions |= one.calls_functions;
     all.calls_unknown |= one.calls_unknown;

@@ -29,6 +29,7 @@ struct Effects {
   bool calls_unknown = false;        // functions that are not among the usual ones of the server
   bool own_check = false;            // nothing but a call of layer 1, which brings scope and term as its arguments
   bool own_check_passes = false;     // … and that passes the check for the rest of the transaction
+  bool own_check_writes = false;     // … or that writes itself: what must not happen where a fence is in doubt
   bool changes_declaration = false;  // of scope and term, or may
   bool unsettles = false;            // what follows cannot be judged before its answer is here
   bool forgets_prepared = false;     // DEALLOCATE ALL, DISCARD ALL

@@ -45,7 +45,7 @@ void Session::State::decide(const Effects& effects, const Known& known, bool run
     case Way::read:
     case Way::neutral: return;
     case Way::control:
-      if (runs && effects.kind == Kind::begin && group_.opening_possible && may_speak() && claim.problem.empty() && !stale_in_memory(claim)) {
+      if (runs && effects.kind == Kind::begin && group_.opening_possible && may_speak() && claim.problem.empty() && !refused_from_memory(claim)) {
         if (!group_.touched_server && group_.opening_at == 0) raise_in_advance(claim.pair);
         // What was read before belongs to the block's transaction, and has fixed its mode unless it is opened before that.
         if (group_.executed) open_group(claim.pair, true);
@@ -58,7 +58,7 @@ void Session::State::decide(const Effects& effects, const Known& known, bool run
         group_.effects = effects;
         group_.claim = claim;
         if (!claim.problem.empty()) return refuse_claim(claim);
-        if (stale_in_memory(claim)) return refuse_stale(claim.pair, surroundings_.highest_fence(claim.pair.scope));
+        if (const Refusal refusal = refusal_from_memory(claim)) return refuse_from_memory(refusal, claim.pair);
         if (effects.unlocks) refuse("0A000", "Termgate cannot run this: it names pg_advisory_unlock, and would give up the lock that fences it", "");
         return;
       }
@@ -69,10 +69,8 @@ void Session::State::decide(const Effects& effects, const Known& known, bool run
   }
   group_.reads_only = false;
   const bool own_check = effects.own_check && !final_rule();
-  if (!own_check) {
-    if (!claim.problem.empty()) return refuse_claim(claim);
-    if (stale_in_memory(claim)) return refuse_stale(claim.pair, surroundings_.highest_fence(claim.pair.scope));
-  }
+  if (!own_check && !claim.problem.empty()) return refuse_claim(claim);
+  if (const Refusal refusal = own_check ? refusal_of_own(effects) : refusal_from_memory(claim)) return refuse_from_memory(refusal, claim.pair);
   if (!group_.opening_possible) {
     report_refusal("TG002", "TG002 a write behind a read that was flushed", claim.pair, 0, true);
     return refuse("TG002", may_speak() ? "TG002 this write follows a read in a pipeline that was flushed before it was known: send a Sync between them" : "TG002 no term declared for a fenced write",
@@ -98,7 +96,7 @@ void Session::State::commit_to_group() {
     const Known* known = known_statement(name);
     return known != nullptr && resolved(known->effects, known->text.get()).way == Way::write;
   });
-  if (may_speak() && (group_.executed || writes_parsed) && group_.opening_possible && claim.problem.empty() && !stale_in_memory(claim)) {
+  if (may_speak() && (group_.executed || writes_parsed) && group_.opening_possible && claim.problem.empty() && !refused_from_memory(claim)) {
     if (!group_.touched_server) raise_in_advance(claim.pair);
     open_group(claim.pair, true);
     return;

@@ -139,10 +139,30 @@ Claim Session::State::claim_of(const statements::Classified* text) {
   return claim;
 }
 
-bool Session::State::stale_in_memory(const Claim& claim) const { return claim.certain && surroundings_.highest_fence(claim.pair.scope) > claim.pair.term; }
+Refusal Session::State::refusal_from_memory(const Claim& claim) const {
+  if (Refusal doubt = doubt_of(claim); doubt || !claim.certain) return doubt;
+  const std::int64_t fence = surroundings_.highest_fence(claim.pair.scope);
+  if (fence <= claim.pair.term) return {};
+  return {.code = "TG001", .message = "TG001 stale term " + std::to_string(claim.pair.term) + " for scope \"" + claim.pair.scope + "\": the fence stands at " + std::to_string(fence), .hint = {}, .fence = fence};
+}
+
+Refusal Session::State::refusal_of_own(const Effects& effects) const {
+  if (!effects.own_check_writes) return {};
+  return doubt_of(Claim());
+}
+
+// What a restored database has forgotten its check cannot know.
+Refusal Session::State::doubt_of(const Claim& claim) const {
+  std::string doubt = surroundings_.doubt(claim.pair.scope);
+  if (doubt.empty()) return {};
+  Refusal refusal{.code = "TG004", .message = std::move(doubt), .hint = {}};
+  if (claim.pair.scope.empty()) refusal.hint = "The proxy does not know this session's scope beforehand, and so refuses it as long as any is in doubt: declare it by application_name, PGOPTIONS or a comment.";
+  return refusal;
+}
 
 void Session::State::observe(const Effects& effects, const Claim& claim) {
   if (admission_.enforce != Enforce::observe || (effects.way != Way::write && effects.way != Way::alone) || tx_.failed) return;
+  Refusal refusal;
   Incident incident;
   incident.kind = Incident::Kind::would_refuse;
   incident.scope = claim.pair.scope;
@@ -155,13 +175,14 @@ void Session::State::observe(const Effects& effects, const Claim& claim) {
     incident.code = "TG002";
     incident.message = "TG002 no term declared for a write";
   } else {
-    incident.fence = surroundings_.highest_fence(claim.pair.scope);
-    if (incident.fence <= claim.pair.term) {
+    refusal = refusal_from_memory(claim);
+    if (!refusal) {
       surroundings_.saw_term(claim.pair.scope, claim.pair.term);
       return;
     }
-    incident.code = "TG001";
-    incident.message = "TG001 stale term";
+    incident.fence = refusal.fence;
+    incident.code = refusal.code;
+    incident.message = refusal.message;
   }
   surroundings_.happened(incident);
 }

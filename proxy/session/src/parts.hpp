@@ -62,6 +62,13 @@ struct Claim {
   std::string code, problem, hint;                   // why there can be none
 };
 
+// Why a write is refused without a word to the database; without a code: it is not.
+struct Refusal {
+  std::string code, message, hint;
+  std::int64_t fence = 0;  // as far as it is known
+  explicit operator bool() const noexcept { return !code.empty(); }
+};
+
 // A message that was read and must wait.
 struct Deferred {
   std::string frame;

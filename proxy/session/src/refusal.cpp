@@ -81,10 +81,9 @@ void Session::State::refuse_claim(const Claim& claim) {
   refuse(claim.code, claim.problem, claim.hint);
 }
 
-void Session::State::refuse_stale(const Pair& pair, std::int64_t fence) {
-  const std::string message = "TG001 stale term " + std::to_string(pair.term) + " for scope \"" + pair.scope + "\": the fence stands at " + std::to_string(fence);
-  report_refusal("TG001", message, pair, fence, true);
-  refuse("TG001", message, "");
+void Session::State::refuse_from_memory(const Refusal& refusal, const Pair& pair) {
+  report_refusal(refusal.code, refusal.message, pair, refusal.fence, true);
+  refuse(refusal.code, refusal.message, refusal.hint);
 }
 
 // --- the server's word ---

@@ -93,6 +93,7 @@ void Session::State::next_piece() {
       snapshot |= one.takes_snapshot;
       if (write && !one.own_check) own_check = false;
       passes |= one.own_check_passes;
+      sum.own_check_writes |= one.own_check_writes;
       note_prepared(one);
       sum.changes_declaration |= one.changes_declaration;
       sum.calls_functions |= one.calls_functions;
@@ -126,9 +127,8 @@ void Session::State::next_piece() {
     } else if (!tx_.in_block) {
       const bool own = sum.own_check && !final_rule();
       if (!own && !script.claim.problem.empty()) return refuse_claim(script.claim), script_refused();
-      if (!own && stale_in_memory(script.claim)) {
-        const Pair pair = script.claim.pair;
-        refuse_stale(pair, surroundings_.highest_fence(pair.scope));
+      if (const Refusal refusal = own ? refusal_of_own(sum) : refusal_from_memory(script.claim)) {
+        refuse_from_memory(refusal, script.claim.pair);
         return script_refused();
       }
       if (!own) raise_in_advance(script.claim.pair);

@@ -74,7 +74,7 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
   switch (effects.way) {
     case Way::neutral:
     case Way::control:
-      if (effects.kind == Kind::begin && may_speak() && claim.problem.empty() && !stale_in_memory(claim)) raise_in_advance(claim.pair);
+      if (effects.kind == Kind::begin && may_speak() && claim.problem.empty() && !refused_from_memory(claim)) raise_in_advance(claim.pair);
       note_sent(effects);
       return run_plain_query(sql, Role::client, change_of(effects));
     case Way::read:
@@ -102,10 +102,8 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
   }
   if (effects.kind == Kind::lock_table && !script_.running) return run_plain_query(sql);  // an error outside of a block, which a pipeline would hide on 18
   const bool own_check = effects.own_check && !final_rule();
-  if (!own_check) {
-    if (!claim.problem.empty()) return refuse_claim(claim);
-    if (stale_in_memory(claim)) return refuse_stale(claim.pair, surroundings_.highest_fence(claim.pair.scope));
-  }
+  if (!own_check && !claim.problem.empty()) return refuse_claim(claim);
+  if (const Refusal refusal = own_check ? refusal_of_own(effects) : refusal_from_memory(claim)) return refuse_from_memory(refusal, claim.pair);
   if (effects.way == Way::alone && !script_.running) {
     if (effects.unlocks) return refuse("0A000", "Termgate cannot run this: it names pg_advisory_unlock, and would give up the lock that fences it", "");
     hold_ = Hold();

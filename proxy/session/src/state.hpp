@@ -88,7 +88,11 @@ class Session::State {
   void remember_writer_hash(std::size_t hash);
   void unit_begins();
   Claim claim_of(const statements::Classified* text);
-  bool stale_in_memory(const Claim& claim) const;
+  // What is known already of a write with this claim; `own_check`: of one that brings its scope and term itself.
+  Refusal refusal_from_memory(const Claim& claim) const;
+  Refusal refusal_of_own(const Effects& effects) const;
+  Refusal doubt_of(const Claim& claim) const;
+  bool refused_from_memory(const Claim& claim) const { return bool(refusal_from_memory(claim)); }
   void observe(const Effects& effects, const Claim& claim);
 
   // --- transaction.cpp ---
@@ -163,7 +167,7 @@ class Session::State {
   void refuse_if_it_parses(std::string_view sql, std::string_view code, std::string_view message);
   void refuse_reserved();
   void refuse_claim(const Claim& claim);
-  void refuse_stale(const Pair& pair, std::int64_t fence);
+  void refuse_from_memory(const Refusal& refusal, const Pair& pair);
   void fail_in_server(const std::string& told);
   static bool stale_report(std::string_view message, Pair& pair, std::int64_t& fence) noexcept;
   void report_refusal(std::string_view code, std::string_view message, const Pair& pair, std::int64_t fence, bool from_memory);

@@ -125,18 +125,21 @@ bool Session::State::guard_block(const Effects& effects, const Claim& claim, boo
     // Writable and without a check, after a ROLLBACK TO or a chain: not even a read is left to itself, for READ ONLY does not stop it.
     const bool named_elsewhere = writes && claim.certain && tx_.fenced && !tx_.passed.empty() && std::find(tx_.passed.begin(), tx_.passed.end(), claim.pair) == tx_.passed.end();
     if (tx_.fenced && !named_elsewhere) return false;
+    if (const Refusal refusal = writes && own_check ? refusal_of_own(effects) : Refusal()) return refuse_from_memory(refusal, claim.pair), false;
     if (own_check) return false;
     if (!claim.problem.empty()) return refuse_claim(claim), false;
+    if (const Refusal refusal = doubt_of(claim)) return refuse_from_memory(refusal, claim.pair), false;
     add_opening(claim.pair, true);
     return true;
   }
   if (writes) {
     if (!claim.problem.empty()) return refuse_claim(claim), false;
+    if (const Refusal refusal = own_check ? refusal_of_own(effects) : doubt_of(claim)) return refuse_from_memory(refusal, claim.pair), false;
     add_opening(claim.pair, !own_check);
     return true;
   }
   // A transaction's access mode is fixed by its first snapshot and by its first savepoint, so one that may write later is opened before.
-  if (may_speak() && !tx_.snapshot && claim.problem.empty() && !stale_in_memory(claim)) {
+  if (may_speak() && !tx_.snapshot && claim.problem.empty() && !refused_from_memory(claim)) {
     add_opening(claim.pair, true);
     return true;
   }

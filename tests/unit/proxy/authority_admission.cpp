@@ -146,7 +146,16 @@ TEST_CASE("authority: what others raise is read and an audited reset is believed
   authority.saw_fence("s", 20);
   for (int i = 0; i < 1000 && authority.doubt("s").empty(); ++i) std::this_thread::sleep_for(5ms);
   CHECK_THAT(authority.doubt("s"), Catch::StartsWith("TG004") && Catch::Contains("shows 6") && Catch::Contains("seen 20"));
+  CHECK(authority.doubt({}) == authority.doubt("s"));
   CHECK(authority.highest_fence("s") == 20);
+  // A reset of what the database shows settles it, though it does not reach what was seen.
+  db.seal(Scope("s"), Term(12));
+  db.reset_fence(Scope("s"), Term(7), "operator", "restored");
+  CHECK(await_fence(7));
+  CHECK(authority.doubt("s").empty());
+  CHECK(authority.doubt({}).empty());
+  authority.saw_fence("s", 20);
+  for (int i = 0; i < 1000 && authority.doubt("s").empty(); ++i) std::this_thread::sleep_for(5ms);
   db.seal(Scope("s"), Term(21));
   CHECK(await_fence(21));
   for (int i = 0; i < 1000 && !authority.doubt("s").empty(); ++i) std::this_thread::sleep_for(5ms);

@@ -185,6 +185,17 @@ TEST_CASE("session: a refusal in a block fails the block where the server is", "
   script.replay();
 }
 
+TEST_CASE("session: a pipeline of a scope in doubt is refused from memory whatever the term", "[F3][proxy]") {
+  const std::string doubt = "TG004 fence in doubt for scope \"orders\": the database shows 5, this proxy has seen 9";
+  Script script;
+  script.doubts = {{"orders", doubt}};
+  script.client(one(insert) + sync_message()).to_client(error("TG004", doubt) + ready('I')).told({"refused TG004 from memory"});
+  script.client(one("VACUUM t") + sync_message()).to_client(error("TG004", doubt) + ready('I'));
+  script.client(one(select_a) + sync_message()).to_server(one(select_a) + sync_message());
+  script.server(done("SELECT 0") + ready('I')).to_client(done("SELECT 0") + ready('I'));
+  script.replay();
+}
+
 TEST_CASE("session: a default that was set in a pipeline which fails is not believed", "[F7][proxy]") {
   Script script;
   const std::string on = "SET default_transaction_read_only = on";

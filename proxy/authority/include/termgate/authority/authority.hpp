@@ -50,11 +50,10 @@ class Authority final : public session::Authority {
 
   std::int64_t highest_fence(std::string_view scope) const override;
   void saw_fence(std::string_view scope, std::int64_t fence) override;
+  std::string doubt(std::string_view scope) const override;
   // A write that was refused as stale is written to the audit, at most once a second a scope.
   void happened(const session::Incident& incident) override;
   void subscribe(std::function<void(std::string_view scope, std::int64_t fence)> callback) override;
-  // The message of TG004, where the database shows a lower fence for the scope than was seen before, and no reset explains it; else empty.
-  std::string doubt(std::string_view scope) const;
 
   bool leads(std::string_view scope) const override;
   std::int64_t leases_held() const override;

@@ -59,6 +59,7 @@ class Authority {
   // As in Surroundings: they must not block.
   virtual std::int64_t highest_fence(std::string_view scope) const = 0;
   virtual void saw_fence(std::string_view scope, std::int64_t fence) = 0;
+  virtual std::string doubt(std::string_view scope) const = 0;
   virtual void happened(const Incident& incident) = 0;
 
   // `callback` is called for every fence that is seen to have risen, by whichever thread saw it; it must not block nor call subscribe(). Before
