@@ -55,6 +55,7 @@ struct Expected {
   Role role = Role::client;
   Change change = Change::none;
   bool hidden = false;        // its answers are not the client's
+  std::size_t read_hash = 0;  // of a text that is taken for a read, for `bind` and `execute`
   bool first_execute = false;
   bool row_seen = false;
   bool copy_ends = false;     // the client's CopyDone or CopyFail went right behind it

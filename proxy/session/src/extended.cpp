@@ -97,7 +97,10 @@ void Session::State::on_bind(const Event& event) {
   }
   forward_extended(event, Asked::bind);
   Expected* asked = last_asked();
-  if (asked != nullptr && asked->asked == Asked::bind) asked->text = portal;
+  if (asked != nullptr && asked->asked == Asked::bind) {
+    asked->text = portal;
+    asked->read_hash = bound.hash;
+  }
 }
 
 void Session::State::on_execute(const Event& event) {
@@ -120,6 +123,7 @@ void Session::State::on_execute(const Event& event) {
   Expected* asked = last_asked();
   if (asked != nullptr) {
     asked->first_execute = first;
+    asked->read_hash = known.hash;
     asked->change = change_of(effects);
   }
 

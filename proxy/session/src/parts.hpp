@@ -197,6 +197,7 @@ struct Script {
   bool failed = false;          // nothing more of it runs
   bool ending = false;          // COMMIT or ROLLBACK of the frame is on its way
   std::size_t offset = 0;       // of the piece that runs, in the text
+  std::size_t bytes = 0;
   std::string complete;         // the last CommandComplete, held until the frame is committed
 };
 

@@ -108,6 +108,11 @@ void Session::State::next_piece() {
     const statements::Statement& last = all[end - 1];
     const std::string sql = end == all.size() ? script.sql.substr(first.offset) : script.sql.substr(first.offset, last.offset + last.length - first.offset);
     script.next = end;
+    script.bytes = sql.size();
+    if (!writes && snapshot && known_writer(sql)) {
+      writes = true;
+      own_check = false;
+    }
     sum.prepares.clear();
     sum.way = writes ? Way::write : snapshot ? Way::read : Way::neutral;
     sum.kind = writes ? Kind::write : snapshot ? Kind::provably_read : Kind::show;

@@ -404,8 +404,11 @@ void Session::State::server_error(const Event& event) {
         break;
       }
       if (refused_as_read_only && !tx_.writable && hold_.stage == Hold::Stage::none) {
-        if (again_.possible && !again_.extended) remember_writer(again_.bytes);
-        if (again_.possible && again_.hash != 0) remember_writer_hash(again_.hash);
+        // Also where it cannot be run again at once: in a pipeline, behind a row, as a part of a text.
+        if (head.read_hash != 0) remember_writer_hash(head.read_hash);
+        else if (script_.running) remember_writer(std::string_view(script_.sql).substr(script_.offset, script_.bytes));
+        else if (again_.possible && !again_.extended) remember_writer(again_.bytes);
+        else if (again_.hash != 0) remember_writer_hash(again_.hash);
         const std::string_view message = may_speak() ? "TG002 this looked like a read and writes; Termgate knows it now: send it again"
                                                      : "TG002 no term declared for a fenced write";
         report_refusal("TG002", message, {}, 0, false);
@@ -516,6 +519,7 @@ void Session::State::settle() {
   }
   if (again_.wanted) return run_again();
   again_.possible = false;
+  again_.hash = 0;
 
   switch (hold_.stage) {
     case Hold::Stage::none: break;

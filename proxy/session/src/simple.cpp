@@ -85,6 +85,7 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
       again_ = Again();
       again_.possible = sql.size() <= options_.held_bytes_max && !script_.running;
       if (again_.possible) again_.bytes = sql;
+      else again_.hash = hash_of(sql);
       again_.claim = claim;
       note_sent(effects);
       return run_plain_query(sql);

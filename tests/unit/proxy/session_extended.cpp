@@ -223,6 +223,22 @@ TEST_CASE("session: a read that writes is run again without what the client has 
   script.replay();
 }
 
+TEST_CASE("session: a read in a pipeline that writes is refused once and known from then on", "[F6][proxy]") {
+  Script script;
+  const std::string text = "SELECT a FROM writing_view", again = "TG002 this looked like a read and writes; Termgate knows it now: send it again";
+  const std::string first = one(select_a) + sync_message(), second = one(text) + sync_message();
+  script.client(first + second).to_server(first + locked() + second);
+  const std::string told = error("TG002", again, {{'D', "The database said: " + read_only}});
+  script.server(done("SELECT 0") + ready('I') + set_done() + parse_complete() + bind_complete() + error("25006", read_only) + ready('I'))
+      .to_client(done("SELECT 0") + ready('I') + parse_complete() + bind_complete() + told + ready('I'));
+  script.client(second).to_server(opening() + second);
+  script.server(opening_done() + done("SELECT 1") + ready('I')).to_client(done("SELECT 1") + ready('I'));
+  // What stood beside it is a read still.
+  script.client(first).to_server(first);
+  script.server(done("SELECT 0") + ready('I')).to_client(done("SELECT 0") + ready('I'));
+  script.replay();
+}
+
 TEST_CASE("session: a statement without a term that writes is TG002 behind its run again", "[F6][proxy]") {
   Script script;
   script.application_name.clear();

@@ -440,6 +440,19 @@ TEST_CASE("session: a read that writes behind its first row is refused and known
   script.replay();
 }
 
+TEST_CASE("session: a text of reads of which one writes is refused once and known from then on", "[F6][proxy]") {
+  Script script;
+  const std::string text = "SELECT a FROM t; SELECT a FROM writing_view";
+  script.client(query(text)).to_server(query(text));
+  const std::string again = error("TG002", "TG002 this looked like a read and writes; Termgate knows it now: send it again", {{'D', "The database said: cannot execute INSERT in a read-only transaction"}});
+  const std::string rows = columns({"a"}) + complete("SELECT 0");
+  script.server(rows + error("25006", "cannot execute INSERT in a read-only transaction") + ready('I')).to_client(rows + again + ready('I'));
+  script.client(query(text)).to_server(query("BEGIN") + opening(true, block) + sync_message() + query(text));
+  script.server(complete("BEGIN") + ready('T') + opening_done(true, block) + ready('T') + rows + rows + ready('T')).to_client(rows + columns({"a"})).to_server(query("COMMIT"));
+  script.server(complete("COMMIT") + ready('I')).to_client(complete("SELECT 0") + ready('I'));
+  script.replay();
+}
+
 TEST_CASE("session: a stale session's read that writes is refused where it would run again", "[F2][proxy]") {
   Script script;
   script.fences = {{"orders", 6}};
