@@ -129,7 +129,9 @@ std::string Session::State::explained(const pgwire::ReportFields& report, Role r
     if (stale_report(message, told, fence)) {
       pair = told;
       surroundings_.saw_fence(told.scope, fence);
-      if (check_.pair.empty() && !tx_.in_block && status_ == pgwire::TransactionStatus::idle) {
+      // What was declared before the block is so behind it.
+      const bool settled = tx_.in_block ? !tx_.declared_inside && !declared_.changing : status_ == pgwire::TransactionStatus::idle;
+      if (check_.pair.empty() && settled) {
         declared_.known = told;
         declared_.certain = true;
         declared_.changing = false;

@@ -134,7 +134,7 @@ bool Session::State::guard_block(const Effects& effects, const Claim& claim, boo
   }
   if (writes) {
     if (!claim.problem.empty()) return refuse_claim(claim), false;
-    if (const Refusal refusal = own_check ? refusal_of_own(effects) : doubt_of(claim)) return refuse_from_memory(refusal, claim.pair), false;
+    if (const Refusal refusal = own_check ? refusal_of_own(effects) : refusal_from_memory(claim)) return refuse_from_memory(refusal, claim.pair), false;
     add_opening(claim.pair, !own_check);
     return true;
   }

@@ -453,6 +453,44 @@ TEST_CASE("session: a text of reads of which one writes is refused once and know
   script.replay();
 }
 
+TEST_CASE("session: a stale session's block reads once that is known and its write says so", "[F2][F7][proxy]") {
+  const std::string read = "SELECT a FROM t", rows = columns({"a"}) + complete("SELECT 0");
+  const auto begin = [](Script& script) {
+    script.client(query("BEGIN")).to_server(query("BEGIN"));
+    script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
+  };
+  const auto reads = [&](Script& script) {
+    script.client(query(read)).to_server(query(read));
+    script.server(rows + ready('T')).to_client(rows + ready('T'));
+  };
+  {
+    Script script;
+    script.fences = {{"orders", 6}};
+    begin(script);
+    reads(script);
+    script.client(query(insert)).to_server(check("-", "0", true, block) + sync_message()).told({"refused TG001 from memory"});
+    script.server(prepared(true) + bind_complete() + error("TG005", "no term") + ready('E')).to_client(error("TG001", stale) + ready('E'));
+    script.replay();
+  }
+  {
+    // Declared by SET: what the server said of it once is known behind the block too.
+    Script script;
+    script.application_name.clear();
+    script.fences.clear();
+    const std::string set = "SET termgate.term = '5'";
+    script.client(query(set)).to_server(query(set));
+    script.server(complete("SET") + ready('I')).to_client(complete("SET") + ready('I'));
+    begin(script);
+    script.client(query(read)).to_server(writable(true, block) + check_declared(true, block) + sync_message() + query(read));
+    script.server(set_done(true, block) + prepared(true) + bind_complete() + error("TG001", stale) + ready('E') + error("25P02", "aborted") + ready('E')).to_client(error("TG001", stale) + ready('E'));
+    script.client(query("ROLLBACK")).to_server(query("ROLLBACK"));
+    script.server(complete("ROLLBACK") + ready('I')).to_client(complete("ROLLBACK") + ready('I'));
+    begin(script);
+    reads(script);
+    script.replay();
+  }
+}
+
 TEST_CASE("session: a stale session's read that writes is refused where it would run again", "[F2][proxy]") {
   Script script;
   script.fences = {{"orders", 6}};
