@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -50,6 +51,7 @@ class FenceWatch {
   void read_all();
   void took(const FenceInfo& info, std::int64_t remembered);
   void sleep(std::chrono::milliseconds time);
+  void suspect(const std::string& scope);
 
   const Callback rose_;
   detail::FenceMemory memory_;
@@ -67,7 +69,8 @@ class FenceWatch {
   std::unique_ptr<detail::FenceFeed> feed_;
   std::string schema_;
   std::function<void(const std::string&)> log_;
-  std::mutex mutex_;  // guards stopping_
+  std::mutex mutex_;  // guards stopping_, suspects_
+  std::set<std::string> suspects_;  // a session met a lower fence there than was seen before: to be read
   std::condition_variable stopped_;
   bool stopping_ = false;
   std::thread thread_;

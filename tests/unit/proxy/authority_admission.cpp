@@ -162,6 +162,27 @@ TEST_CASE("authority: what others raise is read and an audited reset is believed
   CHECK(authority.doubt("s").empty());
 }
 
+TEST_CASE("authority: a session that meets a lower fence than was seen makes it look", "[F3][proxy][authority]") {
+  House house("");
+  house.settings.fences_pause = std::chrono::hours(1);
+  auto db = house.open();
+  db.seal(Scope("s"), Term(5));
+  Authority authority(house.settings);
+  for (int i = 0; i < 1000 && authority.highest_fence("s") != 5; ++i) std::this_thread::sleep_for(5ms);
+  REQUIRE(authority.highest_fence("s") == 5);
+  authority.saw_fence("s", 9);
+  CHECK(authority.doubt("s").empty());
+  authority.saw_fence("s", 5);
+  for (int i = 0; i < 1000 && authority.doubt("s").empty(); ++i) std::this_thread::sleep_for(5ms);
+  CHECK_THAT(authority.doubt("s"), Catch::StartsWith("TG004") && Catch::Contains("shows 5") && Catch::Contains("seen 9"));
+  // An answer that a raise overtook is nothing of the kind.
+  db.seal(Scope("t"), Term(9));
+  authority.saw_fence("t", 9);
+  authority.saw_fence("t", 8);
+  std::this_thread::sleep_for(50ms);
+  CHECK(authority.doubt("t").empty());
+}
+
 TEST_CASE("authority: a host's sessions share one lease that goes with the last of them", "[F1][proxy][authority]") {
   House house(lease_rule);
   Authority authority(house.settings);
