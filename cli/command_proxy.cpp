@@ -156,6 +156,12 @@ net::Options net_options(const Given& given, const std::vector<net::InheritedSoc
   options.client_tls.client_ca = given.maybe("client-tls-ca").value_or("");
   options.client_tls.client_certificate_required = given.one_of<bool>("client-cert", {{"required", true}, {"optional", false}}, true);
   options.client_tls.required = given.flag("require-tls");
+  if (options.client_tls.certificate.empty()) {
+    for (const char* needs : {"client-tls-key", "client-tls-ca", "require-tls"}) {
+      if (given.has(needs) && (std::string_view(needs) != "require-tls" || given.flag(needs))) throw UsageError(fmt::format("--{} is about TLS to clients, which needs --client-tls-cert", needs));
+    }
+  }
+  if (given.has("client-cert") && options.client_tls.client_ca.empty()) throw UsageError("--client-cert: whose certificates? Give --client-tls-ca");
 
   constexpr std::int64_t many = 1'000'000;
   options.limits.connections = given.size("max-connections", 1000, 1, many);
@@ -252,10 +258,12 @@ int run_proxy(const Arguments& arguments) {
         net::notify_service_manager("RELOADING=1");
         std::string problem;
         try {
-          net::Options next = net_options(Given(arguments), {});
+          net::Options next = net_options(Given(arguments), inherited);
           fit_to_descriptors(next, net::raise_descriptor_limit(), log);
-          problem = server.reload(next);
-          if (problem.empty()) problem = authority->reload();
+          next.session.schema = options.session.schema;  // the fence memory is of the one that it began with
+          // The rules are read once all else is known to be right, and it comes into force once they are.
+          problem = server.reload(next, [&] { return authority->reload(); });
+          if (problem.empty()) options.drain_timeout = next.drain_timeout;
         } catch (const std::exception& error) {
           problem = error.what();
         }

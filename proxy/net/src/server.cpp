@@ -191,11 +191,12 @@ bool Server::ended() const {
   return std::all_of(inside_->shared.workers.begin(), inside_->shared.workers.end(), [](const auto& worker) { return worker->load() == 0; });
 }
 
-std::string Server::reload(const Options& options) {
+std::string Server::reload(const Options& options, const std::function<std::string()>& rest) {
   Options next = options;
   next.backend = inside_->shared.backend;  // sessions that share a fence memory must share a server
   try {
     auto settings = settings_of(next);
+    if (std::string problem = rest(); !problem.empty()) return problem;
     inside_->shared.limits.set(next.limits);
     inside_->shared.set(std::move(settings));
   } catch (const std::exception& error) {

@@ -329,6 +329,11 @@ void Worker::sweep(session::Instant now) {
       connection.end("drain timeout");
       continue;
     }
+    // Nobody waits for the end of what it does, and it could hold the drain up.
+    if (draining_ && connection.hung_up()) {
+      connection.end("the client is gone, and the proxy drains");
+      continue;
+    }
     if (cut)
       connection.cut("57P01", "terminating connection: the proxy is shutting down, and its drain timeout is over (--drain-timeout)");
     else
