@@ -5,6 +5,7 @@ Usage: proxy_service_test.py TERMGATE PG_SERVER_SH [PART ...]   (parts: the func
 """
 import os
 import re
+import shutil
 import signal
 import socket
 import ssl
@@ -17,7 +18,7 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "support"))
-from proxy_lab import (SANITIZED, SYNC, Lab, Refused, Wire, bind, declared, eventually, execute, fields, message, parse, query, refusal)
+from proxy_lab import (SANITIZED, SYNC, Lab, Refused, Wire, bind, declared, eventually, execute, fields, message, parse, query, refusal, startup)
 
 lab = Lab("service", sys.argv[1], sys.argv[2])
 check = lab.check
@@ -208,7 +209,205 @@ def descriptors(server):
     proxy.stop()
 
 
-PARTS = [drain, reload, descriptors]
+class ServiceManager:
+    """What systemd is to a service: hears its states, and starts it with sockets in descriptors 3 and up."""
+
+    # exec keeps the process, so its number is known before the command is.
+    STARTER = """
+import os, sys
+count, names, pid = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+os.environ.update(LISTEN_FDS=str(count), LISTEN_PID=str(os.getpid() if pid == "own" else pid))
+if names:
+    os.environ["LISTEN_FDNAMES"] = names
+for i, given in enumerate(int(word) for word in sys.argv[4:4 + count]):
+    os.dup2(given, 100 + i)
+for i in range(count):
+    os.dup2(100 + i, 3 + i)
+    os.close(100 + i)
+os.execv(sys.argv[4 + count], sys.argv[4 + count:])
+"""
+
+    def __init__(self, address):
+        self.ear = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.ear.bind("\0" + address[1:] if address.startswith("@") else address)
+        self.ear.settimeout(10)
+        self.address = address
+
+    def environment(self):
+        return {**os.environ, "NOTIFY_SOCKET": self.address}
+
+    def hears(self):
+        try:
+            return self.ear.recv(4096).decode()
+        except TimeoutError:
+            return "nothing"
+
+    def silent(self):
+        self.ear.settimeout(0.3)
+        try:
+            return self.hears() == "nothing"
+        finally:
+            self.ear.settimeout(10)
+
+    @classmethod
+    def hands_over(cls, sockets, names="", pid="own"):
+        """Arguments of lab.proxy() that start it with these sockets."""
+        return {"before": (sys.executable, "-c", cls.STARTER, str(len(sockets)), names, pid, *(str(one.fileno()) for one in sockets)),
+                "pass_fds": [one.fileno() for one in sockets], "listen": []}
+
+
+def notify(server):
+    rules = f"{lab.folder}/notify.rules"
+    for address in (f"{lab.folder}/notify", f"@termgate-test-{os.getpid()}"):
+        kind = "abstract" if address.startswith("@") else "path"
+        manager = ServiceManager(address)
+        with open(rules, "w") as file:
+            file.write("")
+        proxy = lab.proxy(server.url, "--rules", rules, env=manager.environment())
+        said = manager.hears()
+        check(f"systemd: READY=1 to a socket with {kind} name", said == "READY=1", said)
+        check("systemd: ready means that it takes clients", Wire(proxy.port).ask("select 1")[0] == ["1"])
+        before = time.monotonic_ns() // 1000
+        proxy.process.send_signal(signal.SIGHUP)
+        said = manager.hears()
+        moment = re.fullmatch(r"RELOADING=1\nMONOTONIC_USEC=(\d+)", said)
+        check("systemd: RELOADING=1 with its moment", moment and before <= int(moment.group(1)) <= time.monotonic_ns() // 1000, said)
+        check("systemd: READY=1 after it", manager.hears() == "READY=1")
+        with open(rules, "w") as file:
+            file.write("[rule\n")
+        proxy.process.send_signal(signal.SIGHUP)
+        said = [manager.hears(), manager.hears()]
+        check("systemd: a reload that fails is over too", said[0].startswith("RELOADING=1") and said[1] == "READY=1" and "reload_failed" in proxy.log(), said)
+        proxy.process.send_signal(signal.SIGTERM)
+        said = manager.hears()
+        check("systemd: STOPPING=1", said == "STOPPING=1", said)
+        check("systemd: ends with 0", ended_within(proxy.process, 5) is not None and proxy.process.returncode == 0)
+        try:
+            lab.proxy(server.url, "--client-tls-cert", "/nowhere.pem", env=manager.environment())
+            check("systemd: what cannot start is not ready", False, "it started")
+        except AssertionError as error:
+            check("systemd: what cannot start is not ready", manager.silent() and "cannot_start" in str(error) and "/nowhere.pem" in str(error), error)
+    # A manager that is not there, or a name that is none, is no reason not to run.
+    for address in (f"{lab.folder}/nobody", "x" * 300, "/" + "x" * 300, ""):
+        proxy = lab.proxy(server.url, env={**os.environ, "NOTIFY_SOCKET": address})
+        check(f"systemd: runs with NOTIFY_SOCKET={address[:40]}", Wire(proxy.port).ask("select 1")[0] == ["1"] and proxy.stop() == 0)
+
+
+def activation(server):
+    def listener(family=socket.AF_INET, where=("127.0.0.1", 0), kind=socket.SOCK_STREAM):
+        one = socket.socket(family, kind)
+        one.bind(where)
+        if kind == socket.SOCK_STREAM:
+            one.listen(100)
+        return one
+
+    path = f"{lab.folder}/.s.PGSQL.7000"
+    sockets = [listener(), listener(), listener(socket.AF_UNIX, path)]
+    ports = [one.getsockname()[1] for one in sockets[:2]]
+    rules = f"{lab.folder}/activation.rules"
+
+    def write_rules(word):
+        with open(rules, "w") as file:
+            file.write("".join(f"[rule {name}]\nlistener = {name}\nrefuse = {word} {name}\n" for name in ("inside", "socket")))
+
+    write_rules("by")
+    proxy = lab.proxy(server.url, "--rules", rules, **ServiceManager.hands_over(sockets, "front:inside:socket"))
+    log = proxy.log()
+    check("sockets: all are listened on", [f"address=127.0.0.1:{port}\n" in log for port in ports] == [True, True] and f"address=unix:{path}\n" in log, log)
+    check("sockets: the first serves", Wire(ports[0]).ask("select 1")[0] == ["1"] and proxy.logged(r"connection_opened .*listener=front "))
+    told = [refusal(lambda: Wire(ports[1])), refusal(lambda: Wire(0, path=path))]
+    check("sockets: rules know them by name", [one and one["M"] for one in told] == ["by inside", "by socket"], told)
+    write_rules("again by")
+    said = proxy.reload()
+    told = refusal(lambda: Wire(ports[1]))
+    check("sockets: a reload works without --listen", " reloaded" in said and told and told["M"] == "again by inside", said)
+
+    # A restart: what comes meanwhile waits in the manager's sockets.
+    kept = Wire(ports[0])
+    kept.ask("begin")
+    proxy.process.send_signal(signal.SIGTERM)
+    proxy.logged(" draining")
+    waiting = socket.create_connection(("127.0.0.1", ports[0]), timeout=10)
+    check("sockets: an open transaction is ended by its client", kept.ask("select 3")[0] == ["3"])
+    kept.send(query("commit"))
+    check("sockets: the first proxy ends", ended_within(proxy.process, 5) is not None)
+    check("sockets: the Unix socket's file stays for the next", os.path.exists(path))
+    second = lab.proxy(server.url, **ServiceManager.hands_over(sockets, "front:inside:socket"))
+    late = Wire.__new__(Wire)
+    late.socket, late.pid = waiting, None
+    late.send(startup())
+    check("sockets: who came between two proxies is served by the second", refusal(lambda: late.until("Z")) is None and late.ask("select 6")[0] == ["6"])
+    check("sockets: and over the Unix socket", Wire(0, path=path).ask("select 7")[0] == ["7"])
+    second.stop()
+
+    unnamed = lab.proxy(server.url, **ServiceManager.hands_over(sockets[:1]))
+    check("sockets: without names it is listen_fd", Wire(ports[0]).ask("select 1")[0] == ["1"] and unnamed.logged("listener=listen_fd "))
+    unnamed.stop()
+    both = lab.proxy(server.url, "--listen", "127.0.0.1:0", **ServiceManager.hands_over(sockets[:1], "front"))
+    check("sockets: beside --listen", len(both.ports) == 2 and all(Wire(port).ask("select 1")[0] == ["1"] for port in both.ports), both.log())
+    both.stop()
+
+    def fails(**more):
+        try:
+            lab.proxy(server.url, **more).stop()
+        except AssertionError as error:
+            return str(error)
+        return "it started"
+
+    said = fails(**ServiceManager.hands_over(sockets[:1], pid="1"))
+    check("sockets: those for another process are not ours", "where to listen?" in said, said)
+    datagrams = listener(kind=socket.SOCK_DGRAM)
+    said = fails(**ServiceManager.hands_over([datagrams], "odd"))
+    check("sockets: one for datagrams is refused", '"odd" is no stream socket' in said or "odd" in said and "no stream socket" in said, said)
+    for one in (*sockets, datagrams):
+        one.close()
+
+
+def units(server):
+    """The units of docs/proxy.md are what systemd takes, and the options file beside them is what the proxy takes."""
+    page = (Path(__file__).parent.parent.parent / "docs" / "proxy.md").read_text()
+    blocks = dict(re.findall(r"```ini\n# /etc/(\S+)\n(.*?)```", page, re.S))
+    names = ["systemd/system/termgate.socket", "systemd/system/termgate.service", "termgate/proxy.conf"]
+    if not check("units: the page has them", all(name in blocks for name in names), list(blocks)):
+        return
+    folder = f"{lab.folder}/units"
+    os.mkdir(folder)
+    for name in names:
+        text = blocks[name].replace("/usr/bin/termgate", lab.termgate)
+        with open(f"{folder}/{name.rsplit('/', 1)[1]}", "w") as file:
+            file.write(text)
+    if shutil.which("systemd-analyze"):
+        done = subprocess.run(["systemd-analyze", "verify", f"{folder}/termgate.service", f"{folder}/termgate.socket"], capture_output=True, text=True,
+                              env={**os.environ, "SYSTEMD_UNIT_PATH": f"{folder}:"})
+        ours = [line for line in (done.stdout + done.stderr).splitlines() if "termgate" in line]
+        check("units: systemd-analyze verify has nothing to say of them", not ours, ours)
+    else:
+        print("     no systemd-analyze here: the units are not verified")
+    config = blocks["termgate/proxy.conf"]
+    with open(f"{folder}/backend", "w") as file:
+        file.write(server.url + "\n")
+    config = config.replace("/etc/termgate/backend", f"{folder}/backend").replace("http = 127.0.0.1:9090", "http = 127.0.0.1:0").replace("/etc/termgate/rules", f"{folder}/rules")
+    with open(f"{folder}/proxy.conf", "w") as file:
+        file.write(config)
+    with open(f"{folder}/rules", "w"):
+        pass
+    front = socket.socket()
+    front.bind(("127.0.0.1", 0))
+    front.listen(10)
+    handed = ServiceManager.hands_over([front], "front")
+    manager = ServiceManager(f"{folder}/notify")
+    with open(f"{folder}/log", "w") as log:
+        process = lab.program(*handed["before"], lab.termgate, "proxy", "--config", f"{folder}/proxy.conf", pass_fds=handed["pass_fds"], env=manager.environment(), stdout=log, stderr=log)
+    said = manager.hears()
+    check("units: the proxy starts with the page's options and the socket", said == "READY=1" and Wire(front.getsockname()[1]).ask("select 1")[0] == ["1"], open(f"{folder}/log").read())
+    process.send_signal(signal.SIGHUP)
+    check("units: reloads", [manager.hears()[:11], manager.hears()] == ["RELOADING=1", "READY=1"] and " reloaded" in open(f"{folder}/log").read())
+    process.terminate()
+    check("units: stops", ended_within(process, 5) is not None and process.returncode == 0)
+    front.close()
+
+
+PARTS = [drain, reload, descriptors, notify, activation, units]
 
 
 def main():
