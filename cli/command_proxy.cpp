@@ -29,6 +29,7 @@ void proxy_options(po::options_description& o) {
   add("listen", list(), "[NAME=]HOST:PORT or [NAME=]unix:/path/.s.PGSQL.5432, with ,proxy behind it where PROXY protocol v2 is spoken; may be repeated");
   add("backend", text(), "the server, postgresql://user:password@host:port/dbname?sslmode=…; user and password are the proxy's own");
   add("backend-file", text(), "a file whose first line is that URL");
+  add("schema", text(), "of layer 1 (termgate)");
   add("config", text(), "a file of options, one `name = value` a line");
   add("rules", text(), "a file of rules: who gets which scope and term (docs/rules.md)");
   add("http", text(), "HOST:PORT for /healthz, /readyz, /metrics, /leader?scope=S (none)");
@@ -77,7 +78,6 @@ class Given {
     if (!file) throw UsageError(fmt::format("--config {}: cannot be read", *path));
     po::options_description known;
     proxy_options(known);
-    known.add_options()("schema", po::value<std::string>(), "");
     po::variables_map values;
     try {
       po::store(po::parse_config_file(file, known), values);
@@ -306,7 +306,9 @@ void add_proxy_command(std::vector<Command>& commands) {
                       "The server's pg_hba.conf sees the proxy's address, not the client's. docs/proxy.md has all of it.",
                       proxy_options,
                       {},
-                      run_proxy});
+                      run_proxy,
+                      false,
+                      true});
 }
 
 }  // namespace termgate::cli

@@ -117,7 +117,7 @@ class Wire:
         while True:
             kind, body = self.message()
             if kind == "K":
-                self.pid = struct.unpack("!I", body[:4])[0]
+                self.pid, self.key = struct.unpack("!I", body[:4])[0], body[4:]
             if kind == "D":
                 length = struct.unpack("!i", body[2:6])[0]
                 rows.append(None if length < 0 else body[6:6 + length].decode())
