@@ -327,6 +327,7 @@ def activation(server):
     kept.ask("begin")
     proxy.process.send_signal(signal.SIGTERM)
     proxy.logged(" draining")
+    time.sleep(0.5)  # said before the listeners are closed
     waiting = socket.create_connection(("127.0.0.1", ports[0]), timeout=10)
     check("sockets: an open transaction is ended by its client", kept.ask("select 3")[0] == ["3"])
     kept.send(query("commit"))
@@ -768,9 +769,10 @@ def certificates(server):
     check("client certificates: a good one gets in", tls(proxy.port, ca, good).ask("select 1")[0] == ["1"])
     check("client certificates: by direct TLS too", tls(proxy.port, ca, good, direct=True).ask("select 1")[0] == ["1"])
     for name, shown in (("none", None), ("a foreign one", foreign), ("one that has expired", old)):
+        time.sleep(1.1)  # the log says a thing about an address once a second
         for direct in (False, True):
             check(f"client certificates: {name} is refused{' by direct TLS' if direct else ''}", refusal(lambda: tls(proxy.port, ca, shown, direct=direct).ask("select 1")) is not None)
-    check("client certificates: the log says why", all(re.search(f"tls_failed .*{words}", proxy.log()) for words in ("peer did not return a certificate", "certificate has expired|verify failed")), proxy.log())
+    check("client certificates: the log says why", all(re.search(f"tls_failed .*{words}", proxy.log()) for words in ("peer did not return a certificate", "unable to get local issuer certificate", "certificate has expired")), proxy.log())
     told = refusal(lambda: Wire(proxy.ports[1], before=proxied("192.0.2.7")))
     check("client certificates: clear text is no way round them", told and told["C"] == "28000", told)
     check("client certificates: the header's client with one gets in", tls(proxy.ports[1], ca, good, before=proxied("192.0.2.7")).ask("select 1")[0] == ["1"])
@@ -818,8 +820,8 @@ def certificates(server):
                             ("another root", url.replace(ca[1], other[1]) + own, "certificate"), ("an expired certificate of the proxy", url + f"&sslcert={expired[1]}&sslkey={expired[0]}", "expired")):
         proxy = lab.proxy(to)
         told = refusal(lambda: Wire(proxy.port))
-        check(f"mutual TLS: {name} is told", told and told["C"].startswith("08") and words in told["M"] or "expired proxy" in name and told, told)
-        check(f"mutual TLS: {name} is logged", re.search(f"tls_failed .*with=server .*{words}", proxy.log()) or name == "an expired certificate of the proxy" and re.search("expired", proxy.log()), proxy.log())
+        check(f"mutual TLS: {name} is told", told and told["C"] == "08006" and words in told["M"], told)
+        check(f"mutual TLS: {name} is logged", proxy.logged(f"(tls_failed .*with=server|connection_closed) .*{words}"), proxy.log())
         proxy.stop()
     for name, bad, words in (("a missing key", f"&sslcert={good[1]}&sslkey=/nowhere.key", "/nowhere.key"), ("a foreign key", f"&sslcert={good[1]}&sslkey={foreign[0]}", foreign[0])):
         try:
@@ -987,7 +989,9 @@ def takeover(server):
     others = {word: outcomes.count(word) for word in set(outcomes) - {"served"}}
     print(f"     {served} served, else {others}")
     check("takeover: nobody finds the port closed", not any("Refused" in word for word in others), others)
-    check("takeover: who is not served is told to come again", set(others) <= {"57P01", "57P03"} and sum(others.values()) <= 20 and served > 100, others)
+    # Who sends its start-up message to a connection that has been closed behind 57P03 is reset.
+    told = sum(count for word, count in others.items() if word in ("57P01", "57P03"))
+    check("takeover: who is not served is told to come again", sum(others.values()) - told <= 3 and told <= 30 and served > 100, others)
     previous.stop()
 
 

@@ -128,6 +128,7 @@ class Connection {
   bool cancel_sent_ = false;
   bool cancel_done_ = false;
   bool resolved_ = false;
+  bool server_spoke_ = false;
   End client_;
   End server_;
   std::unique_ptr<session::Session> session_;
