@@ -1,5 +1,6 @@
 #include "connection.hpp"
 
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -630,6 +631,11 @@ void Connection::drain() {
   session_->resume(session::Drain{}, clock_now());
   pump();
   worker_.set_speaker(nullptr);
+}
+
+bool Connection::hung_up() const {
+  pollfd one{client_.stream.descriptor(), POLLRDHUP, 0};
+  return stage_ == Stage::session && poll(&one, 1, 0) == 1;
 }
 
 void Connection::cut(std::string_view sqlstate, std::string_view message) {
