@@ -135,9 +135,10 @@ void FenceWatch::subscribe(Callback callback) {
 }
 
 std::string FenceWatch::doubt(std::string_view scope) const {
+  if (!doubtful_) return {};
   const std::lock_guard lock(doubts_mutex_);
-  const auto found = doubts_.find(scope);
-  return found == doubts_.end() ? std::string() : found->second;
+  const auto found = scope.empty() ? doubts_.begin() : doubts_.find(scope);
+  return found == doubts_.end() ? std::string() : found->second.message;
 }
 
 void FenceWatch::sleep(milliseconds time) {
@@ -208,23 +209,32 @@ void FenceWatch::read_all() {
 }
 
 void FenceWatch::took(const FenceInfo& info, std::int64_t remembered) {
+  const auto reset_since_doubt = [&] {
+    const std::lock_guard lock(doubts_mutex_);
+    const auto found = doubts_.find(info.scope);
+    return found != doubts_.end() && info.reset_from && info.reset_from != found->second.reset_from;
+  };
   if (info.term >= remembered) {
     saw(info.scope, info.term);
-  } else if (info.reset_from && *info.reset_from >= remembered) {
+  } else if ((info.reset_from && *info.reset_from >= remembered) || reset_since_doubt()) {
     // An audited reset took it down.
     memory_.forget(info.scope);
     memory_.saw(info.scope, info.term);
   } else {
     const std::lock_guard lock(doubts_mutex_);
     if (doubts_.size() < doubts_max) {
-      doubts_[info.scope] = fmt::format("TG004 fence in doubt for scope \"{}\": the database shows {}, this proxy has seen {}; was the database restored? "
-                                        "Then: termgate fence declare-restored --scope … --above …",
-                                        info.scope, info.term, remembered);
+      const auto [doubt, added] = doubts_.try_emplace(info.scope, Doubt{{}, info.reset_from});
+      doubt->second.message = fmt::format("TG004 fence in doubt for scope \"{}\": the database shows {}, this proxy has seen {}; was the database restored? "
+                                          "Then: termgate fence declare-restored --scope … --above …",
+                                          info.scope, info.term, remembered);
+      doubtful_ = true;
     }
     return;
   }
   const std::lock_guard lock(doubts_mutex_);
-  if (!doubts_.empty()) doubts_.erase(info.scope);
+  if (doubts_.empty()) return;
+  doubts_.erase(info.scope);
+  doubtful_ = !doubts_.empty();
 }
 
 }  // namespace termgate::authority

@@ -2,6 +2,7 @@
 // any role, so it only says where to look; what is then read from `fences` counts. Any thread.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -40,6 +41,7 @@ class FenceWatch {
   std::int64_t highest(const std::string& scope) const { return memory_.highest(scope); }
   void saw(const std::string& scope, std::int64_t fence);
   void subscribe(Callback callback);
+  // As session::Surroundings::doubt().
   std::string doubt(std::string_view scope) const;
 
  private:
@@ -54,7 +56,12 @@ class FenceWatch {
   std::mutex calling_;  // guards callback_, also while it is called
   Callback callback_;
   mutable std::mutex doubts_mutex_;  // guards doubts_
-  std::map<std::string, std::string, std::less<>> doubts_;
+  struct Doubt {
+    std::string message;
+    std::optional<std::int64_t> reset_from;  // as it was then: a reset since settles it
+  };
+  std::map<std::string, Doubt, std::less<>> doubts_;
+  std::atomic<bool> doubtful_{false};  // there are any: every write asks
 
   std::optional<Database> database_;
   std::unique_ptr<detail::FenceFeed> feed_;

@@ -386,7 +386,7 @@ void Connection::admit() {
   }
   entered_ = true;
   presence_ = std::make_shared<SocketPresence>(client_.stream.descriptor());
-  Arrival arrival{listener_.options.name, peer_.host(), who, presence_};
+  session::Arrival arrival{{listener_.options.name, peer_.host(), who}, presence_};
   shared.errands.run([&shared, worker = &worker_, id = id_, arrival = std::move(arrival)] {
     session::Admission admission;
     try {

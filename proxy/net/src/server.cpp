@@ -88,7 +88,7 @@ sigset_t our_signals() {
 
 class Server::Inside {
  public:
-  Inside(const Options& options, Authority& authority, Log& log) : shared(options, authority, log) {
+  Inside(const Options& options, session::Authority& authority, Log& log) : shared(options, authority, log) {
     shared.set(settings_of(options));
     const unsigned threads = options.threads != 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency());
     try {
@@ -159,7 +159,7 @@ class Server::Inside {
   bool probed = false;
 };
 
-Server::Server(const Options& options, Authority& authority, Log& log) : inside_(std::make_unique<Inside>(options, authority, log)) {}
+Server::Server(const Options& options, session::Authority& authority, Log& log) : inside_(std::make_unique<Inside>(options, authority, log)) {}
 
 Server::~Server() = default;
 

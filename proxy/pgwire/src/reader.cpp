@@ -96,6 +96,18 @@ Event Reader::next(std::string_view input) noexcept {
   return refuse(problem_, 0);
 }
 
+std::string_view Reader::run_of(char type, std::string_view input) const noexcept {
+  const Rule& rule = (*rules_)[type];
+  if (!between_messages() || !rule.known) return {};
+  std::size_t end = 0;
+  while (input.size() - end >= header_bytes && input[end] == type) {
+    const std::uint32_t length = read_u32(input.data() + end + 1);
+    if (length < 4 || length - 4 < rule.body_min || length - 4 > rule.body_max || length > input.size() - end - 1) break;
+    end += 1 + std::size_t{length};
+  }
+  return input.substr(0, end);
+}
+
 Event Reader::header_of(std::string_view input) noexcept {
   Event event;
   if (input.empty()) return event;

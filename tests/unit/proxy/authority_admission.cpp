@@ -106,8 +106,8 @@ TEST_CASE("authority: without a database a lease says so and the rest works", "[
   CHECK(lease.term() == 0);
   CHECK_THAT(lease.why_not(), Catch::StartsWith("no term for scope \"billing\": "));
   CHECK(Visit(authority, "192.0.2.7").term() == 4);
-  authority.refused("s", 3);
-  CHECK_FALSE(authority.leader("billing"));
+  authority.happened({.kind = session::Incident::Kind::refused, .scope = "s", .term = 3, .code = "TG001"});
+  CHECK_FALSE(authority.leads("billing"));
 }
 
 TEST_CASE("authority: fences only rise and every rise is called back", "[F2][proxy][authority]") {
@@ -146,7 +146,16 @@ TEST_CASE("authority: what others raise is read and an audited reset is believed
   authority.saw_fence("s", 20);
   for (int i = 0; i < 1000 && authority.doubt("s").empty(); ++i) std::this_thread::sleep_for(5ms);
   CHECK_THAT(authority.doubt("s"), Catch::StartsWith("TG004") && Catch::Contains("shows 6") && Catch::Contains("seen 20"));
+  CHECK(authority.doubt({}) == authority.doubt("s"));
   CHECK(authority.highest_fence("s") == 20);
+  // A reset of what the database shows settles it, though it does not reach what was seen.
+  db.seal(Scope("s"), Term(12));
+  db.reset_fence(Scope("s"), Term(7), "operator", "restored");
+  CHECK(await_fence(7));
+  CHECK(authority.doubt("s").empty());
+  CHECK(authority.doubt({}).empty());
+  authority.saw_fence("s", 20);
+  for (int i = 0; i < 1000 && authority.doubt("s").empty(); ++i) std::this_thread::sleep_for(5ms);
   db.seal(Scope("s"), Term(21));
   CHECK(await_fence(21));
   for (int i = 0; i < 1000 && !authority.doubt("s").empty(); ++i) std::this_thread::sleep_for(5ms);
@@ -164,7 +173,7 @@ TEST_CASE("authority: a host's sessions share one lease that goes with the last 
     first.establish();
     CHECK(first.term() == 1);
     CHECK(first.presence().asked_ms() == 1000);
-    CHECK(authority.leader("billing"));
+    CHECK(authority.leads("billing"));
     CHECK(authority.leases_held() == 1);
     CHECK(authority.highest_fence("billing") == 1);
     CHECK(db.lease(Scope("billing"))->owner == "127.0.0.1@gate1");
@@ -180,7 +189,7 @@ TEST_CASE("authority: a host's sessions share one lease that goes with the last 
   }
   for (int i = 0; i < 1000 && !db.lease(Scope("billing"))->released_at_ms; ++i) std::this_thread::sleep_for(5ms);
   CHECK(db.lease(Scope("billing"))->released_at_ms);
-  CHECK_FALSE(authority.leader("billing"));
+  CHECK_FALSE(authority.leads("billing"));
 }
 
 TEST_CASE("authority: with takeover wait a second host waits for the first to go or to fall silent", "[F1][proxy][authority]") {

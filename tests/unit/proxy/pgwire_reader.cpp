@@ -255,3 +255,24 @@ TEST_CASE("reader: a caller may change the rules", "[proxy][pgwire]") {
   CHECK_FALSE(read.messages[0].whole);
   CHECK(read.messages[1].whole);
 }
+
+TEST_CASE("reader: a run of rows ends where anything else comes", "[proxy][pgwire]") {
+  const Rules rules = Rules::backend();
+  std::string rows;
+  for (const char* value : {"1", "", "a longer one"}) append_data_row(rows, std::vector<Field>{value});
+  std::string other;
+  append_command_complete(other, "SELECT 3");
+  Reader reader(rules);
+  CHECK(reader.run_of(backend::data_row, rows + other) == rows);
+  CHECK(reader.run_of(backend::copy_data, rows + other).empty());
+  CHECK(reader.run_of(backend::data_row, other + rows).empty());
+  CHECK(reader.run_of(backend::data_row, "").empty());
+  const std::string first = rows.substr(0, 12);
+  REQUIRE(reader.run_of(backend::data_row, first) == first);
+  for (std::size_t size = 0; size < first.size(); ++size) CHECK(reader.run_of(backend::data_row, first.substr(0, size)).empty());
+  // What the rules refuse is left to next().
+  for (const std::uint32_t length : {0u, 3u, 5u, 0xffffffffu}) CHECK(reader.run_of(backend::data_row, first + header('D', length) + std::string(64, '\0')) == first);
+  // Nothing in the middle of a message.
+  CHECK(reader.next("D").kind == Event::Kind::need_more);
+  CHECK(reader.run_of(backend::data_row, rows).empty());
+}

@@ -189,6 +189,32 @@ TEST_CASE("session: a full outbox stops the reading of the other side", "[proxy]
   CHECK(!session.wants_client());
 }
 
+TEST_CASE("session: a client that never quite catches up costs no more than the outbox", "[proxy]") {
+  Neighbours neighbours;
+  termgate::session::Options options;
+  options.server_is_local = true;
+  const termgate::session::Instant now{1h};
+  Session session(options, {.local = true, .encrypted_already = false, .cancel_key = std::string(32, 'k')}, neighbours, now);
+  session.resume(termgate::session::ClientBytes{startup(0, {{"user", "ann"}})}, now);
+  session.resume(termgate::session::Admitted{}, now);
+  session.resume(termgate::session::ServerConnected{}, now);
+  session.resume(termgate::session::ServerBytes{authentication(termgate::pgwire::Authentication::Type::ok) + ready('I') + who_serves_done("0")}, now);
+  session.resume(termgate::session::ClientBytes{query("SELECT a FROM t")}, now);
+  session.sent_to_client(session.to_client().size());
+  session.sent_to_server(session.to_server().size());
+  session.resume(termgate::session::ServerBytes{columns({"a"})}, now);
+  std::string rows;
+  for (int i = 0; i < 100; ++i) rows += row({std::string(500, 'x')});
+  std::size_t most = 0;
+  for (int i = 0; i < 200; ++i) {
+    session.resume(termgate::session::ServerBytes{rows}, now);
+    session.sent_to_client(session.to_client().size() - 1);
+    most = std::max(most, session.memory_bytes());
+  }
+  CHECK(most < 10 * rows.size());
+  CHECK(session.to_client() == rows.substr(rows.size() - 1));
+}
+
 TEST_CASE("session: a server that is out of step ends both sides", "[F5][F7][proxy]") {
   struct Case {
     const char* name;

@@ -76,6 +76,11 @@ class Reader {
   // while `input` is. A caller loops until `need_more`.
   Event next(std::string_view input) noexcept;
 
+  // The whole messages of `type` that come next in `input`, as one piece: rows and copy data are passed on by the thousand and
+  // unread. Empty where something else comes next, or not the whole of one, or one that the rules refuse: next() says which.
+  // The caller must not give these bytes again.
+  std::string_view run_of(char type, std::string_view input) const noexcept;
+
   // At a boundary between messages: where the peer may say goodbye, and where an answer of ours may be put between.
   bool between_messages() const noexcept { return state_ == State::header && held_ == 0; }
 
