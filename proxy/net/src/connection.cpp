@@ -1,5 +1,6 @@
 #include "connection.hpp"
 
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -163,6 +164,7 @@ void Connection::read_some(End& end) {
           session_->resume(session::ClientBytes{given}, clock_now());
         } else {
           worker_.counters().bytes_from_servers.add(static_cast<std::int64_t>(bytes));
+          server_spoke_ = true;
           session_->resume(session::ServerBytes{given}, clock_now());
         }
         break;
@@ -191,10 +193,12 @@ void Connection::step_handshake(End& end) {
         if (stage_ != Stage::session) return;
         return pump();
       }
-      if (end.client)
+      if (end.client) {
         session_->resume(session::ClientTls{}, clock_now());
-      else
+      } else {
+        server_spoke_ = false;  // its word on TLS was none of the login
         session_->resume(session::ServerTls{}, clock_now());
+      }
       break;
     case Stream::Io::end:
     case Stream::Io::failed: {
@@ -217,6 +221,9 @@ void Connection::lost(End& end, std::string_view why) {
   if (why_.empty()) why_ = fmt::format("{} {}", end.client ? "client" : "server", why.empty() ? "closed" : why);
   if (end.client)
     session_->resume(session::ClientGone{}, clock_now());
+  else if (!why.empty() && end.stream.is_tls() && !server_spoke_ && session_->phase() == session::Session::Phase::login)
+    // A server that refuses our certificate says so beneath its protocol: the client would see a bare close.
+    session_->resume(session::Cut{"08006", fmt::format("the server ended the login: {}", why)}, clock_now());
   else
     session_->resume(session::ServerLost{why}, clock_now());
 }
@@ -253,7 +260,21 @@ void Connection::flush(End& end) {
         case Stream::Io::wait_write: end.blocked = true; return;
         case Stream::Io::wait_read: end.blocked = end.write_reads = true; return;
         case Stream::Io::end: lost(end, ""); continue;
-        case Stream::Io::failed: lost(end, end.stream.why()); continue;
+        case Stream::Io::failed: {
+          std::string why = end.stream.why();
+          if (!end.client && end.stream.is_tls() && !server_spoke_) {
+            // It hung up before we had said anything; its reason may be there to read.
+            std::size_t heard = 0;
+            const auto outcome = end.stream.read(worker_.buffer(), Worker::buffer_bytes, heard);
+            if (outcome == Stream::Io::failed) why = end.stream.why();
+            if (outcome == Stream::Io::done) {
+              server_spoke_ = true;
+              session_->resume(session::ServerBytes{std::string_view(worker_.buffer(), heard)}, clock_now());
+            }
+          }
+          lost(end, why);
+          continue;
+        }
       }
     }
     // What was meant for one who is gone is dropped.
@@ -507,6 +528,7 @@ void Connection::forget_server() {
   server_.watched = 0;
   server_.connected = server_.handshaking = server_.blocked = server_.write_reads = server_.read_writes = server_.deaf = false;
   server_.gone = true;
+  server_spoke_ = false;
   connecting_ = retry_connect_ = false;
 }
 
@@ -630,6 +652,11 @@ void Connection::drain() {
   session_->resume(session::Drain{}, clock_now());
   pump();
   worker_.set_speaker(nullptr);
+}
+
+bool Connection::hung_up() const {
+  pollfd one{client_.stream.descriptor(), POLLRDHUP, 0};
+  return stage_ == Stage::session && poll(&one, 1, 0) == 1;
 }
 
 void Connection::cut(std::string_view sqlstate, std::string_view message) {

@@ -25,6 +25,7 @@ namespace {
 constexpr std::chrono::milliseconds sweep_every{100};
 constexpr int events_at_once = 128;
 constexpr int accepts_at_once = 64;
+constexpr int queue_max = 4096;  // of a listener that closes
 constexpr std::chrono::seconds cut_takes{2};  // for the last words of sessions that are cut
 
 // To a client that cannot be served: what fits its socket's empty buffer, and the end.
@@ -125,7 +126,18 @@ void Worker::drain(session::Instant cut_at) {
     if (std::exchange(draining_, true)) return;
     watch_listeners(false);
     acceptors_.clear();
-    if (--shared_.listening == 0) close_all(shared_.listeners);
+    if (--shared_.listening == 0) {
+      // Whoever waits in a queue that is closed gets a reset. Those of a manager's socket wait for the next process.
+      for (const OpenListener& listener : shared_.listeners) {
+        if (listener.options.inherited >= 0) continue;
+        for (int taken = 0; taken < queue_max; ++taken) {
+          const int descriptor = accept4(listener.descriptor, nullptr, nullptr, SOCK_CLOEXEC);
+          if (descriptor < 0) break;
+          turn_away(descriptor, "57P03", "the proxy is shutting down");
+        }
+      }
+      close_all(shared_.listeners);
+    }
     for (std::size_t i = connections_.size(); i-- > 0;) connections_[i]->drain();
   });
 }
@@ -164,6 +176,10 @@ void Worker::bury(Connection& connection) {
   }
   connections_.pop_back();
   load_.fetch_sub(1, std::memory_order_relaxed);
+  if (!connections_.empty()) return;
+  // Without connections nobody sweeps, and these would stay.
+  in_transaction_.store(0, std::memory_order_relaxed);
+  session_bytes_.store(0, std::memory_order_relaxed);
 }
 
 bool Worker::cancel(const CancelRegistry::Target& target, std::shared_ptr<const Settings> settings, std::function<void()> done) {
@@ -327,6 +343,11 @@ void Worker::sweep(session::Instant now) {
     Connection& connection = *connections_[i];
     if (kill) {
       connection.end("drain timeout");
+      continue;
+    }
+    // Nobody waits for the end of what it does, and it could hold the drain up.
+    if (draining_ && connection.hung_up()) {
+      connection.end("the client is gone, and the proxy drains");
       continue;
     }
     if (cut)
