@@ -132,11 +132,10 @@ void Session::State::on_execute(const Event& event) {
   if (default_.broken && !default_.reported) group_.suspect = true;
   if (!active() || group_.needs_hold) return;
   if (tx_.in_block && !was_block && !group_.direct) {
-    // The rest of the group stands in the client's block.
-    const bool unsure = !answers_.empty() || group_.ended_one;
+    // The rest of the group stands in the client's block, and so does what was read before it: the lock belongs in front of that.
+    lock_group();
     flush_group();
     group_.direct = true;
-    if (unsure && guards()) run_ours(ours_locked, Role::put_back, {});
     group_.reads_only = false;
   } else if (!tx_.in_block && (was_block || (group_.direct && (effects.kind == Kind::commit || effects.kind == Kind::rollback || effects.kind == Kind::prepare_transaction)))) {
     // Behind its COMMIT another implicit transaction begins.

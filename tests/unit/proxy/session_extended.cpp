@@ -239,6 +239,17 @@ TEST_CASE("session: a read in a pipeline that writes is refused once and known f
   script.replay();
 }
 
+TEST_CASE("session: a read before a BEGIN of its pipeline is locked with the block where something runs that may have made the session writable", "[F6][proxy]") {
+  Script script;
+  script.application_name.clear();
+  const std::string first = one("SELECT flip()") + sync_message(), second = one("SELECT a FROM writing_view") + one("BEGIN") + sync_message();
+  script.client(first + second).to_server(first + locked(true, block) + second);
+  script.server(done("SELECT 1") + ready('I') + set_done(true, block) + parse_complete() + bind_complete() + error("25006", read_only) + ready('I'))
+      .to_client(done("SELECT 1") + ready('I') + parse_complete() + bind_complete() +
+                 error("TG002", "TG002 no term declared for a fenced write", {{'D', "The database said: " + read_only}}) + ready('I'));
+  script.replay();
+}
+
 TEST_CASE("session: a statement without a term that writes is TG002 behind its run again", "[F6][proxy]") {
   Script script;
   script.application_name.clear();
