@@ -99,8 +99,10 @@ struct Authority::Inside {
     }
     stopped.notify_all();
     if (looker.joinable()) looker.join();
+    // Held before the workers drop their tasks: one of those may be all that is left of a lease whose last session has just gone.
+    const auto leases = all_leases();
     if (workers) workers->stop();
-    for (const auto& lease : all_leases()) {
+    for (const auto& lease : leases) {
       if (!lease->give_back_now()) break;
     }
   }

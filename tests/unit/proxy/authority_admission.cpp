@@ -295,6 +295,20 @@ TEST_CASE("authority: the same host behind two proxies has one term", "[F1][prox
   CHECK(db.lease(Scope("billing"))->term == 1);
 }
 
+TEST_CASE("authority: a lease is given back where the proxy ends with its last session", "[F1][proxy][authority]") {
+  House house(lease_rule);
+  auto db = house.open();
+  for (int i = 0; i < 30; ++i) {
+    {
+      Authority authority(house.settings);
+      Visit last(authority, "192.0.2.7");
+      last.establish();
+      REQUIRE(last.term() == i + 1);
+    }
+    REQUIRE(db.lease(Scope("billing"))->remaining_ms == 0);
+  }
+}
+
 TEST_CASE("authority: a holder's name that cannot be one is malformed and not no term", "[proxy][authority]") {
   House house("[rule a]\nlease = billing\nholder = %user\n");
   Authority authority(house.settings);
