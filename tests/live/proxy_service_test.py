@@ -20,7 +20,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent / "support"))
 from proxy_lab import (LONG, SANITIZED, SYNC, Lab, Refused, Wire, bind, declared, eventually, execute, fields, message, parse, query, refusal, startup)
 
-lab = Lab("service", sys.argv[1], sys.argv[2])
+lab = Lab("service", os.path.abspath(sys.argv[1]), sys.argv[2])
 check = lab.check
 
 
@@ -166,7 +166,7 @@ def descriptors(server):
     proxy = lab.proxy(server.url, "--greeting-timeout", "60s", before=("sh", "-c", 'ulimit -n 64; exec "$@"', "sh"))
     with open(f"/proc/{proxy.process.pid}/limits") as file:
         check("descriptors: there are 64", re.search(r"Max open files\s+64\s+64", file.read()))
-    check("descriptors: the limits are lowered, and it is said", "limits_lowered" in proxy.log() and 4 <= proxy.metric("termgate_connections_limit") <= 64, proxy.log())
+    check("descriptors: the limits are lowered, and it is said", proxy.logged("limits_lowered") and 4 <= proxy.metric("termgate_connections_limit") <= 64, proxy.log())
     first = Wire(proxy.port)
     # HTTP keeps its connections open: with them the descriptors run out for good, whatever the clients' limits are.
     web = [socket.create_connection(("127.0.0.1", proxy.http)) for _ in range(60)]
@@ -277,7 +277,7 @@ def notify(server):
             file.write("[rule\n")
         proxy.process.send_signal(signal.SIGHUP)
         said = [manager.hears(), manager.hears()]
-        check("systemd: a reload that fails is over too", said[0].startswith("RELOADING=1") and said[1] == "READY=1" and "reload_failed" in proxy.log(), said)
+        check("systemd: a reload that fails is over too", said[0].startswith("RELOADING=1") and said[1] == "READY=1" and proxy.logged("reload_failed"), said)
         proxy.process.send_signal(signal.SIGTERM)
         said = manager.hears()
         check("systemd: STOPPING=1", said == "STOPPING=1", said)
@@ -312,6 +312,9 @@ def activation(server):
 
     write_rules("by")
     proxy = lab.proxy(server.url, "--rules", rules, **ServiceManager.hands_over(sockets, "front:inside:socket"))
+    for port in ports:
+        proxy.logged(f"address=127.0.0.1:{port}\n")
+    proxy.logged("address=unix:")
     log = proxy.log()
     check("sockets: all are listened on", [f"address=127.0.0.1:{port}\n" in log for port in ports] == [True, True] and f"address=unix:{path}\n" in log, log)
     check("sockets: the first serves", Wire(ports[0]).ask("select 1")[0] == ["1"] and proxy.logged(r"connection_opened .*listener=front "))
@@ -402,7 +405,7 @@ def units(server):
     said = manager.hears()
     check("units: the proxy starts with the page's options and the socket", said == "READY=1" and Wire(front.getsockname()[1]).ask("select 1")[0] == ["1"], open(f"{folder}/log").read())
     process.send_signal(signal.SIGHUP)
-    check("units: reloads", [manager.hears()[:11], manager.hears()] == ["RELOADING=1", "READY=1"] and " reloaded" in open(f"{folder}/log").read())
+    check("units: reloads", [manager.hears()[:11], manager.hears()] == ["RELOADING=1", "READY=1"] and eventually(lambda: " reloaded" in open(f"{folder}/log").read()))
     process.terminate()
     check("units: stops", ended_within(process, 5) is not None and process.returncode == 0)
     front.close()
@@ -671,7 +674,7 @@ def limits(server):
         told = refusal(lambda: Wire(proxy.port, application_name="limits", **mine))
         check(f"limits: a third of one {option} is told", told and told["C"] == "53300" and f"the proxy's limit is 2 (--max-connections-per-{option})" in told["M"], told)
         check(f"limits: another {option} gets in", refusal(lambda: clients.append(Wire(proxy.port, application_name="limits", **others))) is None)
-        check(f"limits: refusals by {option} are counted", proxy.metric(f'termgate_connections_refused_total{{limit="{option}"}}') == 1 and "limit_met" in proxy.log())
+        check(f"limits: refusals by {option} are counted", proxy.metric(f'termgate_connections_refused_total{{limit="{option}"}}') == 1 and proxy.logged("limit_met"))
         clients.pop(0).close()
         check(f"limits: a place of that {option} is given again", eventually(lambda: refusal(lambda: clients.append(Wire(proxy.port, application_name="limits", **mine))) is None))
         for one in clients:
@@ -772,7 +775,7 @@ def certificates(server):
         time.sleep(1.1)  # the log says a thing about an address once a second
         for direct in (False, True):
             check(f"client certificates: {name} is refused{' by direct TLS' if direct else ''}", refusal(lambda: tls(proxy.port, ca, shown, direct=direct).ask("select 1")) is not None)
-    check("client certificates: the log says why", all(re.search(f"tls_failed .*{words}", proxy.log()) for words in ("peer did not return a certificate", "unable to get local issuer certificate", "certificate has expired")), proxy.log())
+    check("client certificates: the log says why", all(proxy.logged(f"tls_failed .*{words}") for words in ("peer did not return a certificate", "unable to get local issuer certificate", "certificate has expired")), proxy.log())
     told = refusal(lambda: Wire(proxy.ports[1], before=proxied("192.0.2.7")))
     check("client certificates: clear text is no way round them", told and told["C"] == "28000", told)
     check("client certificates: the header's client with one gets in", tls(proxy.ports[1], ca, good, before=proxied("192.0.2.7")).ask("select 1")[0] == ["1"])
