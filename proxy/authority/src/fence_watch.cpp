@@ -240,8 +240,8 @@ void FenceWatch::took(const FenceInfo& info, std::int64_t remembered) {
     if (doubts_.size() < doubts_max) {
       const auto [doubt, added] = doubts_.try_emplace(info.scope, Doubt{{}, info.reset_from});
       doubt->second.message = fmt::format("TG004 fence in doubt for scope \"{}\": the database shows {}, this proxy has seen {}; was the database restored? "
-                                          "Then: termgate fence declare-restored --scope … --above …",
-                                          info.scope, info.term, remembered);
+                                          "Then: termgate fence declare-restored --scope '{}' --above N, the highest term that was ever issued for it",
+                                          info.scope, info.term, remembered, info.scope);
       doubtful_ = true;
     }
     return;
