@@ -97,6 +97,32 @@ def drain(server):
     check("drain: and the status is 0", ended_within(proxy.process, 5) is not None and proxy.process.returncode == 0)
     check("drain: the server has nobody left", eventually(lambda: server.sql("select count(*) from pg_stat_activity where backend_type = 'client backend'") == ["1"]))
 
+    # Who is in the door is told too: one that has not greeted yet, and those the proxy has not got round to taking.
+    proxy = lab.proxy(server.url, "--drain-timeout", "10s")
+    slow_to_greet = Wire(proxy.port, login=False)
+    eventually(lambda: proxy.metric("termgate_connections_greeting") == 1)
+    proxy.process.send_signal(signal.SIGSTOP)
+    queued = [Wire(proxy.port, login=False) for _ in range(50)]
+    for one in queued[::2]:
+        one.send(startup())
+    proxy.process.send_signal(signal.SIGTERM)
+    proxy.process.send_signal(signal.SIGCONT)
+    proxy.logged(" draining")
+    time.sleep(0.3)
+    for one in (*queued[1::2], slow_to_greet):
+        refusal(lambda: one.send(startup()))
+    told = [refusal(lambda: one.until("Z")) for one in (*queued, slow_to_greet)]
+    check("drain: who is in the door is told", all(one and one["C"] == "57P03" for one in told), told)
+    took = ended_within(proxy.process, 10)
+    check("drain: and does not hold it up", took is not None and took < 3, took)
+    proxy = lab.proxy(server.url, "--drain-timeout", "10s")
+    mute = Wire(proxy.port, login=False)
+    eventually(lambda: proxy.metric("termgate_connections_greeting") == 1)
+    proxy.process.send_signal(signal.SIGTERM)
+    took = ended_within(proxy.process, 10)
+    check("drain: nor does one that says nothing", took is not None and took < 4, took)
+    mute.close()
+
     # A client that does not read its answers is in the way no longer than the limit and its last words' time.
     proxy = lab.proxy(server.url, "--drain-timeout", "1s")
     deaf = Wire(proxy.port, receive_buffer=4096)

@@ -23,6 +23,8 @@ using session::Instant;
 constexpr int reads_at_once = 4;                              // of a buffer each; then it is the others' turn
 constexpr std::chrono::seconds last_words_take{5};            // to a client that does not read them
 constexpr std::chrono::seconds farewell_takes{1};             // until a client has closed its side
+constexpr std::chrono::seconds greeting_in_drain{1};          // for who is in the door when the proxy drains
+constexpr std::string_view shutting_down = "the proxy is shutting down";
 constexpr char tls_handshake = 0x16;
 constexpr std::size_t secret_bytes = 32;
 
@@ -150,6 +152,7 @@ void Connection::begin_session(bool encrypted) {
   peer.encrypted_already = encrypted;
   peer.cancel_key = head_;
   session_ = std::make_unique<session::Session>(settings_->options.session, std::move(peer), worker_, clock_now());
+  if (worker_.draining()) session_->resume(session::Drain{}, clock_now());
 }
 
 void Connection::read_some(End& end) {
@@ -605,6 +608,10 @@ void Connection::look_at_clock(Instant now) {
       case Stage::proxy_header:
       case Stage::first_byte:
       case Stage::direct_tls:
+        if (worker_.draining()) {
+          give_up("57P03", shutting_down, "the proxy drains");
+          break;
+        }
         worker_.counters().greeting_timeouts.add();
         end("said nothing within the greeting timeout (--greeting-timeout)");
         break;
@@ -646,7 +653,10 @@ void Connection::fences_rose(const std::unordered_map<std::string, std::int64_t>
 }
 
 void Connection::drain() {
-  if (stage_ == Stage::proxy_header || stage_ == Stage::first_byte || stage_ == Stage::direct_tls) return end("the proxy drains");
+  if (stage_ == Stage::proxy_header || stage_ == Stage::first_byte || stage_ == Stage::direct_tls) {
+    deadline_ = std::min(deadline_, clock_now() + greeting_in_drain);
+    return;
+  }
   if (stage_ != Stage::session) return;
   worker_.set_speaker(this);
   session_->resume(session::Drain{}, clock_now());
@@ -668,7 +678,7 @@ void Connection::cut(std::string_view sqlstate, std::string_view message) {
   worker_.set_speaker(nullptr);
 }
 
-void Connection::give_up(std::string_view sqlstate, std::string_view message) {
+void Connection::give_up(std::string_view sqlstate, std::string_view message, std::string_view why) {
   if (stage_ == Stage::session) return cut(sqlstate, message);
   if (!client_.stream.is_tls() && silent()) {
     std::string report;
@@ -676,7 +686,7 @@ void Connection::give_up(std::string_view sqlstate, std::string_view message) {
     std::size_t bytes = 0;
     (void)client_.stream.write(report, bytes);
   }
-  end("room was wanted for others");
+  end(why);
 }
 
 Connection::Seen Connection::seen() const {

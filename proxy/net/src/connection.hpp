@@ -43,7 +43,7 @@ class Connection {
   bool hung_up() const;  // the client has closed its side, perhaps unread yet behind what it said before
   void cut(std::string_view sqlstate, std::string_view message);
   // With this report, where the client has none of its own words yet; then the end.
-  void give_up(std::string_view sqlstate, std::string_view message);
+  void give_up(std::string_view sqlstate, std::string_view message, std::string_view why);
   void end(std::string_view why);  // at once
 
   struct Seen {

@@ -40,6 +40,15 @@ void turn_away(int descriptor, std::string_view sqlstate, std::string_view messa
   close(descriptor);
 }
 
+// A descriptor, or -1 with errno.
+int accept_one(const OpenListener& listener, Endpoint& peer) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  const int descriptor = accept4(listener.descriptor, reinterpret_cast<sockaddr*>(&address), &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  if (descriptor >= 0) peer = address.ss_family == AF_UNIX ? *Endpoint::unix_socket("") : Endpoint(reinterpret_cast<const sockaddr*>(&address), size);
+  return descriptor;
+}
+
 }  // namespace
 
 class Worker::Acceptor final : public Pollable {
@@ -131,9 +140,10 @@ void Worker::drain(session::Instant cut_at) {
       for (const OpenListener& listener : shared_.listeners) {
         if (listener.options.inherited >= 0) continue;
         for (int taken = 0; taken < queue_max; ++taken) {
-          const int descriptor = accept4(listener.descriptor, nullptr, nullptr, SOCK_CLOEXEC);
+          Endpoint peer;
+          const int descriptor = accept_one(listener, peer);
           if (descriptor < 0) break;
-          turn_away(descriptor, "57P03", "the proxy is shutting down");
+          take(descriptor, peer, &listener);
         }
       }
       close_all(shared_.listeners);
@@ -243,9 +253,8 @@ void Worker::watch_listeners(bool wanted) {
 
 void Worker::accept_from(const OpenListener& listener) {
   for (int i = 0; i < accepts_at_once; ++i) {
-    sockaddr_storage address{};
-    socklen_t size = sizeof address;
-    const int descriptor = accept4(listener.descriptor, reinterpret_cast<sockaddr*>(&address), &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    Endpoint peer;
+    const int descriptor = accept_one(listener, peer);
     if (descriptor < 0) {
       if (errno == EAGAIN || errno == EWOULDBLOCK) return;
       if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
@@ -264,7 +273,6 @@ void Worker::accept_from(const OpenListener& listener) {
       continue;  // a client that has thought better of it, or a network error that is its own
     }
     counters_->accepted.add();
-    const Endpoint peer = address.ss_family == AF_UNIX ? *Endpoint::unix_socket("") : Endpoint(reinterpret_cast<const sockaddr*>(&address), size);
     Worker* least = this;
     for (const auto& worker : shared_.workers) {
       if (worker->load() < least->load()) least = worker.get();
@@ -281,7 +289,7 @@ bool Worker::make_room() {
   const auto now = std::chrono::steady_clock::now();
   for (Connection* oldest : greeting_) {
     if (oldest->silent() || now - oldest->began() > std::chrono::seconds(1)) {
-      oldest->give_up("53300", "too many connections that have not said who they are: the proxy's limit was met (--max-greeting)");
+      oldest->give_up("53300", "too many connections that have not said who they are: the proxy's limit was met (--max-greeting)", "room was wanted for others");
       return true;
     }
   }
@@ -289,10 +297,6 @@ bool Worker::make_room() {
 }
 
 void Worker::take(int descriptor, const Endpoint& peer, const OpenListener* listener) {
-  if (draining_) {
-    turn_away(descriptor, "57P03", "the proxy is shutting down");
-    return;
-  }
   const auto settings = shared_.settings();
   if (shared_.greeting.load() >= static_cast<std::int64_t>(settings->options.limits.greeting)) {
     counters_->refused_limit_greeting.add();
@@ -309,6 +313,8 @@ void Worker::take(int descriptor, const Endpoint& peer, const OpenListener* list
   by_id_.emplace(one->id(), one);
   load_.fetch_add(1, std::memory_order_relaxed);
   one->begin();
+  // Told when it has greeted and not before: what it sends into a socket that is closed already would reset the answer away.
+  if (draining_) one->drain();
 }
 
 void Worker::run_posted() {

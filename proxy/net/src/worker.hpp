@@ -70,6 +70,7 @@ class Worker final : public session::Surroundings {
   // `done` is called once, on this thread. False: too many are under way, and it will not be called.
   bool cancel(const CancelRegistry::Target& target, std::shared_ptr<const Settings> settings, std::function<void()> done);
   void bury(CancelTask& task);
+  bool draining() const noexcept { return draining_; }
   void set_speaker(const Connection* connection) noexcept { speaker_ = connection; }
 
   // --- session::Surroundings ---
