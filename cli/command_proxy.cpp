@@ -9,6 +9,9 @@
 
 #include <fmt/format.h>
 
+#ifdef TERMGATE_WITH_LITE
+#include <termgate/lite/server.hpp>
+#endif
 #include <termgate/net/server.hpp>
 #include <termgate/net/systemd.hpp>
 
@@ -27,7 +30,7 @@ void proxy_options(po::options_description& o) {
   const auto list = [] { return po::value<std::vector<std::string>>()->composing(); };
   auto add = o.add_options();
   add("listen", list(), "[NAME=]HOST:PORT or [NAME=]unix:/path/.s.PGSQL.5432, with ,proxy behind it where PROXY protocol v2 is spoken; may be repeated");
-  add("backend", text(), "the server, postgresql://user:password@host:port/dbname?sslmode=…; user and password are the proxy's own");
+  add("backend", text(), "the server, postgresql://user:password@host:port/dbname?sslmode=…; user and password are the proxy's own; or sqlite:PATH");
   add("backend-file", text(), "a file whose first line is that URL");
   add("schema", text(), "of layer 1 (termgate)");
   add("config", text(), "a file of options, one `name = value` a line");
@@ -60,6 +63,7 @@ void proxy_options(po::options_description& o) {
   add("login-timeout", text(), "until the server has let it in (60s)");
   add("idle-timeout", text(), "for a session without a transaction (none)");
   add("idle-in-transaction-timeout", text(), "for one with a transaction (none)");
+  add("idle-holder-timeout", text(), "before an SQLite file: for a client that keeps the only write lock and says nothing while others wait (3s)");
   add("connect-timeout", text(), "for each address of the server (10s)");
   add("cancel-timeout", text(), "for a cancel request (10s)");
   add("drain-timeout", text(), "after SIGTERM, for open transactions (30s)");
@@ -126,14 +130,22 @@ std::string backend_url(const Given& given) {
     if (!std::getline(file, url) || url.empty()) throw UsageError(fmt::format("--backend-file {}: no URL in its first line", *path));
     return url;
   }
-  throw UsageError("which server? Give --backend postgresql://user@host/dbname, or --backend-file FILE");
+  throw UsageError("which server? Give --backend postgresql://user@host/dbname or sqlite:PATH, or --backend-file FILE");
 }
 
-net::Options net_options(const Given& given, const std::vector<net::InheritedSocket>& inherited) {
+bool is_sqlite(std::string_view url) { return url.starts_with("sqlite:"); }
+
+// `served`: where an SQLite file is served within this process.
+net::Options net_options(const Given& given, const std::vector<net::InheritedSocket>& inherited, const std::string& served) {
   net::Options options;
   try {
     for (const std::string& listen : given.list("listen")) options.listeners.push_back(net::parse_listener(listen));
-    options.backend = net::parse_backend(backend_url(given));
+    if (is_sqlite(backend_url(given))) {
+      options.backend.hosts = {{.name = "sqlite", .address = {}, .path = served}};
+      options.backend.ssl_mode = net::SslMode::disable;
+    } else {
+      options.backend = net::parse_backend(backend_url(given));
+    }
   } catch (const std::invalid_argument& error) {
     throw UsageError(error.what());
   }
@@ -216,10 +228,40 @@ void fit_to_descriptors(net::Options& options, std::uint64_t descriptors, net::L
            {"max_greeting", options.limits.greeting}});
 }
 
+// The SQLite file behind --backend sqlite:PATH, served for the listeners of this process; nothing for another backend.
+class ServedFile {
+ public:
+  explicit ServedFile(const Given& given) {
+    const std::string url = backend_url(given);
+    if (!is_sqlite(url)) return;
+#ifdef TERMGATE_WITH_LITE
+    const std::string path = url.substr(7);
+    if (path.empty() || path == ":memory:") throw UsageError("--backend sqlite:PATH: which file?");
+    if (path.find('?') != std::string::npos) throw UsageError("--backend sqlite:PATH takes no options: every commit is flushed, in the file's own journal mode");
+    lite::ServerOptions options;
+    options.path = path;
+    options.sessions_max = given.size("max-connections", 1000, 1, 1'000'000) + 64;
+    options.idle_holder_max = given.duration("idle-holder-timeout", 3s);
+    server_.emplace(options);
+    address_ = server_->address();
+#else
+    throw UsageError("--backend sqlite: this termgate was built without SQLite");
+#endif
+  }
+  const std::string& address() const { return address_; }
+
+ private:
+#ifdef TERMGATE_WITH_LITE
+  std::optional<lite::Server> server_;
+#endif
+  std::string address_;
+};
+
 int run_proxy(const Arguments& arguments) {
   const auto given = std::make_unique<Given>(arguments);
   const auto inherited = net::take_inherited_sockets();
-  net::Options options = net_options(*given, inherited);
+  const ServedFile file(*given);
+  net::Options options = net_options(*given, inherited, file.address());
   std::optional<net::HttpOptions> http;
   if (const auto address = given->maybe("http")) {
     const auto parsed = net::parse_host_port(*address);
@@ -258,7 +300,7 @@ int run_proxy(const Arguments& arguments) {
         net::notify_service_manager("RELOADING=1");
         std::string problem;
         try {
-          net::Options next = net_options(Given(arguments), inherited);
+          net::Options next = net_options(Given(arguments), inherited, file.address());
           fit_to_descriptors(next, net::raise_descriptor_limit(), log);
           next.session.schema = options.session.schema;  // the fence memory is of the one that it began with
           // The rules are read once all else is known to be right, and it comes into force once they are.

@@ -46,6 +46,10 @@ std::optional<Endpoint> Endpoint::unix_socket(std::string_view path) {
   if (path.size() >= sizeof address.sun_path) return std::nullopt;
   address.sun_family = AF_UNIX;
   std::copy(path.begin(), path.end(), address.sun_path);
+  if (path.starts_with('@')) {
+    address.sun_path[0] = '\0';
+    return Endpoint(reinterpret_cast<const sockaddr*>(&address), static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size()));
+  }
   return Endpoint(reinterpret_cast<const sockaddr*>(&address), static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size() + (path.empty() ? 0 : 1)));
 }
 

@@ -78,6 +78,16 @@ void WriteQueue::begin(const How& how, std::optional<Clock::time_point> deadline
   throw_sqlite(connection_.handle(), code);
 }
 
+void WriteQueue::take_turn() {
+  take_baton(wait_now_);
+  if (open_) commit(open_);
+}
+
+void WriteQueue::give_turn() noexcept {
+  const std::lock_guard lock(mutex_);
+  hand_on();
+}
+
 void WriteQueue::begin_flushed() {
   connection_.control("ROLLBACK");
   connection_.law().transaction_undone();

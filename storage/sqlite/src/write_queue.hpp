@@ -62,6 +62,14 @@ class WriteQueue {
   // run nothing in it so far. Throws as run() does where the lock is not to be had again.
   void begin_flushed();
 
+  // For a transaction that lasts longer than one call, on a connection of its caller's: nobody of this queue writes from
+  // take_turn() to give_turn(), which the same thread calls. What the open group holds is committed first. Throws Blocked.
+  void take_turn();
+  void give_turn() noexcept;
+
+  // From inside the work of a run: other members' writes are in the open transaction, and an interrupt would take them along.
+  bool shares() const noexcept { return open_ != nullptr; }
+
   // For tests and bench: commits done, and writes that they carried.
   std::int64_t commits() const noexcept { return commits_; }
   std::int64_t writes() const noexcept { return writes_; }

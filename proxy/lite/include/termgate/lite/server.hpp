@@ -1,0 +1,40 @@
+// Server: an SQLite file served as PostgreSQL serves, to this process only. It listens on a socket in the kernel's abstract namespace
+// whose name the kernel chooses, and lets nobody in but its own process: whoever else connects is hung up on. The proxy's listeners
+// are what the network sees.
+//
+// A thread a session. Thread-safe; stop() ends the sessions, and so does the destructor.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace termgate::lite {
+
+struct ServerOptions {
+  std::string path;                 // of the file, which must exist
+  std::size_t sessions_max = 2000;  // past it a login is refused with 53300
+  // After so long without a word the holder of the only write lock is ended where another session waits for it.
+  std::chrono::milliseconds idle_holder_max{3000};
+};
+
+class Server {
+ public:
+  // Throws what storage/sqlite throws where the file cannot be opened, std::system_error where no socket is to be had.
+  explicit Server(ServerOptions options);
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  // "@name", for a connect() within this process.
+  const std::string& address() const noexcept;
+  void stop() noexcept;
+
+ private:
+  class Inside;
+  std::unique_ptr<Inside> inside_;
+};
+
+}  // namespace termgate::lite

@@ -1,0 +1,166 @@
+#include "engine.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace termgate::lite {
+
+using std::chrono::milliseconds;
+
+namespace {
+constexpr std::size_t plans_max = 2000;
+constexpr std::size_t plan_text_bytes_max = 8 * 1024;
+constexpr milliseconds lane_wait{5000};
+constexpr milliseconds look{20};  // the warden's, while somebody waits
+}  // namespace
+
+class Engine::Waiting {
+ public:
+  Waiting(Engine& engine, const Want& want) : engine_(engine) {
+    const std::lock_guard lock(engine_.watch_mutex_);
+    at_ = engine_.waiters_.insert(engine_.waiters_.end(), {want, Clock::now()});
+    engine_.watched_.notify_one();
+  }
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+  ~Waiting() { over(); }
+  void over() {
+    if (std::exchange(over_, true)) return;
+    const std::lock_guard lock(engine_.watch_mutex_);
+    engine_.waiters_.erase(at_);
+  }
+
+ private:
+  Engine& engine_;
+  std::list<Waiter>::iterator at_;
+  bool over_ = false;
+};
+
+Engine::Engine(EngineOptions options) : options_(std::move(options)) {
+  how_.path = options_.path;
+  writer_ = std::make_unique<Lane>(how_, options_.install);
+  writer_->writable = true;
+  queue_ = std::make_unique<sqlite::WriteQueue>(writer_->connection(), how_.synchronous, how_.wait);
+  try {
+    if (const auto grace = writer_->connection().law().setting("eviction_grace_ms")) grace_ = milliseconds(std::stoll(*grace));
+  } catch (const std::exception&) {
+    // Without layer 1 the default stands.
+  }
+  warden_ = std::thread([this] { watch(); });
+}
+
+Engine::~Engine() {
+  {
+    const std::lock_guard lock(watch_mutex_);
+    stopping_ = true;
+  }
+  watched_.notify_all();
+  warden_.join();
+}
+
+std::unique_ptr<Lane> Engine::borrow() {
+  std::unique_lock lock(lanes_mutex_);
+  if (!lane_free_.wait_for(lock, lane_wait, [&] { return !lanes_.empty() || lanes_open_ < options_.lanes_max; })) {
+    throw Failed("53300", fmt::format("all {} connections to the file have been at work for {} ms", options_.lanes_max, lane_wait.count()));
+  }
+  if (!lanes_.empty()) {
+    auto lane = std::move(lanes_.back());
+    lanes_.pop_back();
+    return lane;
+  }
+  ++lanes_open_;
+  lock.unlock();
+  try {
+    return std::make_unique<Lane>(how_, options_.install);
+  } catch (...) {
+    lock.lock();
+    --lanes_open_;
+    lane_free_.notify_one();
+    throw;
+  }
+}
+
+void Engine::give_back(std::unique_ptr<Lane> lane) noexcept {
+  lane->facts = nullptr;
+  const std::lock_guard lock(lanes_mutex_);
+  lanes_.push_back(std::move(lane));
+  lane_free_.notify_one();
+}
+
+void Engine::hold(Control* control) {
+  const std::lock_guard lock(watch_mutex_);
+  holder_ = control;
+  holder_passed_.clear();
+}
+
+void Engine::group(Control& control, const Want& want, const std::function<void(Lane&, bool)>& work) {
+  Waiting waiting(*this, want);
+  queue_->run({}, [&](sqlite::Connection&) {
+    waiting.over();
+    hold(&control);
+    struct Over {
+      Engine& engine;
+      ~Over() { engine.hold(nullptr); }
+    } over{*this};
+    work(*writer_, queue_->shares());
+  });
+}
+
+void Engine::take_turn(Control& control, const Want& want) {
+  Waiting waiting(*this, want);
+  queue_->take_turn();
+  hold(&control);
+}
+
+void Engine::give_turn() noexcept {
+  hold(nullptr);
+  queue_->give_turn();
+}
+
+void Engine::passed(std::string scope, std::int64_t term) {
+  const std::lock_guard lock(watch_mutex_);
+  holder_passed_.push_back({std::move(scope), term});
+}
+
+milliseconds Engine::check_wait() { return how_.wait.value_or(OpenAs::default_wait); }
+
+void Engine::watch() {
+  std::unique_lock lock(watch_mutex_);
+  while (!stopping_) {
+    if (waiters_.empty()) {
+      watched_.wait(lock, [&] { return stopping_ || !waiters_.empty(); });
+      continue;
+    }
+    watched_.wait_for(lock, look);
+    if (holder_ == nullptr || holder_->evicted()) continue;
+    const auto now = Clock::now();
+    for (const Waiter& waiter : waiters_) {
+      const auto lower = std::find_if(holder_passed_.begin(), holder_passed_.end(), [&](const Want& passed) { return passed.scope == waiter.want.scope && passed.term < waiter.want.term; });
+      if (lower != holder_passed_.end() && now - waiter.since >= grace_) {
+        holder_->evict(fmt::format("terminating connection: term {} for scope \"{}\" stood in the way of term {} for longer than the eviction grace", lower->term, lower->scope, waiter.want.term));
+        break;
+      }
+    }
+    const auto idle_since = holder_->idle_since.load();
+    if (!holder_->evicted() && idle_since != Clock::time_point{} && now - idle_since >= options_.idle_holder_max) {
+      holder_->evict(fmt::format("terminating connection: it kept the only write lock of the file for {} ms without a word while others waited", std::chrono::duration_cast<milliseconds>(now - idle_since).count()));
+    }
+  }
+}
+
+Plans Engine::plan(const std::string& text) {
+  {
+    const std::lock_guard lock(plans_mutex_);
+    if (const auto found = plans_.find(text); found != plans_.end()) return found->second;
+  }
+  Plans made = plan_text(text);
+  if (text.size() > plan_text_bytes_max) return made;
+  const std::lock_guard lock(plans_mutex_);
+  if (plans_.size() >= plans_max) plans_.clear();
+  plans_.emplace(text, made);
+  return made;
+}
+
+}  // namespace termgate::lite

@@ -1,0 +1,102 @@
+// Engine: one SQLite file for many sessions. Readers: lanes from a pool, each session on one of its own while it reads. The one
+// writer: storage/sqlite's WriteQueue, whose baton everyone who writes must have; autocommit writes share a commit, a block keeps
+// the baton until it ends and writes on its own lane. Any thread.
+//
+// Who waits for the baton says which scope and term it waits for. A warden ends (F4)
+//   - after the eviction grace a session that has passed a waiter's scope with a lower term,
+//   - after `idle_holder_max` one that keeps the baton while its client says nothing.
+// What another process waits for cannot be seen: SQLite's waiters leave no trace in the file.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include <termgate/dialect/translate.hpp>
+
+#include "lane.hpp"
+#include "plan.hpp"
+#include "write_queue.hpp"
+
+namespace termgate::lite {
+
+struct Want {
+  std::string scope;
+  std::int64_t term = 0;
+};
+
+struct EngineOptions {
+  std::string path;
+  std::size_t lanes_max = 128;
+  std::chrono::milliseconds idle_holder_max{3000};
+  std::function<void(sqlite3*)> install = {};
+};
+
+class Engine {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // Opens the file, which must exist. Throws what storage/sqlite throws.
+  explicit Engine(EngineOptions options);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  // A lane that reads. Throws Failed 53300 where all are at work for too long.
+  std::unique_ptr<Lane> borrow();
+  void give_back(std::unique_ptr<Lane> lane) noexcept;
+
+  // `work` as a member of a group commit; returns after the flush. Throws what `work` throws, and what the commit met.
+  void group(Control& control, const Want& want, const std::function<void(Lane&, bool shared)>& work);
+  // For a block: the baton, on the caller's thread until give_turn().
+  void take_turn(Control& control, const Want& want);
+  void give_turn() noexcept;
+  // The one who has the baton has passed the check.
+  void passed(std::string scope, std::int64_t term);
+
+  // The statements of a text; a memory of the last ones.
+  Plans plan(const std::string& text);
+
+  std::chrono::milliseconds check_wait();
+  std::int64_t commits() const noexcept { return queue_->commits(); }
+
+ private:
+  class Waiting;
+  void hold(Control* control);
+  void watch();
+
+  const EngineOptions options_;
+  OpenAs how_;
+  std::unique_ptr<Lane> writer_;
+  std::unique_ptr<sqlite::WriteQueue> queue_;
+
+  std::mutex lanes_mutex_;  // guards the next two
+  std::condition_variable lane_free_;
+  std::vector<std::unique_ptr<Lane>> lanes_;
+  std::size_t lanes_open_ = 0;
+
+  std::mutex plans_mutex_;  // guards plans_
+  std::unordered_map<std::string, Plans> plans_;
+
+  std::mutex watch_mutex_;  // guards what follows
+  std::condition_variable watched_;
+  struct Waiter {
+    Want want;
+    Clock::time_point since;
+  };
+  std::list<Waiter> waiters_;
+  Control* holder_ = nullptr;
+  std::vector<Want> holder_passed_;
+  std::chrono::milliseconds grace_{1000};
+  bool stopping_ = false;
+  std::thread warden_;
+};
+
+}  // namespace termgate::lite

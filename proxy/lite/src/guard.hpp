@@ -1,0 +1,15 @@
+// What a text from the network may touch, asked of SQLite's authorizer while it is prepared. Closed are the file system, what
+// changes the connection or the durability of its commits, and Termgate's own objects, but for what is listed in guard.cpp.
+#pragma once
+
+#include <string>
+
+namespace termgate::lite {
+
+// Takes the authorizer's arguments. `why` is set to the message where the answer is false.
+bool may(int action, const char* first, const char* second, const char* schema, const char* trigger, std::string& why);
+
+// Whether a function that is let pass writes, though the statement that calls it may be a SELECT.
+bool function_writes(const char* name);
+
+}  // namespace termgate::lite

@@ -1,0 +1,136 @@
+// Lane: one connection of storage/sqlite's with what a session needs on it: the guard over texts from the network, statements kept
+// prepared, the functions that ask who is at work. One thread at a time.
+//
+// Statements are prepared with SQLite's older interface on purpose: it never prepares one anew by itself. A schema that has changed
+// is met as SQLITE_SCHEMA, and the text goes past the guard again.
+#pragma once
+
+#include <sqlite3.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "connection.hpp"
+#include "fault.hpp"
+
+namespace termgate::lite {
+
+// What others may do to a session at work: any thread.
+class Control {
+ public:
+  // Around whatever SQLite does for the session. `shared`: an interrupt would take other sessions' writes along.
+  void begins(sqlite3* db, bool shared);
+  void ends();
+  // Whether an interrupt that was asked for has to be answered now; asks once.
+  bool take_cancelled() noexcept { return cancelled_.exchange(false); }
+  bool interrupted() const noexcept { return cancelled_ || evicted_; }
+  bool evicted() const noexcept { return evicted_; }
+  std::string why() const;
+
+  // A cancel request: ends the statement that runs, if one does.
+  void cancel();
+  // Ends the session: its statement, and `hang_up`, which wakes a thread that waits for the client.
+  void evict(std::string why);
+
+  std::function<void()> hang_up = [] {};
+  // Since when the session's thread waits for its client; the epoch where it is at work.
+  std::atomic<std::chrono::steady_clock::time_point> idle_since{std::chrono::steady_clock::time_point{}};
+
+ private:
+  mutable std::mutex mutex_;
+  sqlite3* running_ = nullptr;
+  bool shared_ = false;
+  std::string why_;
+  std::atomic<bool> cancelled_{false};
+  std::atomic<bool> evicted_{false};
+};
+
+// What the functions of a session ask.
+class Facts {
+ public:
+  virtual ~Facts() = default;
+  virtual std::uint32_t pid() const = 0;
+  virtual std::string setting(std::string_view name, bool missing_is_fine) = 0;  // throws Failed
+  virtual std::string set(std::string_view name, std::string_view value, bool local) = 0;
+  virtual std::string user() const = 0;
+  virtual std::string database() const = 0;
+  virtual std::int64_t transaction_began_us() const = 0;  // since 1970
+  virtual Control& control() = 0;
+};
+
+using sqlite::OpenAs;
+
+class Lane {
+ public:
+  // `install`: what else is put on the connection (the catalog); may be empty.
+  Lane(const OpenAs& how, const std::function<void(sqlite3*)>& install);
+  ~Lane();
+  Lane(const Lane&) = delete;
+  Lane& operator=(const Lane&) = delete;
+
+  // A statement of this lane's, given back to its memory at the end. Not beyond the lane.
+  class Text {
+   public:
+    Text() = default;
+    Text(Lane& lane, std::string sql, sqlite3_stmt* statement, bool calls_writer) : lane_(&lane), sql_(std::move(sql)), statement_(statement), calls_writer_(calls_writer) {}
+    Text(Text&& other) noexcept { *this = std::move(other); }
+    Text& operator=(Text&& other) noexcept;
+    ~Text() { give_back(); }
+    sqlite3_stmt* get() const noexcept { return statement_; }
+    explicit operator bool() const noexcept { return statement_ != nullptr; }
+    Lane& lane() const noexcept { return *lane_; }
+    // By itself, or through a function that does.
+    bool writes() const noexcept { return calls_writer_ || sqlite3_stmt_readonly(statement_) == 0; }
+    // SQLITE_ROW or SQLITE_DONE; throws Failed. Before the first row a changed schema is met by preparing again, with what is bound.
+    int step();
+    void give_back() noexcept;
+
+   private:
+    Lane* lane_ = nullptr;
+    std::string sql_;
+    sqlite3_stmt* statement_ = nullptr;
+    bool calls_writer_ = false;
+    bool stepped_ = false;
+  };
+  // Throws Failed: what the guard refuses, what SQLite does not know.
+  Text prepare(const std::string& sql);
+
+  sqlite::Connection& connection() noexcept { return connection_; }
+  sqlite3* handle() const noexcept { return connection_.handle(); }
+  [[noreturn]] void fail(int code);
+
+  Facts* facts = nullptr;  // of the session that has the lane
+  // Where it is false, no transaction of this lane that has written anything can commit, whatever made it write.
+  bool writable = false;
+
+ private:
+  friend class Text;
+  static int authorize(void* self, int action, const char* first, const char* second, const char* schema, const char* trigger);
+  sqlite3_stmt* prepare_now(const std::string& sql);
+  void keep(std::string&& sql, sqlite3_stmt* statement, bool calls_writer) noexcept;
+  void register_functions();
+
+  struct Kept {
+    std::string sql;
+    sqlite3_stmt* statement;
+    bool calls_writer;
+  };
+  static constexpr std::size_t kept_max = 64;
+  static constexpr std::size_t kept_text_bytes_max = 16 * 1024;
+
+  sqlite::Connection connection_;
+  bool from_network_ = false;  // a text of a client's is being prepared
+  std::string refused_;
+  bool calls_writer_ = false;
+  std::list<Kept> kept_;  // most recently used first
+};
+
+}  // namespace termgate::lite

@@ -1,0 +1,45 @@
+// A text from the network into what is to be run of it: PostgreSQL's SQL as proxy/dialect writes it for SQLite, SQLite's own SQL
+// where PostgreSQL's grammar does not know it, or a call of Termgate's functions, which SQLite has no schema for. Pure; any thread.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include <termgate/dialect/translate.hpp>
+
+#include "fault.hpp"
+
+namespace termgate::lite {
+
+// SELECT [* FROM] termgate.name(arguments) and nothing else. An argument is a parameter's number or a constant; nullopt is NULL.
+struct OwnCall {
+  std::string name;
+  bool from = false;
+  struct Argument {
+    int parameter = 0;
+    std::optional<std::string> text;
+  };
+  std::vector<Argument> arguments;
+};
+
+struct Plan {
+  dialect::Translated does;
+  bool native = false;          // SQLite's text; what it does, SQLite says when it is prepared
+  std::optional<Fault> better;  // what to say should SQLite not know the text either
+  std::optional<OwnCall> own;
+
+  bool empty() const noexcept { return !own && !native && does.effect == dialect::Effect::read && does.sql.empty(); }
+  template <class Utility>
+  const Utility* utility() const noexcept { return std::get_if<Utility>(&does.utility); }
+};
+
+using Plans = std::shared_ptr<const std::vector<Plan>>;
+
+// Throws Failed. An empty list: an empty query.
+Plans plan_text(const std::string& text);
+
+}  // namespace termgate::lite

@@ -1,0 +1,207 @@
+#include <termgate/lite/server.hpp>
+
+#include <poll.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <system_error>
+#include <thread>
+
+#include <termgate/pgwire/encode.hpp>
+
+#include "session.hpp"
+
+namespace termgate::lite {
+namespace {
+
+// libpg_query, bounded by proxy/statements and proxy/dialect, and SQLite's parser are content with 2 MB; pages are taken when touched.
+constexpr std::size_t stack_bytes = 4u << 20;
+constexpr std::size_t read_bytes = 32u << 10;
+
+[[noreturn]] void refuse(const char* what) { throw std::system_error(errno, std::generic_category(), what); }
+
+}  // namespace
+
+class Server::Inside {
+ public:
+  explicit Inside(ServerOptions options) : options_(std::move(options)), engine_({options_.path, std::max<std::size_t>(options_.sessions_max, 16), options_.idle_holder_max}) {
+    wake_ = eventfd(0, EFD_CLOEXEC);
+    listener_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (wake_ < 0 || listener_ < 0) refuse("a socket for the sessions of the file");
+    sockaddr_un name{};
+    name.sun_family = AF_UNIX;
+    // A family alone: the kernel chooses the name.
+    if (bind(listener_, reinterpret_cast<const sockaddr*>(&name), sizeof name.sun_family) != 0 || listen(listener_, 512) != 0) refuse("a socket for the sessions of the file");
+    socklen_t size = sizeof name;
+    if (getsockname(listener_, reinterpret_cast<sockaddr*>(&name), &size) != 0) refuse("a socket for the sessions of the file");
+    address_ = "@" + std::string(name.sun_path + 1, size - offsetof(sockaddr_un, sun_path) - 1);
+    accepter_ = std::thread([this] { accept_all(); });
+  }
+
+  ~Inside() {
+    stop();
+    close(listener_);
+    close(wake_);
+  }
+
+  void stop() noexcept {
+    if (stopping_.exchange(true)) return;
+    const std::uint64_t one = 1;
+    (void)!write(wake_, &one, sizeof one);
+    accepter_.join();
+    std::unique_lock lock(mutex_);
+    for (auto& [pid, entry] : sessions_) entry->control.evict("terminating connection due to administrator command");
+    gone_.wait(lock, [&] { return sessions_.empty(); });
+  }
+
+  const std::string& address() const noexcept { return address_; }
+
+ private:
+  struct Entry {
+    Inside* inside = nullptr;
+    int descriptor = -1;
+    std::uint32_t pid = 0;
+    std::string key;
+    Control control;
+    std::atomic<bool> sending{false};
+  };
+
+  void accept_all() {
+    for (;;) {
+      pollfd both[2] = {{listener_, POLLIN, 0}, {wake_, POLLIN, 0}};
+      if (poll(both, 2, -1) < 0 && errno != EINTR) return;
+      if (both[1].revents != 0) return;
+      if ((both[0].revents & POLLIN) == 0) continue;
+      const int descriptor = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+      if (descriptor < 0) {
+        // Without descriptors there is nothing to do but to try again.
+        if (errno == EMFILE || errno == ENFILE || errno == ENOMEM) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        continue;
+      }
+      ucred peer{};
+      socklen_t size = sizeof peer;
+      if (getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.pid != getpid()) {
+        close(descriptor);
+        continue;
+      }
+      begin(descriptor);
+    }
+  }
+
+  void begin(int descriptor) {
+    auto entry = std::make_unique<Entry>();
+    Entry* made = entry.get();
+    made->inside = this;
+    made->descriptor = descriptor;
+    made->key.resize(4);
+    const bool random = getrandom(made->key.data(), made->key.size(), 0) == static_cast<ssize_t>(made->key.size());
+    made->control.hang_up = [made] { shutdown(made->descriptor, made->sending ? SHUT_RDWR : SHUT_RD); };
+    {
+      const std::lock_guard lock(mutex_);
+      if (!random || sessions_.size() >= options_.sessions_max) {
+        std::string report;
+        pgwire::append_error_response(report, pgwire::report("FATAL", "53300", "sorry, too many clients already"));
+        (void)!send(descriptor, report.data(), report.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+        close(descriptor);
+        return;
+      }
+      do {
+        made->pid = next_pid_ = next_pid_ % 0x7fffffff + 1;
+      } while (sessions_.contains(made->pid));
+      sessions_.emplace(made->pid, std::move(entry));
+    }
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, stack_bytes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_t thread;
+    const int failure = pthread_create(
+        &thread, &attributes,
+        [](void* argument) -> void* {
+          auto* one = static_cast<Entry*>(argument);
+          one->inside->serve(*one);
+          return nullptr;
+        },
+        made);
+    pthread_attr_destroy(&attributes);
+    if (failure != 0) forget(*made);
+  }
+
+  void serve(Entry& entry) {
+    using Clock = std::chrono::steady_clock;
+    {
+      bool lost = false;
+      SessionOptions options;
+      options.pid = entry.pid;
+      options.key = entry.key;
+      Session session(engine_, entry.control, std::move(options), [&](std::string_view bytes) {
+        entry.sending = true;
+        while (!lost && !bytes.empty()) {
+          const ssize_t sent = send(entry.descriptor, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+          if (sent < 0 && errno == EINTR) continue;
+          if (sent <= 0) lost = true;
+          else bytes.remove_prefix(static_cast<std::size_t>(sent));
+        }
+        entry.sending = false;
+      });
+      std::string buffer(read_bytes, '\0');
+      while (!session.over() && !lost) {
+        entry.control.idle_since = Clock::now();
+        const ssize_t got = recv(entry.descriptor, buffer.data(), buffer.size(), 0);
+        entry.control.idle_since = Clock::time_point{};
+        if (got < 0 && errno == EINTR) continue;
+        if (entry.control.evicted()) {
+          session.end_evicted();
+          break;
+        }
+        if (got <= 0) break;
+        session.feed({buffer.data(), static_cast<std::size_t>(got)});
+      }
+      if (const auto request = session.cancel_request()) cancel(request->first, request->second);
+    }
+    forget(entry);
+  }
+
+  void cancel(std::uint32_t pid, const std::string& key) {
+    const std::lock_guard lock(mutex_);
+    const auto found = sessions_.find(pid);
+    if (found != sessions_.end() && found->second->key == key) found->second->control.cancel();
+  }
+
+  void forget(Entry& entry) {
+    const int descriptor = entry.descriptor;
+    const std::lock_guard lock(mutex_);
+    sessions_.erase(entry.pid);
+    close(descriptor);
+    gone_.notify_all();
+  }
+
+  const ServerOptions options_;
+  Engine engine_;
+  int wake_ = -1;
+  int listener_ = -1;
+  std::string address_;
+  std::thread accepter_;
+  std::atomic<bool> stopping_{false};
+  std::mutex mutex_;  // guards the next three
+  std::condition_variable gone_;
+  std::map<std::uint32_t, std::unique_ptr<Entry>> sessions_;
+  std::uint32_t next_pid_ = 0;
+};
+
+Server::Server(ServerOptions options) : inside_(std::make_unique<Inside>(std::move(options))) {}
+Server::~Server() = default;
+const std::string& Server::address() const noexcept { return inside_->address(); }
+void Server::stop() noexcept { inside_->stop(); }
+
+}  // namespace termgate::lite

@@ -1,0 +1,580 @@
+#include "session.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+#include <termgate/error.hpp>
+#include <termgate/pgwire/decode.hpp>
+#include <termgate/pgwire/encode.hpp>
+#include <termgate/pgwire/types.hpp>
+
+#include "errors.hpp"
+
+namespace termgate::lite {
+
+namespace backend = pgwire::backend;
+namespace frontend = pgwire::frontend;
+
+namespace {
+constexpr std::size_t flush_at = 32u << 10;
+constexpr std::size_t pending_bytes_max = 1u << 20;  // past this a batch is not waited for
+constexpr std::size_t message_bytes_max = 256u << 20;
+
+pgwire::Rules rules() {
+  pgwire::Limits limits;
+  limits.bind_whole_bytes_max = message_bytes_max;
+  limits.message_bytes_max = message_bytes_max;
+  return pgwire::Rules::frontend(limits);
+}
+
+std::int64_t now_us() { return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()).count(); }
+}  // namespace
+
+Session::Session(Engine& engine, Control& control, SessionOptions options, Sink sink)
+    : engine_(engine), control_(control), options_(std::move(options)), sink_(std::move(sink)), rules_(rules()), reader_(rules_) {}
+
+Session::~Session() { roll_back(); }
+
+void Session::feed(std::string_view bytes) {
+  try {
+    if (!started_) start_up(bytes);
+    while (started_ && !over_) {
+      const pgwire::Event event = reader_.next(bytes);
+      bytes.remove_prefix(event.used);
+      using Kind = pgwire::Event::Kind;
+      if (event.kind == Kind::need_more) break;
+      if (event.kind == Kind::announced) continue;
+      if (event.kind == Kind::malformed) {
+        Fault fault{event.problem.sqlstate, std::string(event.problem.reason())};
+        fault.fatal = true;
+        send_fault(fault);
+        break;
+      }
+      if (event.kind == Kind::part) {
+        if (event.type == frontend::copy_data) {
+          pending_.push_back({event.type, std::string(event.body)});
+          pending_bytes_ += event.body.size();
+        } else {
+          part_ += event.body;
+          if (!event.last) continue;
+          pending_bytes_ += part_.size();
+          pending_.push_back({event.type, std::exchange(part_, {})});
+        }
+      } else {
+        pending_bytes_ += event.body.size();
+        pending_.push_back({event.type, std::string(event.body)});
+      }
+      if (copy_in_ || pending_bytes_ >= pending_bytes_max || event.type == frontend::sync || event.type == frontend::flush || event.type == frontend::query || event.type == frontend::terminate ||
+          event.type == frontend::function_call) {
+        work();
+      }
+    }
+  } catch (const std::exception& error) {
+    Fault fault = fault_of(error);
+    fault.fatal = true;
+    send_fault(fault);
+  }
+  flush_out();
+}
+
+void Session::end_evicted() {
+  roll_back();
+  if (over_) return;
+  Fault fault{"57P01", control_.why().empty() ? "terminating connection due to administrator command" : control_.why()};
+  fault.fatal = true;
+  send_fault(fault);
+  flush_out();
+}
+
+// --- the beginning
+
+void Session::start_up(std::string_view& bytes) {
+  using Kind = pgwire::StartupEvent::Kind;
+  while (!started_ && !over_) {
+    const pgwire::StartupEvent event = startup_.next(bytes);
+    bytes.remove_prefix(event.used);
+    switch (event.kind) {
+      case Kind::need_more: return;
+      case Kind::ssl_request:
+      case Kind::gssenc_request: out_ += 'N'; break;
+      case Kind::cancel_request:
+        cancel_request_ = {event.pid, std::string(event.key)};
+        over_ = true;
+        return;
+      case Kind::startup: log_in(event.startup); break;
+      case Kind::direct_tls:
+      case Kind::malformed: over_ = true; return;
+    }
+  }
+}
+
+void Session::log_in(const pgwire::StartupMessage& startup) {
+  started_ = true;
+  user_ = startup.find("user").value_or("");
+  if (options_.database.empty()) options_.database = startup.find("database").value_or(user_);
+  try {
+    settings_.start("session_authorization", user_);
+    const auto from_client = [&](std::string_view name, std::string_view value) {
+      // Times are kept and shown in UTC, and ParameterStatus says so to a client that asked for another zone.
+      if (std::equal(name.begin(), name.end(), "timezone", "timezone" + 8, [](char a, char b) { return (a | 0x20) == b; })) return;
+      settings_.start(name, value);
+    };
+    // options: -c name=value and --name=value, with \ before a space.
+    std::string word;
+    bool value_follows = false;
+    const auto take = [&] {
+      if (word.empty()) return;
+      std::string_view one = word;
+      if (!value_follows && one == "-c") {
+        value_follows = true;
+        word.clear();
+        return;
+      }
+      if (!value_follows) {
+        if (one.starts_with("-c") || one.starts_with("--")) one.remove_prefix(2);
+        else throw Failed("22023", "invalid command-line argument for server process: " + word);
+      }
+      value_follows = false;
+      const auto equals = one.find('=');
+      if (equals == std::string_view::npos) throw Failed("42601", "-c " + std::string(one) + " requires a value");
+      std::string name(one.substr(0, equals));
+      std::replace(name.begin(), name.end(), '-', '_');
+      from_client(name, one.substr(equals + 1));
+      word.clear();
+    };
+    const std::string_view asked = startup.find("options").value_or("");
+    for (std::size_t i = 0; i < asked.size(); ++i) {
+      if (asked[i] == '\\' && i + 1 < asked.size()) word += asked[++i];
+      else if (asked[i] == ' ' || asked[i] == '\t' || asked[i] == '\n') take();
+      else word += asked[i];
+    }
+    take();
+    for (const auto& [name, value] : startup.parameters) {
+      if (name == "user" || name == "database" || name == "options" || name == "replication") continue;
+      from_client(name, value);
+    }
+    if (const auto replication = startup.find("replication"); replication && *replication != "false" && *replication != "off" && *replication != "0" && !replication->empty()) {
+      throw Failed("0A000", "there is no replication from an SQLite file");
+    }
+  } catch (const Failed& failed) {
+    Fault fault = failed.fault();
+    fault.fatal = true;
+    return send_fault(fault);
+  }
+  if (startup.must_negotiate()) pgwire::append_negotiate_protocol_version(out_, startup.spoken_minor(), {});
+  pgwire::append_authentication(out_, pgwire::Authentication::Type::ok);
+  for (const auto& [name, value] : settings_.take_reports()) pgwire::append_parameter_status(out_, name, value);
+  pgwire::append_backend_key_data(out_, options_.pid, options_.key);
+  ready();
+}
+
+// --- messages
+
+bool Session::whole_batch() const {
+  for (const Message& message : pending_) {
+    if (message.type == frontend::sync) return true;
+    if (message.type == frontend::flush || message.type == frontend::query) return false;
+    // What begins or ends a block, or asks the client for more, has no place among other sessions' writes.
+    if (message.type != frontend::parse && message.type != frontend::bind) continue;
+    std::shared_ptr<const Prepared> held;
+    Plans plans;
+    if (message.type == frontend::parse) {
+      const auto parsed = pgwire::decode_parse(message.body);
+      if (!parsed) return false;
+      try {
+        plans = engine_.plan(std::string(parsed->sql));
+      } catch (const Failed&) {
+        continue;
+      }
+    } else {
+      const auto bound = pgwire::decode_bind(message.body);
+      if (!bound) return false;
+      const auto found = statements_.find(bound->statement);
+      if (found == statements_.end()) continue;
+      plans = found->second->plans;
+    }
+    for (const Plan& plan : *plans) {
+      const auto* copy = plan.utility<dialect::Copy>();
+      if (plan.utility<dialect::TransactionControl>() != nullptr || (copy != nullptr && copy->from) || plan.utility<dialect::Vacuum>() != nullptr) return false;
+    }
+  }
+  return false;
+}
+
+bool Session::wants_group(const Message& message) {
+  if (status_ != Status::idle || skipping_ || tx_.writer || copy_in_) return false;
+  try {
+    if (message.type == frontend::query) {
+      const auto query = pgwire::decode_query(message.body);
+      if (!query) return false;
+      const Plans plans = engine_.plan(std::string(query->sql));
+      bool writes = false;
+      for (const Plan& plan : *plans) {
+        const auto* copy = plan.utility<dialect::Copy>();
+        if (plan.utility<dialect::TransactionControl>() != nullptr || (copy != nullptr && copy->from) || plan.utility<dialect::Vacuum>() != nullptr) return false;
+        const auto* modes = plan.utility<dialect::SetVariable>();
+        if (modes != nullptr && plans->size() > 1) return false;  // it may make the rest writable, or not
+      }
+      begin_if_needed();
+      if (tx_.read_only) return false;
+      for (const Plan& plan : *plans) writes = writes || plan_writes(plan);
+      return writes;
+    }
+    if (message.type != frontend::execute) return false;
+    const auto execute = pgwire::decode_execute(message.body);
+    if (!execute) return false;
+    const auto portal = portals_.find(execute->portal);
+    if (portal == portals_.end() || portal->second->plan == nullptr || portal->second->started) return false;
+    begin_if_needed();
+    if (tx_.read_only || !plan_writes(*portal->second->plan) || !whole_batch()) return false;
+    // A portal that stands on a row keeps its own lane.
+    return std::none_of(portals_.begin(), portals_.end(), [](const auto& one) { return one.second->started && !one.second->done && one.second->text; });
+  } catch (const std::exception&) {
+    return false;  // said where it is run
+  }
+}
+
+void Session::run_group() {
+  const bool query = pending_.front().type == frontend::query;
+  Want want;
+  if (!query) {
+    if (const auto execute = pgwire::decode_execute(pending_.front().body)) {
+      if (const auto portal = portals_.find(execute->portal); portal != portals_.end()) want = want_of(*portal->second);
+    }
+  }
+  for (auto& [name, portal] : portals_) portal->text = {};
+  release_lane();
+  gathering_ = true;
+  std::optional<Fault> fault;
+  try {
+    engine_.group(control_, want, [&](Lane& lane, bool shared) {
+      struct Leave {
+        Session& session;
+        ~Leave() {
+          for (auto& [name, portal] : session.portals_) portal->text = {};
+          session.tx_.lane->facts = nullptr;
+          session.tx_.lane = nullptr;
+          session.tx_.writer = session.tx_.grouped = session.tx_.began = false;
+        }
+      };
+      tx_.grouped = tx_.writer = tx_.began = true;
+      take_lane(lane, shared);
+      Leave leave{*this};
+      declare_to_law();
+      if (held_) check(held_->scope, held_->term);
+      if (query) {
+        dispatch(pending_.front());
+      } else {
+        while (pending_.front().type != frontend::sync) {
+          dispatch(pending_.front());
+          pending_bytes_ -= std::min(pending_bytes_, pending_.front().body.size());
+          pending_.pop_front();
+        }
+      }
+      if (control_.evicted()) throw Failed("57P01", control_.why());
+    });
+  } catch (const std::exception& error) {
+    fault = fault_of(error);
+  }
+  gathering_ = false;
+  if (query) {
+    pending_bytes_ -= std::min(pending_bytes_, pending_.front().body.size());
+    pending_.pop_front();
+  }
+  if (fault) {
+    fail(*fault, !query);
+  } else if (query) {
+    end_implicit();
+    ready();
+  }
+}
+
+void Session::work() {
+  while (!pending_.empty() && !over_) {
+    if (wants_group(pending_.front())) {
+      run_group();
+    } else {
+      const Message message = std::move(pending_.front());
+      pending_.pop_front();
+      pending_bytes_ -= std::min(pending_bytes_, message.body.size());
+      step(message);
+    }
+    if (out_.size() >= flush_at) flush_out();
+  }
+  if (status_ == Status::idle || !tx_.began) release_idle_lane();
+}
+
+void Session::step(const Message& message) {
+  if (skipping_ && message.type != frontend::sync && message.type != frontend::terminate) return;
+  const bool query = message.type == frontend::query;
+  try {
+    if (copy_in_) {
+      switch (message.type) {
+        case frontend::copy_data: return copy_bytes(message.body);
+        case frontend::copy_done: {
+          const bool extended = copy_in_->extended;
+          end_copy_in();
+          if (!extended) {
+            end_implicit();
+            ready();
+          }
+          return;
+        }
+        case frontend::copy_fail: {
+          const auto failed = pgwire::decode_copy_fail(message.body);
+          throw Failed("57014", "COPY from stdin failed: " + std::string(failed ? failed->message : std::string_view("?")));
+        }
+        case frontend::flush:
+        case frontend::sync: return;
+        case frontend::terminate: break;
+        default: throw Failed("08P01", "unexpected message type during COPY from stdin");
+      }
+    }
+    dispatch(message);
+    if (query && !copy_in_) {
+      end_implicit();
+      ready();
+    }
+    if (control_.evicted()) end_evicted();
+  } catch (const std::exception& error) {
+    const bool extended = copy_in_ ? copy_in_->extended : !query;
+    abandon_copy();
+    if (control_.evicted()) return end_evicted();
+    fail(fault_of(error), extended && message.type != frontend::sync && message.type != frontend::function_call);
+  }
+}
+
+void Session::dispatch(const Message& message) {
+  const auto decoded = [](const auto& result) -> const auto& {
+    if (!result) throw Failed("08P01", result.problem().reason());
+    return *result;
+  };
+  switch (message.type) {
+    case frontend::query: {
+      const auto query = pgwire::decode_query(message.body);
+      statements_.erase(std::string());
+      portals_.erase(std::string());
+      bool responded = false;
+      simple(engine_.plan(std::string(decoded(query).sql)), responded);
+      return;
+    }
+    case frontend::parse: {
+      const auto message_parse = pgwire::decode_parse(message.body);
+      const pgwire::Parse& each = decoded(message_parse);
+      std::vector<Oid> types(each.parameter_types);
+      const std::size_t at = each.statement.size() + 1 + each.sql.size() + 1 + 2;
+      for (std::size_t i = 0; i < types.size(); ++i) {
+        for (std::size_t byte = 0; byte < 4; ++byte) types[i] = types[i] << 8 | static_cast<unsigned char>(message.body[at + 4 * i + byte]);
+      }
+      parse(each.statement, std::string(each.sql), types);
+      return pgwire::append_bare(out_, backend::parse_complete);
+    }
+    case frontend::bind: return bind(message.body);
+    case frontend::describe: return describe(message.body);
+    case frontend::execute: return execute(message.body);
+    case frontend::close: return close(message.body);
+    case frontend::flush: return;
+    case frontend::sync:
+      skipping_ = false;
+      end_implicit();
+      return ready();
+    case frontend::terminate:
+      roll_back();
+      over_ = true;
+      return;
+    case frontend::function_call: throw Failed("0A000", "the fast path is not spoken here: call the function in a SELECT");
+    case frontend::copy_data:
+    case frontend::copy_done:
+    case frontend::copy_fail: return;  // of a COPY that has failed
+    default: throw Failed("08P01", "unexpected message type");
+  }
+}
+
+void Session::fail(const Fault& fault, bool extended) {
+  if (fault.fatal || over_) {
+    roll_back();
+    return send_fault(fault);
+  }
+  send_fault(fault);
+  if (status_ == Status::block) {
+    status_ = Status::failed;
+    close_portals(false);
+    if (tx_.savepoints.empty()) {
+      // Nothing of it can be saved, so it stands in nobody's way any longer.
+      release_lane();
+    }
+  } else if (status_ == Status::idle) {
+    roll_back();
+  }
+  if (extended) skipping_ = true;
+  else ready();
+}
+
+void Session::send_fault(const Fault& fault) {
+  pgwire::ReportFields fields = pgwire::report(fault.fatal ? "FATAL" : "ERROR", fault.sqlstate, fault.message);
+  const std::string position = std::to_string(fault.position);
+  if (!fault.detail.empty()) fields.set('D', fault.detail);
+  if (!fault.hint.empty()) fields.set('H', fault.hint);
+  if (fault.position != 0) fields.set('P', position);
+  if (!fault.table.empty()) {
+    fields.set('s', "public");
+    fields.set('t', fault.table);
+  }
+  if (!fault.column.empty()) fields.set('c', fault.column);
+  if (!fault.constraint.empty()) fields.set('n', fault.constraint);
+  pgwire::append_error_response(out_, fields);
+  if (fault.fatal) over_ = true;
+}
+
+void Session::ready() {
+  if (over_) return;
+  for (const auto& [name, value] : settings_.take_reports()) pgwire::append_parameter_status(out_, name, value);
+  pgwire::append_ready_for_query(out_, static_cast<pgwire::TransactionStatus>(status_));
+}
+
+void Session::flush_out() {
+  if (out_.empty()) return;
+  if (gathering_) {
+    if (out_.size() > options_.gathered_bytes_max) throw Failed("54000", "the answers of one transaction that writes may have " + std::to_string(options_.gathered_bytes_max) + " bytes, for they wait for its commit; use BEGIN");
+    return;
+  }
+  sink_(out_);
+  out_.clear();
+}
+
+// --- the transaction
+
+void Session::begin_if_needed() {
+  if (tx_.started) return;
+  tx_.started = true;
+  tx_.read_only = settings_.get("default_transaction_read_only") == "on";
+  tx_.isolation = settings_.get("default_transaction_isolation").value_or("read committed");
+  tx_.snapshot = tx_.isolation == "repeatable read" || tx_.isolation == "serializable";
+  tx_.began_us = now_us();
+}
+
+void Session::take_lane(Lane& lane, bool shared) {
+  tx_.lane = &lane;
+  tx_.shared = shared;
+  lane.facts = this;
+}
+
+Lane& Session::lane() {
+  if (tx_.lane != nullptr) return *tx_.lane;
+  tx_.own = engine_.borrow();
+  take_lane(*tx_.own, false);
+  if (status_ == Status::block && tx_.snapshot) {
+    if (const int code = tx_.lane->connection().control("BEGIN"); code != SQLITE_OK) tx_.lane->fail(code);
+    tx_.began = true;
+  }
+  return *tx_.lane;
+}
+
+// What a trigger of protect() passes by itself is what the session has declared.
+void Session::declare_to_law() {
+  std::optional<Scope> scope;
+  std::optional<Term> term;
+  try {
+    if (const auto text = settings_.get("termgate.scope"); text && !text->empty()) scope.emplace(*text);
+    if (const auto text = settings_.get("termgate.term"); text && !text->empty()) term.emplace(declared({}, *text).second);
+  } catch (const std::exception&) {
+    scope.reset();  // malformed: said where it is used, by check_session()
+    term.reset();
+  }
+  tx_.lane->connection().law().declare(scope, term);
+}
+
+void Session::become_writer(const Want& want) {
+  if (tx_.writer) return;
+  lane();
+  engine_.take_turn(control_, want);
+  tx_.turn = true;
+  sqlite::Connection& connection = tx_.lane->connection();
+  tx_.lane->writable = true;
+  if (!tx_.began) {
+    if (const int code = connection.control("BEGIN IMMEDIATE"); code != SQLITE_OK) {
+      if ((code & 0xff) == SQLITE_BUSY) throw Failed("TG006", "TG006 blocked for " + std::to_string(engine_.check_wait().count()) + " ms: " + sqlite::lock_holder(tx_.lane->handle()) + " holds the database; nothing was written");
+      tx_.lane->fail(code);
+    }
+    tx_.began = true;
+  }
+  tx_.writer = true;
+  connection.law().begin_transaction();
+  for (const Savepoint& each : tx_.savepoints) {
+    if (sqlite3_exec(tx_.lane->handle(), ("SAVEPOINT " + each.inner).c_str(), nullptr, nullptr, nullptr) != SQLITE_OK) tx_.lane->fail(SQLITE_ERROR);
+  }
+  declare_to_law();
+  if (held_) check(held_->scope, held_->term);
+}
+
+// Whatever is open on the lane is rolled back.
+void Session::release_lane() noexcept {
+  for (auto& [name, portal] : portals_) portal->text = {};
+  if (tx_.grouped || tx_.lane == nullptr) return;
+  Lane& lane = *tx_.lane;
+  if (lane.connection().in_transaction()) {
+    lane.connection().control("ROLLBACK");
+    lane.connection().law().transaction_undone();
+  }
+  lane.writable = false;
+  tx_.lane = nullptr;
+  tx_.began = tx_.writer = false;
+  if (std::exchange(tx_.turn, false)) engine_.give_turn();
+  if (tx_.own) engine_.give_back(std::move(tx_.own));
+}
+
+// A lane without a transaction is kept only for a portal that stands on a row.
+void Session::release_idle_lane() noexcept {
+  if (tx_.grouped || tx_.lane == nullptr || tx_.began || copy_in_) return;
+  const bool stands = std::any_of(portals_.begin(), portals_.end(), [](const auto& one) { return one.second->started && !one.second->done && one.second->text; });
+  if (!stands) release_lane();
+}
+
+void Session::commit_lane() {
+  if (tx_.lane == nullptr || tx_.grouped) return;
+  if (!tx_.writer) return release_lane();
+  for (auto& [name, portal] : portals_) {
+    if (!portal->hold) portal->text = {};
+  }
+  sqlite::Connection& connection = tx_.lane->connection();
+  const int code = connection.control("COMMIT");
+  if (code == SQLITE_OK) {
+    connection.law().transaction_committed();
+    return release_lane();
+  }
+  const int extended = sqlite3_extended_errcode(tx_.lane->handle());
+  Fault fault = fault_of(extended, sqlite3_errmsg(tx_.lane->handle()));
+  if (sqlite::commit_outcome_unknown(extended)) fault.fatal = true;
+  release_lane();
+  throw Failed(fault);
+}
+
+void Session::roll_back() noexcept {
+  abandon_copy();
+  close_portals(true);
+  release_lane();
+  settings_.rollback();
+  tx_ = Transaction();
+  status_ = Status::idle;
+}
+
+void Session::close_portals(bool all) noexcept {
+  std::erase_if(portals_, [all](const auto& one) { return all || !one.second->hold || !one.second->made; });
+}
+
+// The end of an implicit transaction: at Sync, or of a simple query.
+void Session::end_implicit() {
+  if (status_ != Status::idle) return;
+  if (tx_.grouped) return;
+  try {
+    commit_lane();
+  } catch (...) {
+    roll_back();
+    throw;
+  }
+  close_portals(false);
+  settings_.commit();
+  tx_ = Transaction();
+}
+
+}  // namespace termgate::lite

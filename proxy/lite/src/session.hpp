@@ -1,0 +1,254 @@
+// Session: one client's PostgreSQL session over the engine, bytes in and bytes out, without a socket. The client is mostly the proxy's
+// own session/, which speaks for a client of the network; any other that speaks the protocol is served the same.
+//
+// Messages wait until a Sync, Flush or Query is there: then it is known how far an implicit transaction goes, and one that writes is a
+// member of a group commit, whose answers leave after the flush. A block reads on a lane of its own and takes the baton at its first
+// write. At READ COMMITTED each statement before that reads what is newest, as PostgreSQL does; from the first write on, and at the
+// other levels, the transaction is SQLite's, which is serializable.
+//
+// One thread at a time; it may wait for the baton and for SQLite. Control is what other threads may use.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include <termgate/lite/values.hpp>
+#include <termgate/pgwire/reader.hpp>
+#include <termgate/pgwire/startup.hpp>
+
+#include "copy.hpp"
+#include "engine.hpp"
+#include "settings.hpp"
+
+namespace termgate::lite {
+
+struct SessionOptions {
+  std::uint32_t pid = 0;
+  std::string key;       // of cancel requests, 4 bytes
+  std::string database;  // what current_database() says; any name is let in
+  std::size_t gathered_bytes_max = 64u << 20;  // of answers that wait for a commit
+};
+
+class Session final : private Facts {
+ public:
+  using Sink = std::function<void(std::string_view)>;
+
+  Session(Engine& engine, Control& control, SessionOptions options, Sink sink);
+  ~Session() override;
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  void feed(std::string_view bytes);
+  // Tells the client why it was evicted, and rolls back.
+  void end_evicted();
+  bool over() const noexcept { return over_; }
+  // Asked for by a client that wants another session's statement cancelled.
+  std::optional<std::pair<std::uint32_t, std::string>> cancel_request() const { return cancel_request_; }
+
+ private:
+  struct Message {
+    char type;
+    std::string body;
+  };
+  struct OutColumn {
+    std::string name;
+    Oid type = 0;
+    std::int32_t modifier = -1;
+  };
+  struct Prepared {
+    Plans plans;
+    std::vector<Oid> parameters;
+    const Plan* plan() const { return plans->empty() ? nullptr : &plans->front(); }
+  };
+  struct Portal {
+    std::shared_ptr<const Prepared> statement;
+    const Plan* plan = nullptr;
+    std::vector<Stored> values;
+    std::vector<Format> formats;  // none: text; one: of all columns
+    bool described = false;       // its columns are known
+    std::vector<OutColumn> columns;
+    Lane::Text text;
+    std::int64_t changes_before = 0;
+    bool peeked = false;   // stands on a row that is not given
+    bool started = false;
+    bool done = false;
+    std::uint64_t rows = 0;       // given so far
+    std::int64_t changed = 0;
+    bool made = false;            // its rows were made here
+    std::deque<std::vector<Stored>> made_rows;
+    bool cursor = false;          // of DECLARE
+    bool hold = false;
+  };
+  struct Savepoint {
+    std::string name;
+    std::string inner;  // SQLite's
+    std::size_t settings;
+  };
+  struct Transaction {
+    bool started = false;
+    bool read_only = false;
+    bool queried = false;
+    bool snapshot = false;  // REPEATABLE READ or SERIALIZABLE
+    bool began = false;     // SQLite's BEGIN was given on the lane
+    bool writer = false;
+    bool turn = false;      // has the baton by itself
+    bool grouped = false;
+    Lane* lane = nullptr;
+    bool shared = false;
+    std::unique_ptr<Lane> own;
+    std::vector<Savepoint> savepoints;
+    std::int64_t began_us = 0;
+    std::string isolation;
+  };
+  enum class Status : char { idle = 'I', block = 'T', failed = 'E' };
+
+  // session.cpp: bytes, messages, transactions
+  void start_up(std::string_view& bytes);
+  void log_in(const pgwire::StartupMessage& startup);
+  void work();
+  bool whole_batch() const;
+  bool wants_group(const Message& message);
+  void run_group();
+  void step(const Message& message);
+  void dispatch(const Message& message);
+  void fail(const Fault& fault, bool extended);
+  void send_fault(const Fault& fault);
+  void ready();
+  void flush_out();
+  void begin_if_needed();
+  Lane& lane();
+  void take_lane(Lane& lane, bool shared);
+  void become_writer(const Want& want);
+  void declare_to_law();
+  void release_lane() noexcept;
+  void release_idle_lane() noexcept;
+  void commit_lane();
+  void roll_back() noexcept;
+  void end_implicit();
+  void close_portals(bool all) noexcept;
+
+  // session_run.cpp: statements and portals
+  void parse(std::string_view name, const std::string& sql, const std::vector<Oid>& types);
+  void bind(std::string_view body);
+  void describe(std::string_view body);
+  void close(std::string_view body);
+  void execute(std::string_view body);
+  void simple(const Plans& plans, bool& responded);
+  std::shared_ptr<Prepared> prepare(const Plans& plans, std::vector<Oid> types);
+  std::shared_ptr<Prepared> find_statement(std::string_view name);
+  Portal& find_portal(std::string_view name);
+  void infer_parameters(Prepared& prepared, const Plan& plan);
+  bool plan_writes(const Plan& plan);
+  void check_allowed(const Plan& plan);
+  void start(Portal& portal);
+  void start_sql(Portal& portal);
+  void know_columns(Portal& portal, bool peek);
+  std::vector<OutColumn> columns_of(const Plan& plan, sqlite3_stmt* statement) const;
+  // True when the portal is done; false: suspended. `tag`: what CommandComplete says instead of the plan's.
+  bool give_rows(Portal& portal, std::uint64_t rows_max);
+  void append_row(const Portal& portal);
+  std::string tag_of(const Portal& portal) const;
+  void bind_values(sqlite3_stmt* statement, const std::vector<Stored>& values);
+  void describe_rows(const std::vector<OutColumn>& columns, const std::vector<Format>& formats);
+  void make(Portal& portal, std::vector<OutColumn> columns, std::deque<std::vector<Stored>> rows);
+  template <class Work>
+  void at_work(Lane& lane, const Work& work);
+
+  // session_utility.cpp: what is carried out here
+  // Gives the tag; empty: the answer is given already.
+  std::string run_utility(Portal& portal, const Plan& plan);
+  std::string run_control(const dialect::TransactionControl& control);
+  void set_modes(const dialect::TransactionModes& modes);
+  void set_read_only(bool on);
+  std::string show(std::string_view name) const;
+  void set_variable(const dialect::SetVariable& set);
+  void run_vacuum(const dialect::Vacuum& vacuum);
+  void run_explain(Portal& portal, const dialect::Explain& explain);
+  std::string run_fetch(Portal& portal, const dialect::FetchCursor& fetch);
+  std::string run_execute(Portal& portal, const dialect::ExecuteStatement& execute);
+
+  // session_own.cpp: Termgate's functions
+  void run_own(Portal& portal, const OwnCall& call);
+  Want want_of(const Portal& portal) const;
+  std::vector<std::optional<std::string>> arguments_of(const Portal& portal, const OwnCall& call) const;
+  std::int64_t check(const std::string& scope, std::int64_t term);
+  std::pair<std::string, std::int64_t> declared(const std::optional<std::string>& scope, const std::optional<std::string>& term) const;
+
+  // session_copy.cpp
+  std::string run_copy(Portal& portal, const Plan& plan);
+  void copy_out(const dialect::Copy& copy);
+  void begin_copy_in(const dialect::Copy& copy);
+  void copy_bytes(std::string_view bytes);
+  void insert_row(std::vector<std::optional<std::string>>& row);
+  void end_copy_in();
+  void abandon_copy() noexcept;
+
+  // Facts
+  std::uint32_t pid() const override { return options_.pid; }
+  std::string setting(std::string_view name, bool missing_is_fine) override;
+  std::string set(std::string_view name, std::string_view value, bool local) override;
+  std::string user() const override { return user_; }
+  std::string database() const override { return options_.database; }
+  std::int64_t transaction_began_us() const override { return tx_.began_us; }
+  Control& control() override { return control_; }
+
+  Engine& engine_;
+  Control& control_;
+  SessionOptions options_;
+  Sink sink_;
+  std::string user_;
+  pgwire::StartupReader startup_{false};
+  pgwire::Rules rules_;
+  pgwire::Reader reader_;
+  std::string part_;  // of a message that comes in parts
+  bool started_ = false;
+  bool over_ = false;
+  std::optional<std::pair<std::uint32_t, std::string>> cancel_request_;
+
+  std::deque<Message> pending_;
+  std::size_t pending_bytes_ = 0;
+  std::string out_;
+  bool gathering_ = false;
+
+  Status status_ = Status::idle;
+  bool skipping_ = false;
+  Transaction tx_;
+  Settings settings_;
+  std::map<std::string, std::shared_ptr<Prepared>, std::less<>> statements_;
+  std::map<std::string, std::shared_ptr<Portal>, std::less<>> portals_;  // shared with what executes one that closes it
+  std::optional<Want> held_;  // of hold_session(): every transaction that writes passes it first
+
+  struct CopyIn {
+    std::unique_ptr<CopyReader> reader;
+    std::vector<Oid> types;
+    Lane::Text insert;
+    std::int64_t rows = 0;
+    bool binary = false;
+    bool extended = false;
+  };
+  std::optional<CopyIn> copy_in_;
+};
+
+// While SQLite is at work, others may interrupt it.
+template <class Work>
+void Session::at_work(Lane& lane, const Work& work) {
+  struct During {
+    Control& control;
+    During(Control& of, sqlite3* db, bool shared) : control(of) { control.begins(db, shared); }
+    ~During() { control.ends(); }
+  } during(control_, lane.handle(), tx_.shared);
+  work();
+  if (!control_.interrupted()) return;
+  if (control_.evicted()) throw Failed("57P01", control_.why());
+  if (tx_.shared) throw Failed("57014", "canceling statement due to user request");
+}
+
+}  // namespace termgate::lite

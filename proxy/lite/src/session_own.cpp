@@ -1,0 +1,145 @@
+// Calls of Termgate's functions, and through them what the proxy's session sends before and around a client's statements: they go
+// to the law of storage/sqlite in the transaction that is open.
+#include <algorithm>
+#include <charconv>
+
+#include <termgate/error.hpp>
+
+#include "session.hpp"
+
+namespace termgate::lite {
+namespace {
+
+std::optional<std::string> text_of(const Stored& value) {
+  if (const auto* text = std::get_if<std::string>(&value)) return *text;
+  if (const auto* number = std::get_if<std::int64_t>(&value)) return std::to_string(*number);
+  if (const auto* blob = std::get_if<Blob>(&value)) return blob->bytes;
+  return std::nullopt;
+}
+
+std::int64_t number_of(const std::string& text) {
+  std::int64_t value = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (failure != std::errc() || end != text.data() + text.size()) throw Failed("22P02", "invalid input syntax for type bigint: \"" + text + "\"");
+  return value;
+}
+
+}  // namespace
+
+std::vector<std::optional<std::string>> Session::arguments_of(const Portal& portal, const OwnCall& call) const {
+  std::vector<std::optional<std::string>> result;
+  for (const OwnCall::Argument& each : call.arguments) {
+    if (each.parameter == 0) {
+      result.push_back(each.text);
+    } else {
+      const auto at = static_cast<std::size_t>(each.parameter) - 1;
+      if (at >= portal.values.size()) throw Failed("42P02", "there is no parameter $" + std::to_string(each.parameter));
+      result.push_back(text_of(portal.values[at]));
+    }
+  }
+  return result;
+}
+
+// What a wait for the baton would be for; nothing where it is not known yet.
+Want Session::want_of(const Portal& portal) const {
+  if (portal.plan == nullptr || !portal.plan->own) return {};
+  const OwnCall& call = *portal.plan->own;
+  if (call.name != "check_term" && call.name != "check_session" && call.name != "hold_session" && call.name != "seal") return {};
+  try {
+    auto given = arguments_of(portal, call);
+    given.resize(2);
+    const auto [scope, term] = declared(given[0], given[1]);
+    return {scope, term};
+  } catch (const std::exception&) {
+    return {};
+  }
+}
+
+// As _need_declared() on PostgreSQL; each half by itself.
+std::pair<std::string, std::int64_t> Session::declared(const std::optional<std::string>& scope_given, const std::optional<std::string>& term_given) const {
+  std::string scope = scope_given.value_or("");
+  std::string term = term_given.value_or("");
+  if (!scope_given) scope = settings_.get("termgate.scope").value_or("");
+  if (!term_given) {
+    term = settings_.get("termgate.term").value_or("");
+    const bool number = !term.empty() && term.size() <= 19 && std::all_of(term.begin(), term.end(), [](char c) { return c >= '0' && c <= '9'; });
+    if (!term.empty() && !number) throw Failed("TG005", "TG005 malformed termgate.term \"" + term + "\": a term is an integer from 1 to 2^62");
+  }
+  return {scope, term.empty() ? 0 : number_of(term)};
+}
+
+std::int64_t Session::check(const std::string& scope, std::int64_t term) {
+  const Scope named(scope);
+  const Term of(term);
+  const std::int64_t fence = tx_.lane->connection().law().check_term(named, of);
+  engine_.passed(scope, term);
+  return fence;
+}
+
+void Session::run_own(Portal& portal, const OwnCall& call) {
+  auto given = arguments_of(portal, call);
+  const auto takes = [&](std::size_t least, std::size_t most) {
+    if (given.size() < least || given.size() > most) throw Failed("42883", "function termgate." + call.name + " does not exist with " + std::to_string(given.size()) + " arguments");
+    given.resize(most);
+  };
+  const auto become = [&](const Want& want) {
+    if (tx_.read_only) throw Failed("25006", "cannot execute termgate." + call.name + "() in a read-only transaction");
+    become_writer(want);
+    tx_.queried = true;
+  };
+  know_columns(portal, false);
+  std::deque<std::vector<Stored>> rows;
+  if (call.name == "check_term") {
+    takes(2, 2);
+    if (!given[0] || !given[1]) throw Failed("TG005", "TG005 a scope and a term are needed, neither may be NULL");
+    const std::int64_t term = number_of(*given[1]);
+    become({*given[0], term});
+    rows.push_back({check(*given[0], term)});
+  } else if (call.name == "check_session" || call.name == "hold_session") {
+    takes(0, 2);
+    const auto [scope, term] = declared(given[0], given[1]);
+    if (scope.empty() || term == 0) {
+      Fault fault{"TG002", term != 0 ? "TG002 no scope declared for term " + std::to_string(term) + ": a write needs both"
+                           : !scope.empty() ? "TG002 no term declared for scope \"" + scope + "\": a write needs both"
+                                            : "TG002 no term declared: a write needs a scope and a term"};
+      fault.hint = "Declare both: SET LOCAL termgate.scope = '…'; SET LOCAL termgate.term = '…' in the transaction; or PGOPTIONS '-c termgate.scope=… -c termgate.term=…'; "
+                   "or application_name 'termgate.scope=…;termgate.term=…;'; or the comment /*termgate.scope='…',termgate.term='…'*/ at the statement.";
+      throw Failed(fault);
+    }
+    if (call.name == "hold_session" && held_) throw Failed("TG005", "TG005 this session already holds the lock of a scope: release_session() first");
+    become({scope, term});
+    rows.push_back({scope, term, check(scope, term)});
+    // No lock of SQLite's outlasts a transaction: whatever this session writes until release_session() passes the check again.
+    if (call.name == "hold_session") held_ = Want{scope, term};
+  } else if (call.name == "release_session") {
+    takes(0, 1);
+    rows.push_back({static_cast<std::int64_t>(held_.has_value() ? 1 : 0)});
+    held_.reset();
+    portal.done = true;
+  } else if (call.name == "seal") {
+    takes(2, 3);
+    if (!given[0] || !given[1]) throw Failed("TG005", "TG005 a scope and a term are needed, neither may be NULL");
+    const std::int64_t term = number_of(*given[1]);
+    become({*given[0], term});
+    const auto receipt = tx_.lane->connection().law().seal(Scope(*given[0]), Term(term));
+    engine_.passed(*given[0], term);
+    const auto seconds = static_cast<time_t>(receipt.sealed_at / 1000);
+    tm parts{};
+    gmtime_r(&seconds, &parts);
+    char moment[32];
+    const std::size_t size = std::strftime(moment, sizeof moment, "%Y-%m-%d %H:%M:%S+00", &parts);
+    rows.push_back({receipt.fence, receipt.previous, receipt.evicted, std::string(moment, size)});
+  } else if (call.name == "fence") {
+    takes(1, 1);
+    Lane& on = lane();
+    Lane::Text text = on.prepare("SELECT term FROM termgate_fences WHERE scope = ?1");
+    const std::string scope = given[0].value_or("");
+    sqlite3_bind_text64(text.get(), 1, scope.data(), scope.size(), SQLITE_STATIC, SQLITE_UTF8);
+    if (text.step() == SQLITE_ROW) rows.push_back({static_cast<std::int64_t>(sqlite3_column_int64(text.get(), 0))});
+  } else {
+    throw Failed("42883", "function termgate." + call.name + " does not exist here; SQLite's own of Termgate are named termgate_" + call.name);
+  }
+  make(portal, portal.columns, std::move(rows));
+}
+
+}  // namespace termgate::lite

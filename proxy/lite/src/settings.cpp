@@ -1,0 +1,216 @@
+#include "settings.hpp"
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "fault.hpp"
+
+namespace termgate::lite {
+namespace {
+
+struct Known {
+  std::string_view name;
+  std::string_view value;
+  bool reported = false;
+  bool fixed = false;
+};
+constexpr Known known[] = {
+    {"application_name", "", true},
+    {"client_encoding", "UTF8", true},
+    {"DateStyle", "ISO, MDY", true},
+    {"default_transaction_read_only", "off", true},
+    {"in_hot_standby", "off", true, true},
+    {"integer_datetimes", "on", true, true},
+    {"IntervalStyle", "postgres", true},
+    {"is_superuser", "off", true, true},
+    {"server_encoding", "UTF8", true, true},
+    {"server_version", "15.0", true, true},
+    {"session_authorization", "", true, true},
+    {"standard_conforming_strings", "on", true},
+    {"TimeZone", "UTC", true},
+    {"server_version_num", "150000", false, true},
+    {"max_identifier_length", "63", false, true},
+    {"block_size", "8192", false, true},
+    {"max_index_keys", "32", false, true},
+    {"wal_level", "replica", false, true},
+    {"lc_collate", "C", false, true},
+    {"lc_ctype", "C", false, true},
+    {"bytea_output", "hex"},
+    {"check_function_bodies", "on"},
+    {"client_min_messages", "notice"},
+    {"default_table_access_method", "heap"},
+    {"default_tablespace", ""},
+    {"default_transaction_deferrable", "off"},
+    {"default_transaction_isolation", "read committed"},
+    {"enable_seqscan", "on"},
+    {"extra_float_digits", "1"},
+    {"geqo", "on"},
+    {"idle_in_transaction_session_timeout", "0"},
+    {"jit", "off"},
+    {"lc_messages", "C"},
+    {"lc_monetary", "C"},
+    {"lc_numeric", "C"},
+    {"lc_time", "C"},
+    {"lock_timeout", "0"},
+    {"quote_all_identifiers", "off"},
+    {"row_security", "on"},
+    {"search_path", "\"$user\", public"},
+    {"statement_timeout", "0"},
+    {"synchronize_seqscans", "on"},
+    {"synchronous_commit", "on"},
+    {"timezone_abbreviations", "Default"},
+    {"vacuum_cost_delay", "0"},
+    {"work_mem", "4MB"},
+    {"maintenance_work_mem", "64MB"},
+    {"xmloption", "content"},
+};
+
+std::string lowered(std::string_view text) {
+  std::string result(text);
+  std::transform(result.begin(), result.end(), result.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  return result;
+}
+
+std::string bare(std::string text) {
+  std::erase_if(text, [](char c) { return c == '-' || c == '_' || c == ' '; });
+  return text;
+}
+
+}  // namespace
+
+Settings::Settings() {
+  for (const Known& each : known) {
+    Value value;
+    value.text = value.initial = each.value;
+    value.name = each.name;
+    value.reported = each.reported;
+    value.fixed = each.fixed;
+    value.known = true;
+    values_.emplace(lowered(each.name), std::move(value));
+  }
+}
+
+std::string Settings::checked(const std::string& name, std::string value) const {
+  const auto found = values_.find(name);
+  if (found == values_.end()) return value;
+  const auto refuse = [&] { throw Failed("22023", "invalid value for parameter \"" + found->second.name + "\": \"" + value + "\""); };
+  static const std::set<std::string, std::less<>> booleans = {"default_transaction_read_only", "default_transaction_deferrable", "standard_conforming_strings", "row_security", "synchronize_seqscans", "check_function_bodies", "quote_all_identifiers",
+                                                              "enable_seqscan", "jit", "geqo"};
+  if (booleans.contains(name)) {
+    const std::string word = lowered(value);
+    const bool yes = word == "on" || word == "true" || word == "yes" || word == "1" || word == "t" || word == "y";
+    const bool no = word == "off" || word == "false" || word == "no" || word == "0" || word == "f" || word == "n";
+    if (!yes && !no) throw Failed("22023", "parameter \"" + found->second.name + "\" requires a Boolean value");
+    value = yes ? "on" : "off";
+    // The dialect reads '\' in '…' as a character of the text.
+    if (name == "standard_conforming_strings" && no) throw Failed("0A000", "standard_conforming_strings cannot be switched off here");
+  } else if (name == "client_encoding") {
+    const std::string word = bare(lowered(value));
+    if (word != "utf8" && word != "unicode" && word != "sqlascii") throw Failed("22023", "the encoding here is UTF8; " + value + " cannot be spoken");
+    value = "UTF8";
+  } else if (name == "default_transaction_isolation") {
+    static constexpr std::array<std::string_view, 4> levels = {"read uncommitted", "read committed", "repeatable read", "serializable"};
+    if (std::find(levels.begin(), levels.end(), lowered(value)) == levels.end()) refuse();
+    value = lowered(value);
+  } else if (name == "datestyle") {
+    if (lowered(value).find("iso") == std::string::npos) throw Failed("0A000", "times are written in ISO form here: DateStyle " + value + " is not spoken");
+    value = "ISO, MDY";
+  } else if (name == "bytea_output" && lowered(value) != "hex") {
+    throw Failed("0A000", "bytea_output is hex here");
+  }
+  return value;
+}
+
+void Settings::start(std::string_view given, std::string_view value) {
+  const std::string name = lowered(given);
+  auto found = values_.find(name);
+  if (found == values_.end()) {
+    if (name.find('.') == std::string::npos) throw Failed("42704", "unrecognized configuration parameter \"" + std::string(given) + "\"");
+    Value made;
+    made.name = given;
+    found = values_.emplace(name, std::move(made)).first;
+  }
+  if (found->second.fixed && name != "session_authorization") return;
+  found->second.text = found->second.initial = checked(name, std::string(value));
+}
+
+void Settings::set(std::string_view given, std::optional<std::string> value, bool local) {
+  const std::string name = lowered(given);
+  auto found = values_.find(name);
+  if (found == values_.end()) {
+    if (name.find('.') == std::string::npos) throw Failed("42704", "unrecognized configuration parameter \"" + std::string(given) + "\"");
+    Value made;
+    made.name = given;
+    found = values_.emplace(name, std::move(made)).first;
+    changes_.push_back({name, std::nullopt, local});
+  } else {
+    if (found->second.fixed) throw Failed("55P02", "parameter \"" + found->second.name + "\" cannot be changed");
+    changes_.push_back({name, found->second.text, local});
+  }
+  try {
+    found->second.text = value ? checked(name, std::move(*value)) : found->second.initial;
+  } catch (const Failed&) {
+    put_back(changes_.back());
+    changes_.pop_back();
+    throw;
+  }
+}
+
+void Settings::reset_all() {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : values_) {
+    if (!value.fixed && value.text != value.initial) names.push_back(name);
+  }
+  for (const std::string& name : names) set(name, std::nullopt, false);
+}
+
+std::optional<std::string> Settings::get(std::string_view name) const {
+  const auto found = values_.find(lowered(name));
+  if (found == values_.end()) return std::nullopt;
+  return found->second.text;
+}
+
+std::vector<std::pair<std::string, std::string>> Settings::all() const {
+  std::vector<std::pair<std::string, std::string>> result;
+  for (const auto& [name, value] : values_) result.emplace_back(value.name, value.text);
+  return result;
+}
+
+void Settings::put_back(const Change& change) {
+  const auto found = values_.find(change.name);
+  if (found == values_.end()) return;
+  if (change.before) found->second.text = *change.before;
+  else if (found->second.known) found->second.text = found->second.initial;
+  else values_.erase(found);
+}
+
+void Settings::commit() {
+  std::set<std::string> settled;  // a SET that came later stands
+  for (auto change = changes_.rbegin(); change != changes_.rend(); ++change) {
+    if (!change->local) settled.insert(change->name);
+    else if (!settled.contains(change->name)) put_back(*change);
+  }
+  changes_.clear();
+}
+
+void Settings::rollback() { rollback_to(0); }
+
+void Settings::rollback_to(std::size_t mark) {
+  while (changes_.size() > mark) {
+    put_back(changes_.back());
+    changes_.pop_back();
+  }
+}
+
+std::vector<std::pair<std::string, std::string>> Settings::take_reports() {
+  std::vector<std::pair<std::string, std::string>> due;
+  for (auto& [name, value] : values_) {
+    if (!value.reported || value.told == value.text) continue;
+    value.told = value.text;
+    due.emplace_back(value.name, value.text);
+  }
+  return due;
+}
+
+}  // namespace termgate::lite

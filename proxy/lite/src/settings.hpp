@@ -1,0 +1,57 @@
+// A session's settings: SET, SET LOCAL, RESET, SHOW, and what ROLLBACK undoes of them. One thread.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace termgate::lite {
+
+class Settings {
+ public:
+  Settings();
+
+  // What the start-up message says: also what RESET goes back to. Names without regard to case. Throws Failed for a value that is none.
+  void start(std::string_view name, std::string_view value);
+  // `value` none: RESET. Throws Failed: 42704 for an unknown name (one with a dot is known), 22023, 55P02.
+  void set(std::string_view name, std::optional<std::string> value, bool local);
+  void reset_all();
+  // nullopt: unknown.
+  std::optional<std::string> get(std::string_view name) const;
+  std::vector<std::pair<std::string, std::string>> all() const;
+
+  void commit();
+  void rollback();
+  std::size_t mark() const noexcept { return changes_.size(); }
+  void rollback_to(std::size_t mark);
+
+  // ParameterStatus that is due: those of the reported ones that have changed since the last call.
+  std::vector<std::pair<std::string, std::string>> take_reports();
+
+ private:
+  struct Value {
+    std::string text;
+    std::string initial;
+    std::string name;  // as SHOW ALL writes it
+    bool reported = false;
+    bool fixed = false;
+    bool known = false;
+    std::optional<std::string> told;
+  };
+  struct Change {
+    std::string name;
+    std::optional<std::string> before;
+    bool local;
+  };
+  std::string checked(const std::string& name, std::string value) const;
+  void put_back(const Change& change);
+
+  std::map<std::string, Value> values_;
+  std::vector<Change> changes_;
+};
+
+}  // namespace termgate::lite
