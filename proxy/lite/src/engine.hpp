@@ -1,6 +1,6 @@
 // Engine: one SQLite file for many sessions. Readers: lanes from a pool, each session on one of its own while it reads. The one
 // writer: storage/sqlite's WriteQueue, whose baton everyone who writes must have; autocommit writes share a commit, a block keeps
-// the baton until it ends and writes on its own lane. Any thread.
+// the baton until it ends. Any thread.
 //
 // Who waits for the baton says which scope and term it waits for. A warden ends (F4)
 //   - after the eviction grace a session that has passed a waiter's scope with a lower term,
@@ -58,6 +58,8 @@ class Engine {
   // For a block: the baton, on the caller's thread until give_turn().
   void take_turn(Control& control, const Want& want);
   void give_turn() noexcept;
+  // The lane that the group commits go through, for who has the baton.
+  Lane& writer() noexcept { return *writer_; }
   // The one who has the baton has passed the check.
   void passed(std::string scope, std::int64_t term);
 

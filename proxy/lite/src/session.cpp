@@ -228,7 +228,7 @@ bool Session::wants_group(const Message& message) {
     begin_if_needed();
     if (tx_.read_only || !plan_writes(*portal->second->plan) || !whole_batch()) return false;
     // A portal that stands on a row keeps its own lane.
-    return std::none_of(portals_.begin(), portals_.end(), [](const auto& one) { return one.second->started && !one.second->done && one.second->text; });
+    return !stands_on_row();
   } catch (const std::exception&) {
     return false;  // said where it is run
   }
@@ -486,9 +486,15 @@ void Session::declare_to_law() {
 
 void Session::become_writer(const Want& want) {
   if (tx_.writer) return;
-  lane();
-  engine_.take_turn(control_, want);
+  engine_.take_turn(control_, want.term == 0 && !tx_.passes.empty() ? tx_.passes.front() : want);
   tx_.turn = true;
+  if (!tx_.began && !stands_on_row()) {
+    // Nothing was read that has to stay: the lane whose cache knows the newest pages is the better one.
+    for (auto& [name, portal] : portals_) portal->text = {};
+    if (tx_.own) engine_.give_back(std::move(tx_.own));
+    take_lane(engine_.writer(), false);
+  }
+  lane();
   sqlite::Connection& connection = tx_.lane->connection();
   tx_.lane->writable = true;
   if (!tx_.began) {
@@ -505,6 +511,7 @@ void Session::become_writer(const Want& want) {
   }
   declare_to_law();
   if (held_) check(held_->scope, held_->term);
+  for (const Want& pass : tx_.passes) check(pass.scope, pass.term);
 }
 
 // Whatever is open on the lane is rolled back.
@@ -516,7 +523,8 @@ void Session::release_lane() noexcept {
     lane.connection().control("ROLLBACK");
     lane.connection().law().transaction_undone();
   }
-  lane.writable = false;
+  lane.facts = nullptr;
+  lane.writable = &lane == &engine_.writer();
   tx_.lane = nullptr;
   tx_.began = tx_.writer = false;
   if (std::exchange(tx_.turn, false)) engine_.give_turn();
@@ -526,8 +534,11 @@ void Session::release_lane() noexcept {
 // A lane without a transaction is kept only for a portal that stands on a row.
 void Session::release_idle_lane() noexcept {
   if (tx_.grouped || tx_.lane == nullptr || tx_.began || copy_in_) return;
-  const bool stands = std::any_of(portals_.begin(), portals_.end(), [](const auto& one) { return one.second->started && !one.second->done && one.second->text; });
-  if (!stands) release_lane();
+  if (!stands_on_row()) release_lane();
+}
+
+bool Session::stands_on_row() const noexcept {
+  return std::any_of(portals_.begin(), portals_.end(), [](const auto& one) { return one.second->started && !one.second->done && one.second->text; });
 }
 
 void Session::commit_lane() {

@@ -105,6 +105,7 @@ class Session final : private Facts {
     bool shared = false;
     std::unique_ptr<Lane> own;
     std::vector<Savepoint> savepoints;
+    std::vector<Want> passes;  // checks that a block has asked for and that its first write makes, under the lock
     std::int64_t began_us = 0;
     std::string isolation;
   };
@@ -130,6 +131,7 @@ class Session final : private Facts {
   void declare_to_law();
   void release_lane() noexcept;
   void release_idle_lane() noexcept;
+  bool stands_on_row() const noexcept;
   void commit_lane();
   void roll_back() noexcept;
   void end_implicit();
@@ -180,6 +182,8 @@ class Session final : private Facts {
   Want want_of(const Portal& portal) const;
   std::vector<std::optional<std::string>> arguments_of(const Portal& portal, const OwnCall& call) const;
   std::int64_t check(const std::string& scope, std::int64_t term);
+  std::optional<std::int64_t> look_at_fence(const std::string& scope);
+  std::int64_t check_or_defer(const std::string& scope, std::int64_t term);
   std::pair<std::string, std::int64_t> declared(const std::optional<std::string>& scope, const std::optional<std::string>& term) const;
 
   // session_copy.cpp

@@ -76,15 +76,34 @@ std::int64_t Session::check(const std::string& scope, std::int64_t term) {
   return fence;
 }
 
+// What the newest snapshot shows, without the lock: fit for a refusal and for nothing else.
+std::optional<std::int64_t> Session::look_at_fence(const std::string& scope) {
+  Lane::Text text = lane().prepare("SELECT term FROM termgate_fences WHERE scope = ?1");
+  sqlite3_bind_text64(text.get(), 1, scope.data(), scope.size(), SQLITE_STATIC, SQLITE_UTF8);
+  if (text.step() != SQLITE_ROW) return std::nullopt;
+  return sqlite3_column_int64(text.get(), 0);
+}
+
+// A block that has not written yet takes the file's only write lock at its first write, not at its check: the check is made then, under
+// the lock. One that would raise, or that is refused, is made now.
+std::int64_t Session::check_or_defer(const std::string& scope, std::int64_t term) {
+  if (status_ == Status::block && !tx_.writer && look_at_fence(scope) == term) {
+    const bool known = std::any_of(tx_.passes.begin(), tx_.passes.end(), [&](const Want& each) { return each.scope == scope && each.term == term; });
+    if (!known) tx_.passes.push_back({scope, term});
+    return term;
+  }
+  become_writer({scope, term});
+  return check(scope, term);
+}
+
 void Session::run_own(Portal& portal, const OwnCall& call) {
   auto given = arguments_of(portal, call);
   const auto takes = [&](std::size_t least, std::size_t most) {
     if (given.size() < least || given.size() > most) throw Failed("42883", "function termgate." + call.name + " does not exist with " + std::to_string(given.size()) + " arguments");
     given.resize(most);
   };
-  const auto become = [&](const Want& want) {
+  const auto may_write = [&] {
     if (tx_.read_only) throw Failed("25006", "cannot execute termgate." + call.name + "() in a read-only transaction");
-    become_writer(want);
     tx_.queried = true;
   };
   know_columns(portal, false);
@@ -93,8 +112,8 @@ void Session::run_own(Portal& portal, const OwnCall& call) {
     takes(2, 2);
     if (!given[0] || !given[1]) throw Failed("TG005", "TG005 a scope and a term are needed, neither may be NULL");
     const std::int64_t term = number_of(*given[1]);
-    become({*given[0], term});
-    rows.push_back({check(*given[0], term)});
+    may_write();
+    rows.push_back({check_or_defer(*given[0], term)});
   } else if (call.name == "check_session" || call.name == "hold_session") {
     takes(0, 2);
     const auto [scope, term] = declared(given[0], given[1]);
@@ -107,8 +126,8 @@ void Session::run_own(Portal& portal, const OwnCall& call) {
       throw Failed(fault);
     }
     if (call.name == "hold_session" && held_) throw Failed("TG005", "TG005 this session already holds the lock of a scope: release_session() first");
-    become({scope, term});
-    rows.push_back({scope, term, check(scope, term)});
+    may_write();
+    rows.push_back({scope, term, check_or_defer(scope, term)});
     // No lock of SQLite's outlasts a transaction: whatever this session writes until release_session() passes the check again.
     if (call.name == "hold_session") held_ = Want{scope, term};
   } else if (call.name == "release_session") {
@@ -120,7 +139,8 @@ void Session::run_own(Portal& portal, const OwnCall& call) {
     takes(2, 3);
     if (!given[0] || !given[1]) throw Failed("TG005", "TG005 a scope and a term are needed, neither may be NULL");
     const std::int64_t term = number_of(*given[1]);
-    become({*given[0], term});
+    may_write();
+    become_writer({*given[0], term});
     const auto receipt = tx_.lane->connection().law().seal(Scope(*given[0]), Term(term));
     engine_.passed(*given[0], term);
     const auto seconds = static_cast<time_t>(receipt.sealed_at / 1000);
@@ -131,11 +151,7 @@ void Session::run_own(Portal& portal, const OwnCall& call) {
     rows.push_back({receipt.fence, receipt.previous, receipt.evicted, std::string(moment, size)});
   } else if (call.name == "fence") {
     takes(1, 1);
-    Lane& on = lane();
-    Lane::Text text = on.prepare("SELECT term FROM termgate_fences WHERE scope = ?1");
-    const std::string scope = given[0].value_or("");
-    sqlite3_bind_text64(text.get(), 1, scope.data(), scope.size(), SQLITE_STATIC, SQLITE_UTF8);
-    if (text.step() == SQLITE_ROW) rows.push_back({static_cast<std::int64_t>(sqlite3_column_int64(text.get(), 0))});
+    if (const auto fence = look_at_fence(given[0].value_or(""))) rows.push_back({*fence});
   } else {
     throw Failed("42883", "function termgate." + call.name + " does not exist here; SQLite's own of Termgate are named termgate_" + call.name);
   }
