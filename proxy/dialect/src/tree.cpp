@@ -205,7 +205,16 @@ std::optional<Problem> Tree::parse(const std::string& sql, Tree& out) {
   if (result.held.error != nullptr) {
     const std::string message = result.held.error->message;
     const bool deep = message.find("memory exhausted") != std::string::npos || message.find("stack depth") != std::string::npos;
-    return Problem{deep ? "54001" : "42601", message, static_cast<std::size_t>(std::max(0, result.held.error->cursorpos))};
+    // The grammar counts characters, where every other position here counts bytes.
+    std::size_t position = 0;
+    if (result.held.error->cursorpos > 0) {
+      for (int left = result.held.error->cursorpos - 1; left > 0 && position < sql.size(); --left) {
+        ++position;
+        while (position < sql.size() && (static_cast<unsigned char>(sql[position]) & 0xC0) == 0x80) ++position;
+      }
+      ++position;
+    }
+    return Problem{deep ? "54001" : "42601", message, position};
   }
   boost::json::parse_options options;
   options.max_depth = json_depth_max;

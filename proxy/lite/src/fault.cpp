@@ -85,6 +85,9 @@ Fault plain_error(std::string_view message) {
     if (take(near, "near \"") && near.ends_with("\": syntax error")) return {"42601", "syntax error at or near \"" + std::string(near.substr(0, near.size() - 15)) + "\""};
     return {"42601", message == "incomplete input" ? "syntax error at end of input" : text};
   }
+  if (message.starts_with("too many attached databases")) return {"42501", "permission denied: ATTACH and VACUUM INTO name files"};
+  if (message.starts_with("unsafe use of ")) return {"42501", "permission denied: " + text + " in a view or a trigger"};
+  if (message.starts_with("cannot VACUUM ")) return {"25001", text};
   if (message.ends_with(" already exists")) {
     std::string_view name = message.substr(0, message.size() - 15);
     const bool known = take(name, "table ") || take(name, "index ") || take(name, "view ") || take(name, "trigger ") || take(name, "there is already a table named ");

@@ -18,7 +18,8 @@ constexpr std::array<std::string_view, 12> without_argument = {"journal_mode", "
 // Functions that reach beyond the database, should a build of SQLite have them.
 constexpr std::array<std::string_view, 9> outside = {"load_extension", "readfile", "writefile", "edit", "fsdir", "lsmode", "fts3_tokenizer", "sqlite_offset", "shell_add_schema"};
 // Termgate's functions that a user of EXECUTE has on PostgreSQL: the check, writes of its own, leases, reading. Not the operator's.
-constexpr std::array<std::string_view, 16> our_functions = {"termgate_check_term", "termgate_seal", "termgate_append", "termgate_append_many", "termgate_claim_write", "termgate_acquire_lease", "termgate_renew_lease", "termgate_release_lease",
+// The guard is what the triggers of protect() and the fences call; it grants nothing by itself.
+constexpr std::array<std::string_view, 17> our_functions = {"termgate_guard_load_termgate_extension_first", "termgate_check_term", "termgate_seal", "termgate_append", "termgate_append_many", "termgate_claim_write", "termgate_acquire_lease", "termgate_renew_lease", "termgate_release_lease",
                                                             "termgate_fence", "termgate_lease", "termgate_outcome", "termgate_now", "termgate_version", "termgate_job_start", "termgate_job_heartbeat", "termgate_job_finish"};
 constexpr std::array<std::string_view, 8> our_readable = {"termgate_fences", "termgate_leases", "termgate_streams", "termgate_stream_writes", "termgate_adopted", "termgate_job_runs", "termgate_audit", "termgate_read_stream"};
 constexpr std::array<std::string_view, 6> modules = {"fts5", "fts4", "fts3", "rtree", "rtree_i32", "geopoly"};
@@ -46,14 +47,12 @@ bool function_writes(const char* given) {
   return name == "nextval" || name == "setval" || (is_ours(name) && !among(our_reading_functions, name));
 }
 
-bool may(int action, const char* first_given, const char* second_given, const char* schema, const char* trigger, std::string& why) {
+bool may(int action, const char* first_given, const char* second_given, std::string& why) {
   const std::string first = lowered(first_given), second = lowered(second_given);
   const auto no = [&](std::string message) {
     why = std::move(message);
     return false;
   };
-  // A trigger of ours, which nobody but the law can make, calls what its statement's author may not.
-  const bool in_our_trigger = trigger != nullptr && is_ours(lowered(trigger));
   switch (action) {
     case SQLITE_ATTACH:
     case SQLITE_DETACH: return no("permission denied: ATTACH, DETACH and VACUUM INTO name files");
@@ -63,11 +62,9 @@ bool may(int action, const char* first_given, const char* second_given, const ch
       if (among(telling, first) || (second_given == nullptr && among(without_argument, first))) return true;
       return no("permission denied for PRAGMA " + first);
     case SQLITE_FUNCTION:
-      if (in_our_trigger) return true;
       if (among(outside, second) || (is_ours(second) && !among(our_functions, second))) return no("permission denied for function " + second);
       return true;
     case SQLITE_READ:
-      if (in_our_trigger) return true;
       if (first.starts_with("pragma_")) {
         const std::string_view pragma = std::string_view(first).substr(7);
         if (!among(telling, pragma) && !among(without_argument, pragma)) return no("permission denied for table " + first);
@@ -78,7 +75,7 @@ bool may(int action, const char* first_given, const char* second_given, const ch
     case SQLITE_INSERT:
     case SQLITE_UPDATE:
     case SQLITE_DELETE:
-      if (is_ours(first) && !in_our_trigger) return no("permission denied for table " + first);
+      if (is_ours(first)) return no("permission denied for table " + first);
       return true;
     case SQLITE_CREATE_TEMP_TABLE:
     case SQLITE_CREATE_TEMP_VIEW:
@@ -87,7 +84,8 @@ bool may(int action, const char* first_given, const char* second_given, const ch
     case SQLITE_CREATE_VTABLE:
     case SQLITE_DROP_VTABLE:
       if (!among(modules, second)) return no("permission denied for module " + second);
-      return is_ours(first) ? no("permission denied for " + first) : true;
+      // Its own tables are named after it.
+      return first.starts_with("termgate") ? no("permission denied for " + first) : true;
     case SQLITE_ALTER_TABLE:
       if (is_ours(second)) return no("permission denied for table " + second);
       return true;
@@ -104,7 +102,7 @@ bool may(int action, const char* first_given, const char* second_given, const ch
       // A trigger's or an index's second name is its table.
       if (is_ours(first) || is_ours(second)) return no("permission denied for " + (is_ours(first) ? first : second));
       return true;
-    default: (void)schema; return true;
+    default: return true;
   }
 }
 

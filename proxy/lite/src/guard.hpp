@@ -6,8 +6,9 @@
 
 namespace termgate::lite {
 
-// Takes the authorizer's arguments. `why` is set to the message where the answer is false.
-bool may(int action, const char* first, const char* second, const char* schema, const char* trigger, std::string& why);
+// Takes the authorizer's arguments but for the name of the trigger, view or common table expression that asks: anybody may choose the
+// last of these, so it says nothing. `why` is set to the message where the answer is false.
+bool may(int action, const char* first, const char* second, std::string& why);
 
 // Whether a function that is let pass writes, though the statement that calls it may be a SELECT.
 bool function_writes(const char* name);

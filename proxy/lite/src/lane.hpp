@@ -113,7 +113,7 @@ class Lane {
 
  private:
   friend class Text;
-  static int authorize(void* self, int action, const char* first, const char* second, const char* schema, const char* trigger);
+  static int authorize(void* self, int action, const char* first, const char* second, const char* schema, const char* asking);
   sqlite3_stmt* prepare_now(const std::string& sql);
   void keep(std::string&& sql, sqlite3_stmt* statement, bool calls_writer) noexcept;
   void register_functions();

@@ -156,6 +156,11 @@ std::string tag_of(std::string_view text) {
   return upper(first);
 }
 
+bool names_pragma(std::string_view text) {
+  static constexpr std::string_view wanted = "pragma_";
+  return std::search(text.begin(), text.end(), wanted.begin(), wanted.end(), [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a + 32 : a) == b; }) != text.end();
+}
+
 std::optional<Plan> native_begin(std::string_view text) {
   Words words(text);
   if (!words.word("begin")) return std::nullopt;
@@ -182,7 +187,20 @@ Plans plan_text(const std::string& text) {
     plans->push_back(std::move(plan));
     return plans;
   }
+  if (text.find("ermgate") != std::string::npos) {
+    // Calls of ours among other statements: piece by piece.
+    const std::vector<std::string> pieces = split(text);
+    if (pieces.size() > 1 && std::any_of(pieces.begin(), pieces.end(), [](const std::string& piece) { return own_call(piece).has_value(); })) {
+      for (const std::string& piece : pieces) {
+        const Plans made = plan_text(piece);
+        plans->insert(plans->end(), made->begin(), made->end());
+      }
+      return plans;
+    }
+  }
   auto translated = dialect::translate(text);
+  // To PostgreSQL's grammar SQLite's table-valued pragmas are functions that it does not know.
+  if (names_pragma(text)) translated = dialect::Problem{"42883", "there is no such function", 0};
   if (auto* all = std::get_if<std::vector<dialect::Translated>>(&translated)) {
     for (dialect::Translated& each : *all) {
       Plan plan;
@@ -196,7 +214,7 @@ Plans plan_text(const std::string& text) {
   if (problem.position > 0) {
     better.position = static_cast<std::size_t>(std::count_if(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(std::min(problem.position - 1, text.size())), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; })) + 1;
   }
-  static constexpr std::array<std::string_view, 4> perhaps_sqlite = {"42601", "0A000", "54000", "54001"};
+  static constexpr std::array<std::string_view, 5> perhaps_sqlite = {"42601", "0A000", "42883", "54000", "54001"};
   if (std::find(perhaps_sqlite.begin(), perhaps_sqlite.end(), problem.sqlstate) == perhaps_sqlite.end() || text.find('\0') != std::string::npos) throw Failed(better);
   for (std::string& piece : split(text)) {
     if (auto begin = native_begin(piece)) {
@@ -207,6 +225,7 @@ Plans plan_text(const std::string& text) {
     plan.native = true;
     plan.better = better;
     plan.does.tag = tag_of(piece);
+    if (plan.does.tag == "VACUUM") throw Failed("42501", "permission denied: VACUUM INTO names a file");
     plan.does.effect = dialect::Effect::read;
     plan.does.sql = {std::move(piece)};
     plans->push_back(std::move(plan));

@@ -467,12 +467,15 @@ void Session::know_columns(Portal& portal, bool peek) {
     }
   }
   if (!portal.text) return;
-  portal.columns = columns_of(plan, portal.text.get());
   portal.described = true;
-  if (!peek || std::none_of(portal.columns.begin(), portal.columns.end(), [](const OutColumn& each) { return each.type == 0; })) return;
-  // What an expression is, only its value tells.
+  if (!peek) {
+    portal.columns = columns_of(plan, portal.text.get());
+    return;
+  }
+  // The first step: a schema that has changed is met by it, and what an expression is only its value tells.
   int code = SQLITE_DONE;
   at_work(portal.text.lane(), [&] { code = portal.text.step(); });
+  portal.columns = columns_of(plan, portal.text.get());
   if (code == SQLITE_ROW) {
     portal.peeked = true;
   } else {
@@ -553,6 +556,7 @@ bool Session::give_rows(Portal& portal, std::uint64_t rows_max) {
       }
       if (!std::exchange(portal.peeked, false) && portal.text.step() == SQLITE_DONE) return;
       if (portal.columns.empty()) continue;
+      if (portal.columns.size() != static_cast<std::size_t>(sqlite3_column_count(portal.text.get()))) throw Failed("0A000", "cached plan must not change result type");
       append_row(portal);
       ++portal.rows;
       if (out_.size() >= (32u << 10)) {

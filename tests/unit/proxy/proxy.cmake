@@ -62,6 +62,11 @@ if(TARGET termgate_dialect)
 endif()
 
 if(TARGET termgate_lite)
-  termgate_test(unit_lite LABEL unit SOURCES unit/proxy/lite_values.cpp LIBRARIES Termgate::lite)
+  # A session without its socket, its engine and its guard are inside the folder, and stand on the driver's parts.
+  find_package(SQLite3 REQUIRED)
+  add_library(termgate_lite_inside INTERFACE)
+  target_include_directories(termgate_lite_inside INTERFACE "${PROJECT_SOURCE_DIR}/proxy/lite/src" "${PROJECT_SOURCE_DIR}/storage/sqlite/src")
+  target_link_libraries(termgate_lite_inside INTERFACE Termgate::lite Termgate::sqlite Termgate::pgwire SQLite::SQLite3 fmt::fmt Threads::Threads)
+  termgate_test(unit_lite LABEL unit SOURCES unit/proxy/lite_guard.cpp unit/proxy/lite_session.cpp unit/proxy/lite_values.cpp LIBRARIES termgate_lite_inside)
   target_compile_definitions(unit_lite PRIVATE TERMGATE_LITE_DATA="${CMAKE_CURRENT_SOURCE_DIR}/unit/proxy/lite")
 endif()

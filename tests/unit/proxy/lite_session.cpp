@@ -1,0 +1,295 @@
+// One session of proxy/lite over a real file, message by message: what PostgreSQL's protocol promises of simple and extended queries,
+// transactions, portals, settings, COPY, and of READ ONLY, on which the proxy's own promises stand (docs/decisions/0007).
+#include <catch2/catch.hpp>
+
+#include "support/lite_lab.hpp"
+
+using namespace lite_lab;
+
+TEST_CASE("lite: a login tells the settings a driver waits for", "[lite]") {
+  Lab lab;
+  Client client(lab.engine, {{"application_name", "x"}});
+  CHECK(told(client.began()) == "Z(I)");
+  for (const char* name : {"server_version", "client_encoding", "standard_conforming_strings", "default_transaction_read_only", "TimeZone", "integer_datetimes"}) {
+    CHECK(client.began().find(name) != std::string::npos);
+  }
+}
+
+TEST_CASE("lite: simple queries, one statement and several", "[lite]") {
+  Lab lab;
+  Client client(lab.engine);
+  CHECK(client.ask(query("SELECT 1 AS a, 'x' AS b")) == "T(a:23,b:25) D(1,x) C(SELECT 1) Z(I)");
+  CHECK(client.ask(query("")) == "I Z(I)");
+  CHECK(client.ask(query(" -- nothing\n")) == "I Z(I)");
+  CHECK(client.ask(query("CREATE TABLE t (id int PRIMARY KEY, v text); INSERT INTO t VALUES (1, 'a'), (2, 'b'); SELECT * FROM t")) ==
+        "C(CREATE TABLE) C(INSERT 0 2) T(id:23,v:25) D(1,a) D(2,b) C(SELECT 2) Z(I)");
+  CHECK(client.ask(query("UPDATE t SET v = 'z' RETURNING id")) == "T(id:23) D(1) D(2) C(UPDATE 2) Z(I)");
+  CHECK(client.ask(query("DELETE FROM t WHERE id = 1")) == "C(DELETE 1) Z(I)");
+  SECTION("all or nothing") {
+    CHECK(client.ask(query("INSERT INTO t VALUES (5, 'e'); SELECT nope FROM t")) == "C(INSERT 0 1) E(42703) Z(I)");
+    CHECK(client.ask(query("SELECT count(*) FROM t WHERE id = 5")) == "T(count:20) D(0) C(SELECT 1) Z(I)");
+  }
+  SECTION("SQLite's own words") {
+    CHECK(client.ask(query("INSERT OR REPLACE INTO t VALUES (2, 'y')")) == "C(INSERT 0 1) Z(I)");
+    CHECK(client.ask(query("SELECT v FROM t WHERE v GLOB 'y*'; SELECT 2")) == "T(v:25) D(y) C(SELECT 1) T(2:20) D(2) C(SELECT 1) Z(I)");
+  }
+}
+
+TEST_CASE("lite: the extended protocol", "[lite]") {
+  Lab lab;
+  Client client(lab.engine);
+  client.ask(query("CREATE TABLE t (id int PRIMARY KEY, v text); INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c')"));
+  SECTION("parse, describe, bind, execute") {
+    CHECK(client.ask(parse("s", "SELECT id, v FROM t WHERE id > $1::int ORDER BY id") + describe_statement("s") + synced()) == "1 t(23) T(id:23,v:25) Z(I)");
+    CHECK(client.ask(bind("", "s", {"1"}) + describe_portal("") + execute() + synced()) == "2 T(id:23,v:25) D(2,b) D(3,c) C(SELECT 2) Z(I)");
+    CHECK(client.ask(parse("s", "SELECT 1") + synced()) == "E(42P05) Z(I)");
+    CHECK(client.ask(bind("", "none") + execute() + synced()) == "E(26000) Z(I)");
+    CHECK(client.ask(bind("", "s") + synced()) == "E(08P01) Z(I)");
+  }
+  SECTION("binary both ways") {
+    CHECK(client.raw(parse("", "SELECT $1::int + 1 AS n") + bind("", "", {std::string_view("\0\0\0\7", 4)}, {1}, {1}) + execute() + synced()).find(std::string("\0\0\0\10", 4)) != std::string::npos);
+  }
+  SECTION("row limits, until the end of the transaction") {
+    client.ask(query("BEGIN"));
+    CHECK(client.ask(parse("", "SELECT id FROM t ORDER BY id") + bind("p", "") + execute("p", 2) + synced()) == "1 2 D(1) D(2) s Z(T)");
+    CHECK(client.ask(execute("p", 2) + synced()) == "D(3) C(SELECT 1) Z(T)");
+    CHECK(client.ask(query("COMMIT")) == "C(COMMIT) Z(I)");
+    CHECK(client.ask(execute("p") + synced()) == "E(34000) Z(I)");
+  }
+  SECTION("a pipeline is one transaction, and an error skips to its Sync") {
+    CHECK(client.ask(parse("", "INSERT INTO t VALUES (7, 'g')") + bind("", "") + execute() + parse("", "SELECT nope FROM t") + bind("", "") + describe_portal("") + execute() + synced()) == "1 2 C(INSERT 0 1) 1 2 E(42703) Z(I)");
+    CHECK(client.ask(query("SELECT id FROM t WHERE id = 7")) == "T(id:23) C(SELECT 0) Z(I)");
+  }
+  SECTION("a Flush answers before the Sync commits") {
+    CHECK(client.ask(parse("", "INSERT INTO t VALUES (8, 'h')") + bind("", "") + execute() + bare('H')) == "1 2 C(INSERT 0 1)");
+    Client other(lab.engine);
+    CHECK(other.ask(query("SELECT id FROM t WHERE id = 8")) == "T(id:23) C(SELECT 0) Z(I)");
+    CHECK(client.ask(synced()) == "Z(I)");
+    CHECK(other.ask(query("SELECT id FROM t WHERE id = 8")) == "T(id:23) D(8) C(SELECT 1) Z(I)");
+  }
+  SECTION("an empty statement, a closed one, one of two commands") {
+    CHECK(client.ask(parse("", "") + bind("", "") + describe_portal("") + execute() + synced()) == "1 2 n I Z(I)");
+    CHECK(client.ask(parse("", "SELECT 1; SELECT 2") + synced()) == "E(42601) Z(I)");
+    std::string close;
+    pgwire::append_close_statement(close, "s");
+    CHECK(client.ask(parse("s", "SELECT 1") + close + bind("", "s") + synced()) == "1 3 E(26000) Z(I)");
+  }
+}
+
+TEST_CASE("lite: bytes may come in any pieces", "[lite]") {
+  const std::string script = query("CREATE TABLE t (id int, v text)") + parse("s", "INSERT INTO t VALUES ($1, $2)", {23, 25}) + bind("", "s", {"1", "x"}) + execute() + bind("", "s", {"2", "y"}) + execute() + synced() + query("BEGIN") +
+                             query("SELECT * FROM t") + query("SELECT nope") + query("ROLLBACK") + query("COPY t FROM STDIN") + copy_data("3\tz\n4\t\\") + copy_data("N\n") + copy_done() + query("SELECT * FROM t");
+  Lab whole;
+  const std::string wanted = Client(whole.engine).ask(script);
+  REQUIRE(wanted.ends_with("D(4,NULL) C(SELECT 4) Z(I)"));
+  Lab pieces;
+  Client client(pieces.engine);
+  std::string answer;
+  for (const char byte : script) answer += client.raw(std::string_view(&byte, 1));
+  CHECK(told(answer) == wanted);
+}
+
+TEST_CASE("lite: blocks and their states", "[lite]") {
+  Lab lab;
+  Client client(lab.engine), other(lab.engine);
+  client.ask(query("CREATE TABLE t (id int PRIMARY KEY)"));
+  CHECK(client.ask(query("BEGIN")) == "C(BEGIN) Z(T)");
+  CHECK(client.ask(query("INSERT INTO t VALUES (1)")) == "C(INSERT 0 1) Z(T)");
+  CHECK(client.ask(query("SAVEPOINT a")) == "C(SAVEPOINT) Z(T)");
+  CHECK(client.ask(query("INSERT INTO t VALUES (1)")) == "E(23505) Z(E)");
+  CHECK(client.ask(query("SELECT 1")) == "E(25P02) Z(E)");
+  CHECK(client.ask(query("ROLLBACK TO a")) == "C(ROLLBACK) Z(T)");
+  CHECK(client.ask(query("RELEASE a")) == "C(RELEASE) Z(T)");
+  CHECK(client.ask(query("ROLLBACK TO a")) == "E(3B001) Z(E)");
+  CHECK(client.ask(query("COMMIT")) == "C(ROLLBACK) Z(I)");
+  CHECK(client.ask(query("SELECT * FROM t")) == "T(id:23) C(SELECT 0) Z(I)");
+  SECTION("each statement before the first write sees what is newest, and none is too old to write") {
+    client.ask(query("BEGIN"));
+    CHECK(client.ask(query("SELECT * FROM t")) == "T(id:23) C(SELECT 0) Z(T)");
+    CHECK(other.ask(query("INSERT INTO t VALUES (5)")) == "C(INSERT 0 1) Z(I)");
+    CHECK(client.ask(query("SELECT * FROM t")) == "T(id:23) D(5) C(SELECT 1) Z(T)");
+    CHECK(client.ask(query("INSERT INTO t VALUES (6)")) == "C(INSERT 0 1) Z(T)");
+    CHECK(client.ask(query("COMMIT")) == "C(COMMIT) Z(I)");
+  }
+  SECTION("REPEATABLE READ keeps its snapshot, and fails where that is old") {
+    client.ask(query("BEGIN ISOLATION LEVEL REPEATABLE READ"));
+    CHECK(client.ask(query("SELECT * FROM t")) == "T(id:23) C(SELECT 0) Z(T)");
+    other.ask(query("INSERT INTO t VALUES (5)"));
+    CHECK(client.ask(query("SELECT * FROM t")) == "T(id:23) C(SELECT 0) Z(T)");
+    CHECK(client.ask(query("INSERT INTO t VALUES (6)")) == "E(40001) Z(E)");
+    CHECK(client.ask(query("ROLLBACK")) == "C(ROLLBACK) Z(I)");
+  }
+  SECTION("what is not committed goes with its session") {
+    {
+      Client gone(lab.engine);
+      gone.ask(query("BEGIN"));
+      gone.ask(query("INSERT INTO t VALUES (9)"));
+    }
+    CHECK(other.ask(query("INSERT INTO t VALUES (10)")) == "C(INSERT 0 1) Z(I)");
+    CHECK(other.ask(query("SELECT * FROM t")) == "T(id:23) D(10) C(SELECT 1) Z(I)");
+  }
+}
+
+TEST_CASE("lite: READ ONLY is kept by the engine", "[F6][lite]") {
+  Lab lab;
+  Client(lab.engine).ask(query("CREATE TABLE t (id int); INSERT INTO t VALUES (1)"));
+  Client client(lab.engine, {{"default_transaction_read_only", "on"}});
+  for (const char* sql : {"INSERT INTO t VALUES (2)", "UPDATE t SET id = 3", "DELETE FROM t", "TRUNCATE t", "DROP TABLE t", "CREATE TABLE u (x int)", "ALTER TABLE t ADD COLUMN y int", "INSERT OR REPLACE INTO t VALUES (2)", "CREATE INDEX i ON t (id)",
+                          "SELECT termgate_seal('x', 5)", "SELECT termgate_append('s', 1, x'00')", "SELECT * FROM termgate.seal('x', 5)", "SELECT termgate.check_term('x', 5)", "WITH a AS (SELECT termgate_check_term('x', 5)) SELECT * FROM a",
+                          "COPY t FROM STDIN", "VACUUM", "INSERT INTO t SELECT 5 RETURNING id", "REINDEX TABLE t"}) {
+    CAPTURE(sql);
+    CHECK(client.ask(query(sql)) == "E(25006) Z(I)");
+    CHECK(client.ask(parse("", sql) + bind("", "") + execute() + synced()) == "1 2 E(25006) Z(I)");
+  }
+  CHECK(client.ask(query("SELECT * FROM t")) == "T(id:23) D(1) C(SELECT 1) Z(I)");
+  CHECK(client.ask(query("SELECT count(*) FROM termgate_fences")) == "T(count:20) D(0) C(SELECT 1) Z(I)");
+  CHECK(client.ask(query("SET transaction_read_only TO off")) == "C(SET) Z(I)");
+  CHECK(client.ask(query("INSERT INTO t VALUES (2)")) == "E(25006) Z(I)");
+  SECTION("not to be switched off behind a query") {
+    client.ask(query("BEGIN"));
+    client.ask(query("SELECT 1 FROM t"));
+    CHECK(client.ask(query("SET transaction_read_only TO off")) == "E(25001) Z(E)");
+  }
+  SECTION("switched off for one transaction") {
+    CHECK(client.ask(parse("", "SET transaction_read_only TO off") + bind("", "") + execute() + parse("", "INSERT INTO t VALUES (2)") + bind("", "") + execute() + synced()) == "1 2 C(SET) 1 2 C(INSERT 0 1) Z(I)");
+    CHECK(client.ask(query("INSERT INTO t VALUES (2)")) == "E(25006) Z(I)");
+  }
+}
+
+TEST_CASE("lite: the check joins the transaction, and a refusal leaves no trace", "[F1][F2][F5][lite]") {
+  Lab lab;
+  Client client(lab.engine);
+  client.ask(query("CREATE TABLE t (id int)"));
+  const auto fenced = [&](const char* term, const char* value) {
+    return parse("", "SELECT \"termgate\".check_term($1, $2)", {25, 20}) + bind("", "", {"s", term}) + execute() + parse("", std::string("INSERT INTO t VALUES (") + value + ")") + bind("", "") + execute() + synced();
+  };
+  CHECK(client.ask(fenced("5", "1")) == "1 2 D(5) C(SELECT 1) 1 2 C(INSERT 0 1) Z(I)");
+  CHECK(client.ask(fenced("4", "2")) == "1 2 E(TG001) Z(I)");
+  CHECK(client.field(fenced("4", "2"), 'M') == "TG001 stale term 4 for scope \"s\": the fence stands at 5");
+  CHECK(client.ask(query("SELECT * FROM termgate.seal('s', 9)")).starts_with("T(fence:20,previous:20,evicted:20,sealed_at:1184) D(9,5,0,"));
+  CHECK(client.ask(fenced("5", "3")) == "1 2 E(TG001) Z(I)");
+  CHECK(client.ask(query("SELECT * FROM t")) == "T(id:23) D(1) C(SELECT 1) Z(I)");
+  SECTION("a block that has asked and not written stands in nobody's way, and is refused at its write") {
+    Client other(lab.engine);
+    client.ask(query("BEGIN"));
+    CHECK(client.ask(query("SELECT termgate.check_term('s', 9)")) == "T(check_term:20) D(9) C(SELECT 1) Z(T)");
+    CHECK(other.ask(query("SELECT termgate.check_term('s', 10)")) == "T(check_term:20) D(10) C(SELECT 1) Z(I)");
+    CHECK(client.ask(query("INSERT INTO t VALUES (7)")) == "E(TG001) Z(E)");
+    CHECK(client.ask(query("ROLLBACK")) == "C(ROLLBACK) Z(I)");
+  }
+  SECTION("check_session takes what is declared, each half by itself") {
+    const std::string asked = parse("", "SELECT * FROM \"termgate\".check_session($1, $2)", {25, 20}) + bind("", "", {std::nullopt, std::nullopt}) + execute() + synced();
+    CHECK(client.ask(asked) == "1 2 E(TG002) Z(I)");
+    client.ask(query("SET termgate.scope = 's'"));
+    CHECK(client.field(asked, 'M') == "TG002 no term declared for scope \"s\": a write needs both");
+    client.ask(query("SET termgate.term = '12'"));
+    CHECK(client.ask(asked) == "1 2 D(s,12,12) C(SELECT 1) Z(I)");
+    client.ask(query("SET termgate.term = 'twelve'"));
+    CHECK(client.ask(asked) == "1 2 E(TG005) Z(I)");
+  }
+  SECTION("what is held is checked again by every write") {
+    CHECK(client.ask(query("SELECT * FROM termgate.hold_session('s', 20)")) == "T(scope:25,term:20,fence:20) D(s,20,20) C(SELECT 1) Z(I)");
+    CHECK(client.ask(query("VACUUM")) == "C(VACUUM) Z(I)");
+    Client(lab.engine).ask(query("SELECT termgate.check_term('s', 21)"));
+    CHECK(client.ask(query("INSERT INTO t VALUES (8)")) == "E(TG001) Z(I)");
+    CHECK(client.ask(query("SELECT termgate.release_session('s')")) == "T(release_session:16) D(t) C(SELECT 1) Z(I)");
+    CHECK(client.ask(query("INSERT INTO t VALUES (8)")) == "C(INSERT 0 1) Z(I)");
+  }
+}
+
+TEST_CASE("lite: settings", "[lite]") {
+  Lab lab;
+  Client client(lab.engine, {{"options", "-c termgate.scope=a\\ b --statement_timeout=5"}});
+  CHECK(client.ask(query("SHOW termgate.scope")) == "T(termgate.scope:25) D(a b) C(SHOW) Z(I)");
+  client.ask(query("BEGIN"));
+  client.ask(query("SET LOCAL termgate.term = '7'"));
+  client.ask(query("SET termgate.scope = 'x'"));
+  client.ask(query("SAVEPOINT s"));
+  client.ask(query("SET termgate.scope = 'y'"));
+  client.ask(query("ROLLBACK TO s"));
+  CHECK(client.ask(query("SHOW termgate.term")) == "T(termgate.term:25) D(7) C(SHOW) Z(T)");
+  client.ask(query("COMMIT"));
+  CHECK(client.ask(query("SHOW termgate.scope")) == "T(termgate.scope:25) D(x) C(SHOW) Z(I)");
+  CHECK(client.ask(query("RESET termgate.scope; SHOW termgate.scope")) == "C(RESET) T(termgate.scope:25) D(a b) C(SHOW) Z(I)");
+  CHECK(client.ask(query("SET nonsense = 1")) == "E(42704) Z(I)");
+  CHECK(client.ask(query("SET server_version = '1'")) == "E(55P02) Z(I)");
+  CHECK(client.ask(query("SELECT current_setting('termgate.scope') AS s, set_config('termgate.scope', 'q', false) AS q")) == "T(s:25,q:25) D(a b,q) C(SELECT 1) Z(I)");
+  CHECK(client.ask(query("DISCARD ALL")) == "C(DISCARD ALL) Z(I)");
+  CHECK(client.ask(query("SHOW termgate.scope")) == "T(termgate.scope:25) D(a b) C(SHOW) Z(I)");
+}
+
+TEST_CASE("lite: COPY", "[lite]") {
+  Lab lab;
+  Client client(lab.engine);
+  client.ask(query("CREATE TABLE t (id int PRIMARY KEY, v text, ok boolean)"));
+  CHECK(client.ask(query("COPY t FROM STDIN")) == "G");
+  CHECK(client.ask(copy_data("1\ta\\tb\tt\n2\t\\N\t") + copy_data("f\n\\.\n") + copy_done()) == "C(COPY 2) Z(I)");
+  CHECK(client.ask(query("COPY t TO STDOUT")) == "H d(1\ta\\tb\tt\n) d(2\t\\N\tf\n) c C(COPY 2) Z(I)");
+  CHECK(client.ask(query("COPY t (id, v) FROM STDIN (FORMAT csv, HEADER)") + copy_data("id,v\r\n3,\"x\"\"y,\nz\"\r\n4,") + copy_data("\n") + copy_done()) == "G C(COPY 2) Z(I)");
+  CHECK(client.ask(query("COPY (SELECT id, v FROM t WHERE id > 2 ORDER BY id) TO STDOUT (FORMAT csv, HEADER)")) == "H d(id,v\n) d(3,\"x\"\"y,\nz\"\n) d(4,\n) c C(COPY 2) Z(I)");
+  const std::string binary = client.raw(query("COPY t TO STDOUT (FORMAT binary)"));
+  std::string rows;
+  for (std::string_view rest = binary; rest.size() >= 5;) {
+    std::uint32_t size = 0;
+    for (std::size_t i = 1; i < 5; ++i) size = size << 8 | static_cast<unsigned char>(rest[i]);
+    if (rest[0] == 'd') rows += rest.substr(5, size - 4);
+    rest.remove_prefix(size + 1);
+  }
+  client.ask(query("DELETE FROM t"));
+  CHECK(client.ask(query("COPY t FROM STDIN (FORMAT binary)") + copy_data(rows.substr(0, 9)) + copy_data(rows.substr(9)) + copy_done()) == "G C(COPY 4) Z(I)");
+  CHECK(client.ask(query("SELECT * FROM t WHERE id = 2")) == "T(id:23,v:25,ok:16) D(2,NULL,f) C(SELECT 1) Z(I)");
+  SECTION("what fails leaves nothing") {
+    CHECK(client.ask(query("COPY t FROM STDIN") + copy_data("9\tx\tt\n1\tagain\tt\n") + copy_done()) == "G E(23505) Z(I)");
+    CHECK(client.ask(query("COPY t FROM STDIN") + copy_data("9\tx\n") + copy_done()) == "G E(22P04) Z(I)");
+    CHECK(client.ask(query("COPY t FROM STDIN") + copy_data("nine\tx\tt\n") + copy_done()) == "G E(22P02) Z(I)");
+    std::string failed;
+    pgwire::append_copy_fail(failed, "no");
+    CHECK(client.ask(query("COPY t FROM STDIN") + copy_data("9\tx\tt\n") + failed) == "G E(57014) Z(I)");
+    CHECK(client.ask(query("SELECT count(*) FROM t")) == "T(count:20) D(4) C(SELECT 1) Z(I)");
+  }
+}
+
+TEST_CASE("lite: cursors, PREPARE, EXPLAIN", "[lite]") {
+  Lab lab;
+  Client client(lab.engine);
+  client.ask(query("CREATE TABLE t (id int); INSERT INTO t VALUES (1), (2), (3)"));
+  CHECK(client.ask(query("DECLARE c CURSOR FOR SELECT id FROM t")) == "E(25P01) Z(I)");
+  client.ask(query("BEGIN"));
+  CHECK(client.ask(query("DECLARE c CURSOR WITH HOLD FOR SELECT id FROM t ORDER BY id")) == "C(DECLARE CURSOR) Z(T)");
+  CHECK(client.ask(query("FETCH 1 FROM c")) == "T(id:23) D(1) C(FETCH 1) Z(T)");
+  CHECK(client.ask(query("COMMIT")) == "C(COMMIT) Z(I)");
+  CHECK(client.ask(query("FETCH ALL FROM c")) == "T(id:23) D(2) D(3) C(FETCH 2) Z(I)");
+  CHECK(client.ask(query("CLOSE c")) == "C(CLOSE CURSOR) Z(I)");
+  CHECK(client.ask(query("PREPARE p(int) AS SELECT id FROM t WHERE id > $1 ORDER BY id")) == "C(PREPARE) Z(I)");
+  CHECK(client.ask(query("EXECUTE p(1 + 1)")) == "T(id:23) D(3) C(SELECT 1) Z(I)");
+  CHECK(client.ask(query("PREPARE w(int) AS INSERT INTO t VALUES ($1)")) == "C(PREPARE) Z(I)");
+  CHECK(client.ask(query("EXECUTE w(4)")) == "C(INSERT 0 1) Z(I)");
+  CHECK(client.ask(query("DEALLOCATE p; DEALLOCATE ALL")) == "C(DEALLOCATE) C(DEALLOCATE ALL) Z(I)");
+  CHECK(client.ask(query("EXECUTE p(1)")) == "E(26000) Z(I)");
+  CHECK(client.ask(query("EXPLAIN SELECT * FROM t")).starts_with("T(QUERY PLAN:25) D("));
+}
+
+TEST_CASE("lite: an evicted session says why and keeps nothing", "[F4][lite]") {
+  Lab lab;
+  Client client(lab.engine), other(lab.engine);
+  client.ask(query("CREATE TABLE t (id int)"));
+  client.ask(query("BEGIN"));
+  client.ask(query("INSERT INTO t VALUES (1)"));
+  client.control().evict("somebody stood in the way");
+  client.session().end_evicted();
+  CHECK(client.raw("").find("57P01") != std::string::npos);
+  CHECK(client.session().over());
+  CHECK(other.ask(query("SELECT * FROM t")) == "T(id:23) C(SELECT 0) Z(I)");
+  CHECK(other.ask(query("INSERT INTO t VALUES (2)")) == "C(INSERT 0 1) Z(I)");
+}
+
+TEST_CASE("lite: nothing of a schema that changed slips past the guard", "[F6][lite]") {
+  Lab lab;
+  Client one(lab.engine), two(lab.engine);
+  one.ask(query("CREATE TABLE t (id int); INSERT INTO t VALUES (1)"));
+  CHECK(one.ask(parse("s", "SELECT * FROM t") + bind("", "s") + execute() + synced()) == "1 2 D(1) C(SELECT 1) Z(I)");
+  two.ask(query("ALTER TABLE t ADD COLUMN v text DEFAULT 'x'"));
+  CHECK(one.ask(bind("", "s") + describe_portal("") + execute() + synced()) == "2 T(id:23,v:25) D(1,x) C(SELECT 1) Z(I)");
+  two.ask(query("DROP TABLE t"));
+  CHECK(one.ask(bind("", "s") + execute() + synced()) == "2 E(42P01) Z(I)");
+}
