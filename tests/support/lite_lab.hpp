@@ -24,7 +24,9 @@
 
 namespace lite_lab {
 
-using namespace termgate;
+namespace lite = termgate::lite;
+namespace pgwire = termgate::pgwire;
+namespace sqlite = termgate::sqlite;
 
 struct File {
   File() {

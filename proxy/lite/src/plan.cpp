@@ -174,6 +174,102 @@ std::optional<Plan> native_begin(std::string_view text) {
   return plan;
 }
 
+// PostgreSQL's parser would know the type of such a parameter from the column. Tokens are enough for the two forms that matter; what
+// is not recognised stays text.
+struct Token {
+  enum class Kind : unsigned char { word, parameter, symbol, other } kind;
+  std::string text;  // a word in lower case unless it was quoted
+};
+
+std::vector<Token> tokens_of(std::string_view text) {
+  std::vector<Token> tokens;
+  for (std::size_t at = 0; at < text.size();) {
+    const auto letter = static_cast<unsigned char>(text[at]);
+    if (std::isspace(letter) != 0) {
+      ++at;
+    } else if (text.substr(at, 2) == "--") {
+      at = std::min(text.find('\n', at), text.size());
+    } else if (text.substr(at, 2) == "/*") {
+      const auto end = text.find("*/", at + 2);
+      at = end == std::string_view::npos ? text.size() : end + 2;
+    } else if (letter == '\'' || letter == '"') {
+      std::string held;
+      for (++at; at < text.size(); ++at) {
+        if (text[at] != static_cast<char>(letter)) held += text[at];
+        else if (at + 1 < text.size() && text[at + 1] == static_cast<char>(letter)) held += text[++at];
+        else break;
+      }
+      ++at;
+      tokens.push_back({letter == '"' ? Token::Kind::word : Token::Kind::other, std::move(held)});
+    } else if (letter == '$' && at + 1 < text.size() && std::isdigit(static_cast<unsigned char>(text[at + 1])) != 0) {
+      std::size_t end = at + 1;
+      while (end < text.size() && std::isdigit(static_cast<unsigned char>(text[end])) != 0) ++end;
+      tokens.push_back({Token::Kind::parameter, std::string(text.substr(at + 1, end - at - 1))});
+      at = end;
+    } else if (std::isalpha(letter) != 0 || letter == '_' || letter >= 0x80) {
+      std::string word;
+      while (at < text.size() && (std::isalnum(static_cast<unsigned char>(text[at])) != 0 || text[at] == '_' || static_cast<unsigned char>(text[at]) >= 0x80)) word += static_cast<char>(std::tolower(static_cast<unsigned char>(text[at++])));
+      tokens.push_back({Token::Kind::word, std::move(word)});
+    } else if (std::isdigit(letter) != 0) {
+      while (at < text.size() && (std::isalnum(static_cast<unsigned char>(text[at])) != 0 || text[at] == '.')) ++at;
+      tokens.push_back({Token::Kind::other, {}});
+    } else {
+      std::string symbol(1, text[at++]);
+      if ((symbol == "<" || symbol == ">" || symbol == "!") && at < text.size() && (text[at] == '=' || text[at] == '>')) symbol += text[at++];
+      tokens.push_back({Token::Kind::symbol, std::move(symbol)});
+    }
+  }
+  return tokens;
+}
+
+void find_beside(Plan& plan, std::string_view text) {
+  const std::vector<Token> tokens = tokens_of(text);
+  const auto is = [&](std::size_t at, std::string_view wanted) { return at < tokens.size() && tokens[at].kind != Token::Kind::other && tokens[at].kind != Token::Kind::parameter && tokens[at].text == wanted; };
+  const auto parameter = [&](std::size_t at) -> std::size_t {
+    if (at >= tokens.size() || tokens[at].kind != Token::Kind::parameter || tokens[at].text.size() > 5 || is(at + 1, ":")) return 0;
+    return std::stoul(tokens[at].text);
+  };
+  const auto table_at = [&](std::size_t at) {
+    if (is(at, "only")) ++at;
+    if (is(at + 1, ".")) at += 2;
+    if (at < tokens.size() && tokens[at].kind == Token::Kind::word) plan.tables.push_back(tokens[at].text);
+    return at + 1;
+  };
+  static constexpr std::array<std::string_view, 8> compares = {"=", "<", ">", "<=", ">=", "<>", "!=", "is"};
+  for (std::size_t at = 0; at < tokens.size(); ++at) {
+    if (is(at, "insert") && is(at + 1, "into")) {
+      std::size_t next = table_at(at + 2);
+      std::vector<std::string> columns;
+      if (is(next, "(")) {
+        for (++next; next < tokens.size() && !is(next, ")"); ++next) {
+          if (tokens[next].kind == Token::Kind::word) columns.push_back(tokens[next].text);
+        }
+        ++next;
+      }
+      if (!is(next, "values")) continue;
+      for (++next; is(next, "("); ++next) {
+        std::size_t place = 0;
+        int depth = 1;
+        for (++next; next < tokens.size() && depth > 0; ++next) {
+          if (is(next, "(")) ++depth;
+          else if (is(next, ")")) --depth;
+          else if (depth == 1 && is(next, ",")) ++place;
+          else if (const std::size_t number = parameter(next); depth == 1 && number != 0 && (is(next - 1, "(") || is(next - 1, ",")) && (is(next + 1, ")") || is(next + 1, ","))) {
+            if (columns.empty()) plan.beside.push_back({number, {}, place});
+            else if (place < columns.size()) plan.beside.push_back({number, columns[place], 0});
+          }
+        }
+        if (!is(next, ",")) break;
+      }
+    } else if (is(at, "from") || is(at, "join") || is(at, "update")) {
+      table_at(at + 1);
+    } else if (const std::size_t number = parameter(at); number != 0 && at >= 2 && tokens[at - 2].kind == Token::Kind::word && tokens[at - 1].kind != Token::Kind::other &&
+                                                         std::find(compares.begin(), compares.end(), tokens[at - 1].text) != compares.end()) {
+      plan.beside.push_back({number, tokens[at - 2].text, 0});
+    }
+  }
+}
+
 }  // namespace
 
 Plans plan_text(const std::string& text) {
@@ -205,6 +301,7 @@ Plans plan_text(const std::string& text) {
     for (dialect::Translated& each : *all) {
       Plan plan;
       plan.does = std::move(each);
+      if (std::find(plan.does.parameters.begin(), plan.does.parameters.end(), dialect::Oid{0}) != plan.does.parameters.end()) find_beside(plan, std::string_view(text).substr(std::min(plan.does.offset, text.size()), plan.does.length));
       plans->push_back(std::move(plan));
     }
     return plans;

@@ -26,11 +26,21 @@ struct OwnCall {
   std::vector<Argument> arguments;
 };
 
+// Where a parameter without a type stands beside a column: `column = $1`, or in VALUES at the place of one. The column may be any of
+// the tables'; where `column` is empty, it is the first table's by `place`.
+struct Beside {
+  std::size_t parameter = 0;
+  std::string column;
+  std::size_t place = 0;
+};
+
 struct Plan {
   dialect::Translated does;
   bool native = false;          // SQLite's text; what it does, SQLite says when it is prepared
   std::optional<Fault> better;  // what to say should SQLite not know the text either
   std::optional<OwnCall> own;
+  std::vector<std::string> tables;  // of `beside`
+  std::vector<Beside> beside;
 
   bool empty() const noexcept { return !own && !native && does.effect == dialect::Effect::read && does.sql.empty(); }
   template <class Utility>

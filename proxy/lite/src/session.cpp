@@ -281,7 +281,9 @@ void Session::run_group() {
     pending_bytes_ -= std::min(pending_bytes_, pending_.front().body.size());
     pending_.pop_front();
   }
-  if (fault) {
+  if (fault && control_.evicted()) {
+    end_evicted();
+  } else if (fault) {
     fail(*fault, !query);
   } else if (query) {
     end_implicit();

@@ -125,6 +125,26 @@ void Session::infer_parameters(Prepared& prepared, const Plan& plan) {
       if (number > 0) know(static_cast<std::size_t>(number), i == 1 ? oid::int8 : oid::text);
     }
   }
+  for (const Beside& beside : plan.beside) {
+    if (types.size() >= beside.parameter && types[beside.parameter - 1] != 0) continue;
+    for (const std::string& table : plan.tables) {
+      try {
+        std::string quoted = "\"";
+        for (const char c : table) quoted += c == '"' ? std::string(2, c) : std::string(1, c);
+        Lane::Text text = lane().prepare("SELECT * FROM " + quoted + "\"");
+        const int count = sqlite3_column_count(text.get());
+        int at = beside.column.empty() ? static_cast<int>(beside.place) : count;
+        for (int i = 0; !beside.column.empty() && i < count; ++i) {
+          if (sqlite3_stricmp(sqlite3_column_name(text.get(), i), beside.column.c_str()) == 0) at = i;
+        }
+        if (at >= count) continue;
+        if (const char* declared = sqlite3_column_decltype(text.get(), at)) know(beside.parameter, dialect::oid_of_declared(declared));
+        break;
+      } catch (const Failed&) {
+        continue;  // a common table expression, or one that is not there: said where it is run
+      }
+    }
+  }
   if (plan.native) {
     try {
       Lane::Text text = lane().prepare(plan.does.sql.back());

@@ -9,6 +9,7 @@
 #include "fault.hpp"
 #include "support/lite_lab.hpp"
 
+using namespace termgate;
 using namespace lite_lab;
 
 TEST_CASE("lite: the network reaches neither the file system nor the fences", "[F3][F6][lite]") {

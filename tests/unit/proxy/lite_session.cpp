@@ -4,6 +4,7 @@
 
 #include "support/lite_lab.hpp"
 
+using namespace termgate;
 using namespace lite_lab;
 
 TEST_CASE("lite: a login tells the settings a driver waits for", "[lite]") {
@@ -48,6 +49,15 @@ TEST_CASE("lite: the extended protocol", "[lite]") {
   }
   SECTION("binary both ways") {
     CHECK(client.raw(parse("", "SELECT $1::int + 1 AS n") + bind("", "", {std::string_view("\0\0\0\7", 4)}, {1}, {1}) + execute() + synced()).find(std::string("\0\0\0\10", 4)) != std::string::npos);
+  }
+  SECTION("a parameter without a type takes that of the column beside it") {
+    client.ask(query("CREATE TABLE k (a int, b boolean, c bytea, d date)"));
+    CHECK(client.ask(parse("p", "INSERT INTO k (b, a, c) VALUES ($2, $1, $3), ($4, 5, upper($5))") + describe_statement("p") + synced()) == "1 t(23,16,17,16,25) n Z(I)");
+    CHECK(client.ask(parse("q", "INSERT INTO k VALUES ($1, $2, $3, $4)") + describe_statement("q") + synced()) == "1 t(23,16,17,1082) n Z(I)");
+    CHECK(client.ask(parse("r", "UPDATE k SET b = $1, d = $2 WHERE a >= $3 AND t.v = $4 AND c = $5::text") + describe_statement("r") + synced()) == "1 t(16,1082,23,25,25) n Z(I)");
+    CHECK(client.ask(bind("", "q", {"1", "yes", "\\x00", "2024-02-03"}) + execute() + synced()) == "2 C(INSERT 0 1) Z(I)");
+    CHECK(client.ask(query("SELECT * FROM k")) == "T(a:23,b:16,c:17,d:1082) D(1,t,\\x00,2024-02-03) C(SELECT 1) Z(I)");
+    CHECK(client.ask(bind("", "q", {"one", "yes", "\\x00", "2024-02-03"}) + execute() + synced()) == "E(22P02) Z(I)");
   }
   SECTION("row limits, until the end of the transaction") {
     client.ask(query("BEGIN"));

@@ -1,0 +1,261 @@
+#!/usr/bin/env python3
+"""The proxy before an SQLite file, with real clients: what a newcomer types into psql, psycopg's types in text and binary, pgbench's
+own schema, many writers in shared commits [F5], a holder that stands in the way of a higher term or of anybody [F4], a kill -9 in the
+midst of writes, and the same file written through the library meanwhile [F1][F2].
+
+    lite_proxy_test.py TERMGATE PG_SERVER
+"""
+import datetime
+import decimal
+import os
+import random
+import re
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+import uuid
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from proxy_lab import LONG, SANITIZED, Lab, Refused, Wire, declared, eventually, refusal  # noqa: E402
+
+try:
+    import psycopg
+except ImportError:
+    psycopg = None
+
+PATIENCE = 4 if SANITIZED else 1
+
+
+def psql(port, *statements, options="", stdin=None):
+    words = ["psql", "-X", "-A", "-t", "-h", "127.0.0.1", "-p", str(port), "-U", "me", "-d", "app"]
+    for statement in statements:
+        words += ["-c", statement]
+    done = subprocess.run(words, capture_output=True, text=True, input=stdin, timeout=60, env={**os.environ, "PGOPTIONS": options, "PGCONNECT_TIMEOUT": "10"})
+    return done.returncode, done.stdout.strip(), done.stderr.strip()
+
+
+def connect(port, scope="s", term=1, **more):
+    return psycopg.connect(host="127.0.0.1", port=port, user="me", dbname="app", options=f"-c termgate.scope={scope} -c termgate.term={term}", **more)
+
+
+def newcomer(lab, path, proxy):
+    """docs/sqlite-proxy.md, in its order."""
+    check, port = lab.check, proxy.port
+    create = "CREATE TABLE accounts (id serial PRIMARY KEY, owner text NOT NULL, balance int DEFAULT 0)"
+    status, _, error = psql(port, create)
+    check("without a term a definition is refused", status == 1 and "TG002" in error and "HINT" in error, error)
+    term5 = "-c termgate.scope=billing -c termgate.term=5"
+    check("with one it passes", psql(port, create, options=term5)[0] == 0)
+    check("an insert says its tag", psql(port, "INSERT INTO accounts (owner) VALUES ('ann'), ('bob')", options=term5)[1] == "INSERT 0 2")
+    check("everybody reads", psql(port, "SELECT * FROM accounts ORDER BY id")[1] == "1|ann|0\n2|bob|0")
+    check("declared by SET", psql(port, "SET termgate.scope = 'billing'", "SET termgate.term = '5'", "UPDATE accounts SET balance = 7 WHERE id = 1")[1].endswith("UPDATE 1"))
+    lab.run(lab.termgate, "seal", "--db", f"sqlite:{path}", "--scope", "billing", "--term", "6")
+    status, _, error = psql(port, "UPDATE accounts SET balance = 8", options=term5)
+    check("[F2] stale after the seal of another process", status == 1 and 'TG001 stale term 5 for scope "billing": the fence stands at 6' in error, error)
+    check("and nothing of it is there", psql(port, "SELECT balance FROM accounts ORDER BY id")[1] == "7\n0")
+    check("a comment declares too", psql(port, "/*termgate.scope='billing',termgate.term='6'*/ UPDATE accounts SET balance = 9 WHERE id = 2")[1] == "UPDATE 1")
+    check("SQLite's own grammar", psql(port, "INSERT OR REPLACE INTO accounts (id, owner) VALUES (2, 'eve')", options="-c termgate.scope=billing -c termgate.term=6")[1] == "INSERT 0 1")
+    status, _, error = psql(port, "SELECT 1;\nSELECT nope FROM accounts")
+    check("an unknown column", "nope" in error and "does not exist" in error, error)
+    check("ATTACH is closed", "permission denied" in psql(port, "ATTACH '/tmp/x' AS x", options="-c termgate.scope=billing -c termgate.term=6")[2])
+    check("ready", proxy.get("/readyz")[0] == 200)
+
+
+def types(lab, port):
+    check = lab.check
+    with connect(port, "types", autocommit=True) as c:
+        c.execute("CREATE TABLE ty (id int PRIMARY KEY, b bool, i2 int2, i8 bigint, f4 real, f8 float8, n numeric(10,2), t text, v varchar(5), y bytea, d date, tm time, ts timestamp, tz timestamptz, u uuid, j jsonb)")
+        row = (1, True, 2, 3, 1.5, 2.5, decimal.Decimal("12.25"), "té", "abc", b"\x00\xff", datetime.date(2024, 1, 2), datetime.time(1, 2, 3), datetime.datetime(2024, 1, 2, 3, 4, 5, 6),
+               datetime.datetime(2024, 1, 2, 3, 4, 5, tzinfo=datetime.timezone.utc), uuid.UUID(int=5))
+        for binary in (False, True):
+            c.execute("DELETE FROM ty")
+            mark = "%b" if binary else "%t"
+            c.execute("INSERT INTO ty VALUES (" + ", ".join([mark] * 15) + ", %s)", (*row, psycopg.types.json.Jsonb({"a": [1, None]})))
+            for back in (False, True):
+                got = c.cursor(binary=back).execute("SELECT * FROM ty").fetchone()
+                check(f"types go round (in binary: {binary}, back: {back})", got == (*row, {"a": [1, None]}), got)
+        # Untyped, as most drivers send them: the column says what they are.
+        c.execute("DELETE FROM ty")
+        pg = c.pgconn
+        pg.exec_params(b"INSERT INTO ty (id, b, y, u) VALUES ($1, $2, $3, $4)", [b"7", b"true", b"\\x00ff", b"00000000000000000000000000000005"])
+        check("values without a type take their column's", c.execute("SELECT id, b, y, u FROM ty").fetchone() == (7, True, b"\x00\xff", uuid.UUID(int=5)), c.execute("SELECT id, b, y, u FROM ty").fetchone())
+        found = pg.exec_params(b"SELECT id FROM ty WHERE b = $1 AND id >= $2", [b"t", b"7"])
+        check("compared ones too", found.ntuples == 1 and found.get_value(0, 0) == b"7", found.error_message)
+        c.execute("DELETE FROM ty")
+        with c.pipeline():
+            for i in range(10, 30):
+                c.execute("INSERT INTO ty (id) VALUES (%s)", (i,))
+        check("a pipeline", c.execute("SELECT count(*) FROM ty").fetchone() == (20,))
+    with connect(port, "types") as c:
+        with c.cursor(name="far") as cursor:
+            cursor.itersize = 3
+            cursor.execute("SELECT id FROM ty ORDER BY id")
+            check("a server's cursor", [r[0] for r in cursor] == list(range(10, 30)))
+        with c.cursor() as cursor:
+            with cursor.copy("COPY ty (id, t) FROM STDIN") as copy:
+                for i in range(100, 1100):
+                    copy.write_row((i, "x\ty\\"))
+            with cursor.copy("COPY (SELECT id, t FROM ty WHERE id >= 100 ORDER BY id) TO STDOUT") as copy:
+                rows = list(copy.rows())
+        check("COPY in and out", len(rows) == 1000 and rows[0] == ("100", "x\ty\\"))
+    with connect(port, "types", autocommit=True) as c:
+        for statement in ("SELECT pg_sleep(20)", "WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r WHERE i < 2000000000) SELECT count(*) FROM r"):
+            threading.Timer(0.3, c.cancel).start()
+            begin = time.monotonic()
+            try:
+                c.execute(statement)
+                check(f"cancelled: {statement}", False)
+            except psycopg.errors.QueryCanceled:
+                check(f"cancelled: {statement}", time.monotonic() - begin < 3 * PATIENCE)
+        check("and the session goes on", c.execute("SELECT 1").fetchone() == (1,))
+
+
+def pgbench(lab, port):
+    def run(*words):
+        done = subprocess.run(["pgbench", "-h", "127.0.0.1", "-p", str(port), "-U", "me", *words, "app"], capture_output=True, text=True, timeout=120, env={**os.environ, "PGOPTIONS": "-c termgate.scope=pgbench -c termgate.term=1"})
+        return done.returncode, done.stdout + done.stderr
+
+    status, said = run("-i", "-q")
+    lab.check("pgbench -i", status == 0, said)
+    for words in (("-S", "-M", "simple"), ("-S", "-M", "prepared"), ("-M", "extended"), ("-M", "prepared")):
+        status, said = run("-n", "-c", "4", "-j", "2", "-t", "50", *words)
+        lab.check(f"pgbench {' '.join(words)}", status == 0 and "number of failed transactions: 0 " in said, said)
+    code, rows, _ = psql(port, "SELECT (SELECT sum(abalance) FROM pgbench_accounts) = (SELECT sum(delta) FROM pgbench_history), (SELECT sum(bbalance) FROM pgbench_branches) = (SELECT sum(delta) FROM pgbench_history), (SELECT count(*) FROM pgbench_history)")
+    lab.check("its sums agree", code == 0 and rows == "t|t|400", rows)
+
+
+def holders(lab, path, proxy):
+    """[F4] Who keeps the only write lock."""
+    check, port = lab.check, proxy.port
+    idle = Wire(port, user="me", database="app", **declared("f4", 1))
+    idle.ask("CREATE TABLE f4 (x int)")
+    idle.ask("BEGIN")
+    idle.ask("INSERT INTO f4 VALUES (1)")
+    higher = Wire(port, user="me", database="app", **declared("f4", 2))
+    begin = time.monotonic()
+    _, error = higher.ask("INSERT INTO f4 VALUES (2)")
+    took = time.monotonic() - begin
+    check("a higher term goes past an idle holder after the grace", error is None and 0.9 < took < 2.5 * PATIENCE, (error, took))
+    said = refusal(lambda: idle.ask("SELECT 1"))
+    check("which is told why", said is not None and said["C"] == "57P01" and "term 2" in said["M"], said)
+    check("and has written nothing", higher.ask("SELECT x FROM f4")[0] == ["2"])
+    slow = Wire(port, user="me", database="app", timeout=30, **declared("f4", 2))
+    outcome = []
+    thread = threading.Thread(target=lambda: outcome.append(refusal(lambda: slow.ask("INSERT INTO f4 WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r WHERE i < 2000000000) SELECT max(i) FROM r"))))
+    thread.start()
+    time.sleep(0.3)
+    third = Wire(port, user="me", database="app", **declared("f4", 3))
+    begin = time.monotonic()
+    _, error = third.ask("INSERT INTO f4 VALUES (3)")
+    check("past one at work, too", error is None and time.monotonic() - begin < 2.5 * PATIENCE, (error, time.monotonic() - begin))
+    thread.join(20)
+    check("which is ended", outcome and outcome[0] is not None and outcome[0]["C"] == "57P01", outcome)
+    silent = Wire(port, user="me", database="app", **declared("f4", 3))
+    silent.ask("BEGIN")
+    silent.ask("INSERT INTO f4 VALUES (4)")
+    other = Wire(port, user="me", database="app", **declared("another", 1))
+    begin = time.monotonic()
+    _, error = other.ask("INSERT INTO f4 VALUES (5)")
+    took = time.monotonic() - begin
+    check("anybody goes past a silent holder after its limit", error is None and took < 4.5 * PATIENCE, (error, took))
+    check("which is told", (refusal(lambda: silent.ask("SELECT 1")) or {}).get("C") == "57P01")
+    third.ask("BEGIN")
+    check("a block that has only asked holds nobody up", third.ask("SELECT count(*) FROM f4")[0] == ["3"])
+    lab.run(lab.termgate, "seal", "--db", f"sqlite:{path}", "--scope", "f4", "--term", "9")
+    _, error = third.ask("INSERT INTO f4 VALUES (6)")
+    check("[F2] and is refused at its write", error is not None and error["C"] == "TG001", error)
+
+
+def storm(lab, path, proxy, seconds):
+    """[F1][F5] Many writers in shared commits, leaders that change, one local program; then kill -9."""
+    check = lab.check
+    psql(proxy.port, "CREATE TABLE storm (id int PRIMARY KEY, term int)", options="-c termgate.scope=storm -c termgate.term=1")
+    acknowledged, refused, stop, top = set(), set(), threading.Event(), [1]
+    lock = threading.Lock()
+
+    def writer(number):
+        seed = random.Random(number)
+        key = number * 1_000_000
+        while not stop.is_set():
+            term = top[0] if seed.random() < 0.8 else max(1, top[0] - 1)
+            try:
+                wire = Wire(proxy.port, user="me", database="app", **declared("storm", term))
+                for _ in range(20):
+                    key += 1
+                    block = seed.random() < 0.2
+                    if block:
+                        wire.ask("BEGIN")
+                    _, error = wire.ask(f"INSERT INTO storm VALUES ({key}, {term})")
+                    if block and error is None:
+                        _, error = wire.ask("COMMIT")
+                    with lock:
+                        if error is None:
+                            acknowledged.add(key)
+                        elif error["C"] in ("TG001", "TG006", "40001"):
+                            refused.add(key)
+                    if error is not None:
+                        break
+                wire.close()
+            except (Refused, OSError):
+                pass
+
+    threads = [threading.Thread(target=writer, args=(n,)) for n in range(1, 9)]
+    for thread in threads:
+        thread.start()
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        time.sleep(0.4)
+        done = subprocess.run([lab.termgate, "seal", "--db", f"sqlite:{path}", "--scope", "storm", "--term", str(top[0] + 1)], capture_output=True, text=True)
+        if done.returncode == 0:
+            top[0] += 1
+    proxy.process.send_signal(signal.SIGKILL)
+    proxy.process.wait()
+    stop.set()
+    for thread in threads:
+        thread.join()
+    file = sqlite3.connect(path)
+    check("the file is whole", file.execute("PRAGMA integrity_check").fetchone() == ("ok",))
+    rows = [row[0] for row in file.execute("SELECT id FROM storm")]
+    check("what was acknowledged is there", acknowledged <= set(rows), sorted(acknowledged - set(rows))[:5])
+    check("what was refused is not", not refused & set(rows), sorted(refused & set(rows))[:5])
+    terms = [row[0] for row in file.execute("SELECT term FROM storm ORDER BY rowid")]
+    check("there were many of each", len(acknowledged) > 50 and len(set(terms)) > 2, (len(acknowledged), len(refused), set(terms)))
+    check("the fence is not below what is there", file.execute("SELECT term FROM termgate_fences WHERE scope = 'storm'").fetchone()[0] >= max(terms))
+    file.close()
+
+
+def main():
+    lab = Lab("lite", sys.argv[1], sys.argv[2])
+    try:
+        path = f"{lab.folder}/app.db"
+        missing = subprocess.run([lab.termgate, "proxy", "--listen", "127.0.0.1:0", "--backend", f"sqlite:{lab.folder}/none.db"], capture_output=True, text=True)
+        lab.check("a file that is not there", missing.returncode == 1 and "termgate init" in missing.stdout + missing.stderr, missing)
+        sqlite3.connect(path).execute("CREATE TABLE plain (x)").connection.close()
+        proxy = lab.proxy(f"sqlite:{path}")
+        lab.check("without layer 1 reads pass", psql(proxy.port, "SELECT count(*) FROM plain")[1] == "0")
+        status, _, error = psql(proxy.port, "INSERT INTO plain VALUES (1)", options="-c termgate.scope=s -c termgate.term=1")
+        lab.check("and a write is told what to do", status == 1 and "termgate init" in error, error)
+        proxy.stop()
+        lab.run(lab.termgate, "init", "--db", f"sqlite:{path}")
+        proxy = lab.proxy(f"sqlite:{path}")
+        newcomer(lab, path, proxy)
+        if psycopg:
+            types(lab, proxy.port)
+        if shutil.which("pgbench"):
+            pgbench(lab, proxy.port)
+        holders(lab, path, proxy)
+        lab.check("the log holds no error", not re.search(r" error ", proxy.log()), proxy.log()[-300:])
+        begin = time.monotonic()
+        lab.check("SIGTERM ends it", proxy.stop() == 0 and time.monotonic() - begin < 5 * PATIENCE)
+        storm(lab, path, lab.proxy(f"sqlite:{path}"), 30 if LONG else 4)
+    finally:
+        status = lab.conclude()
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
