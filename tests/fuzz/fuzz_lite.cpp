@@ -1,0 +1,48 @@
+// A client's bytes behind its start-up, to a session over a real file: whatever they are, the answers are whole messages, the fence
+// of a scope never falls, and the next session finds the file in order.
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+
+#include <sqlite3.h>
+
+#include "support/lite_lab.hpp"
+
+namespace {
+
+[[noreturn]] void broken(const char* what, std::string_view seen) {
+  std::fprintf(stderr, "%s: %.*s\n", what, static_cast<int>(seen.size()), seen.data());
+  std::abort();
+}
+
+struct Place {
+  lite_lab::File file;
+  // A statement ends after some milliseconds, as an operator's limit would end it.
+  lite_lab::lite::Engine engine{{.path = file.path, .install = [](sqlite3* db) { sqlite3_limit(db, SQLITE_LIMIT_LENGTH, 1 << 20); sqlite3_progress_handler(db, 200'000, [](void*) { return 1; }, nullptr); }}};
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static Place place;
+  {
+    lite_lab::Client before(place.engine);
+    before.raw(lite_lab::query("CREATE TABLE IF NOT EXISTS t (id int)"));
+    before.raw(lite_lab::query("SELECT termgate.check_term('f', 5)"));
+  }
+  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  // Sleeping is not what is looked for.
+  if (bytes.find("leep") != std::string_view::npos) return 0;
+  {
+    lite_lab::Client client(place.engine);
+    std::string answer = client.raw(bytes.substr(0, size / 2));
+    answer += client.raw(bytes.substr(size / 2));
+    const std::string told = lite_lab::told(answer);
+    if (told.ends_with(" bytes")) broken("an answer that is no message", told);
+  }
+  lite_lab::Client after(place.engine);
+  const std::string fence = lite_lab::told(after.raw(lite_lab::query("SELECT term >= 5 AS stands FROM termgate_fences WHERE scope = 'f'")));
+  if (fence.find("D(t)") == std::string::npos && fence.find("D(1)") == std::string::npos) broken("the fence fell", fence);
+  return 0;
+}
