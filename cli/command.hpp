@@ -84,6 +84,9 @@ void add_lease_commands(std::vector<Command>& commands);
 void add_demo_command(std::vector<Command>& commands);
 void add_bench_command(std::vector<Command>& commands);
 void add_proxy_command(std::vector<Command>& commands);
+#ifdef TERMGATE_WITH_LITE
+void add_user_commands(std::vector<Command>& commands);
+#endif
 
 // The user who acts, for audited actions: SUDO_USER or USER, and the host.
 std::string default_actor();

@@ -39,6 +39,7 @@ void proxy_options(po::options_description& o) {
   add("http-host", list(), "a name that HTTP requests may use for it, beside the loopback's; may be repeated; * for any");
   add("without-term", text(), "what a session without a term may do: reject, read-only, allow (read-only)");
   add("enforce", text(), "on, or observe: let everything pass, and count and log what would have been refused (on)");
+  add("users", text(), "before an SQLite file: the accounts that may come in, a file of `termgate user` (everybody, from the loopback only)");
   add("trust-backend", po::bool_switch(), "offer a server that asks for no credential to other machines");
   add("server-pooler", text(), "session: a pooler in session mode stands between the proxy and the server (none)");
   add("allow-replication", po::bool_switch(), "let replication connections through");
@@ -233,7 +234,10 @@ class ServedFile {
  public:
   explicit ServedFile(const Given& given) {
     const std::string url = backend_url(given);
-    if (!is_sqlite(url)) return;
+    if (!is_sqlite(url)) {
+      if (given.has("users")) throw UsageError("--users is about an SQLite file; a PostgreSQL server knows its own");
+      return;
+    }
 #ifdef TERMGATE_WITH_LITE
     const std::string path = url.substr(7);
     if (path.empty() || path == ":memory:") throw UsageError("--backend sqlite:PATH: which file?");
@@ -241,6 +245,7 @@ class ServedFile {
     lite::ServerOptions options;
     options.path = path;
     options.sessions_max = given.size("max-connections", 1000, 1, 1'000'000) + 64;
+    options.users_path = given.maybe("users").value_or("");
     options.idle_holder_max = given.duration("idle-holder-timeout", 3s);
     server_.emplace(options);
     address_ = server_->address();

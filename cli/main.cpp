@@ -128,6 +128,9 @@ int run_all(const std::vector<std::string>& words, const std::string& program) {
   add_fence_commands(commands);
   add_lease_commands(commands);
   add_proxy_command(commands);
+#ifdef TERMGATE_WITH_LITE
+  add_user_commands(commands);
+#endif
   add_bench_command(commands);
   add_demo_command(commands);
   if (words.size() > 1 && words[0] == "help") {

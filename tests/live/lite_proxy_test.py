@@ -170,6 +170,30 @@ def holders(lab, path, proxy):
     check("[F2] and is refused at its write", error is not None and error["C"] == "TG001", error)
 
 
+def accounts(lab, path):
+    check, users = lab.check, f"{lab.folder}/users"
+    add = subprocess.run([lab.termgate, "user", "add", "ann", "--users", users], input="a secret\n", capture_output=True, text=True)
+    check("user add", add.returncode == 0 and os.stat(users).st_mode & 0o777 == 0o600, add)
+    lab.run(lab.termgate, "user", "add", "bob", "--users", users, input="other\n")
+    with open(users) as file:
+        check("verifiers only", "secret" not in file.read())
+    check("user list", lab.run(lab.termgate, "user", "list", "--users", users) == "ann\nbob")
+    proxy = lab.proxy(f"sqlite:{path}", "--users", users)
+
+    def enter(user, password):
+        done = subprocess.run(["psql", "-X", "-A", "-t", "-w", "-h", "127.0.0.1", "-p", str(proxy.port), "-U", user, "-d", "app", "-c", "SELECT current_user"], capture_output=True, text=True, timeout=30, env={**os.environ, "PGPASSWORD": password})
+        return done.stdout.strip(), done.stderr
+
+    check("the right password", enter("ann", "a secret")[0] == "ann", enter("ann", "a secret"))
+    for user, password in (("ann", "wrong"), ("nobody", "a secret"), ("ann", "")):
+        said = enter(user, password)
+        check(f"refused: {user}", said[0] == "" and ("authentication failed" in said[1] or "password" in said[1]), said)
+    lab.run(lab.termgate, "user", "remove", "ann", "--users", users)
+    check("taken away", enter("ann", "a secret")[0] == "")
+    check("the other stays", enter("bob", "other")[0] == "bob")
+    proxy.stop()
+
+
 def storm(lab, path, proxy, seconds):
     """[F1][F5] Many writers in shared commits, leaders that change, one local program; then kill -9."""
     check = lab.check
@@ -206,8 +230,9 @@ def storm(lab, path, proxy, seconds):
     threads = [threading.Thread(target=writer, args=(n,)) for n in range(1, 9)]
     for thread in threads:
         thread.start()
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
+    begin = time.monotonic()
+    # On a machine that is at its limit a seal from outside, which polls for the file's lock, may take its whole check_wait.
+    while time.monotonic() - begin < seconds or (top[0] < 4 and time.monotonic() - begin < 20):
         time.sleep(0.4)
         done = subprocess.run([lab.termgate, "seal", "--db", f"sqlite:{path}", "--scope", "storm", "--term", str(top[0] + 1)], capture_output=True, text=True)
         if done.returncode == 0:
@@ -251,6 +276,7 @@ def main():
         lab.check("the log holds no error", not re.search(r" error ", proxy.log()), proxy.log()[-300:])
         begin = time.monotonic()
         lab.check("SIGTERM ends it", proxy.stop() == 0 and time.monotonic() - begin < 5 * PATIENCE)
+        accounts(lab, path)
         storm(lab, path, lab.proxy(f"sqlite:{path}"), 30 if LONG else 4)
     finally:
         status = lab.conclude()

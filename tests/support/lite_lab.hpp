@@ -149,9 +149,16 @@ inline std::string told(std::string_view bytes) {
   return line;
 }
 
+inline lite::SessionOptions options_of(std::uint32_t pid) {
+  lite::SessionOptions options;
+  options.pid = pid;
+  options.key = "kkkk";
+  return options;
+}
+
 class Client {
  public:
-  Client(lite::Engine& engine, std::vector<std::pair<std::string, std::string>> parameters = {}, std::uint32_t pid = 7) : session_(engine, control_, {.pid = pid, .key = "kkkk", .database = {}}, [this](std::string_view bytes) { out_ += bytes; }) {
+  Client(lite::Engine& engine, std::vector<std::pair<std::string, std::string>> parameters = {}, std::uint32_t pid = 7) : session_(engine, control_, options_of(pid), [this](std::string_view bytes) { out_ += bytes; }) {
     std::vector<pgwire::StartupMessage::Parameter> all{{"user", "me"}, {"database", "app"}};
     for (const auto& [name, value] : parameters) all.emplace_back(name, value);
     std::string bytes;

@@ -20,7 +20,7 @@ allowed = {
     "proxy/pgwire": ({"proxy/pgwire"}, set()),
     "proxy/statements": ({"fencing", "proxy/statements"}, {"pg_query"}),
     "proxy/dialect": ({"proxy/dialect"}, {"pg_query", "boost"}),
-    "proxy/lite": ({"fencing", "storage/sqlite", "proxy/pgwire", "proxy/dialect", "proxy/lite"}, {"fmt", "sqlite"}),
+    "proxy/lite": ({"fencing", "storage/sqlite", "proxy/pgwire", "proxy/dialect", "proxy/lite"}, {"fmt", "sqlite", "openssl"}),
     "proxy/session": ({"fencing", "proxy/pgwire", "proxy/statements", "proxy/session"}, {"fmt"}),
     "proxy/authority": ({"fencing", "storage", "proxy/statements", "proxy/session", "proxy/authority"}, {"fmt"}),
     "proxy/net": ({"fencing", "storage", "proxy/pgwire", "proxy/statements", "proxy/session", "proxy/authority", "proxy/net"}, {"fmt", "boost", "openssl"}),

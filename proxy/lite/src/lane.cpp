@@ -128,7 +128,25 @@ int Lane::authorize(void* held, int action, const char* first, const char* secon
 
 void Lane::fail(int code) {
   const int extended = sqlite3_extended_errcode(handle());
-  throw Failed(fault_of((extended & 0xff) == (code & 0xff) || code == SQLITE_ERROR ? extended : code, sqlite3_errmsg(handle())));
+  Fault fault = fault_of((extended & 0xff) == (code & 0xff) || code == SQLITE_ERROR ? extended : code, sqlite3_errmsg(handle()));
+  if (extended == SQLITE_CONSTRAINT_UNIQUE && !fault.table.empty()) name_index(fault);
+  throw Failed(fault);
+}
+
+// SQLite names the columns only; an index that was created by a name is what PostgreSQL would name.
+void Lane::name_index(Fault& fault) {
+  static constexpr const char* sql =
+      "SELECT l.name FROM pragma_index_list(?1) l WHERE l.\"unique\" AND l.origin = 'c' AND (SELECT group_concat(name, '_') FROM (SELECT i.name FROM pragma_index_info(l.name) i ORDER BY i.seqno)) = ?2";
+  sqlite3_stmt* statement = nullptr;
+  if (sqlite3_prepare_v2(handle(), sql, -1, &statement, nullptr) != SQLITE_OK) return;
+  sqlite3_bind_text(statement, 1, fault.table.c_str(), -1, SQLITE_STATIC);
+  sqlite3_bind_text(statement, 2, fault.column.c_str(), -1, SQLITE_STATIC);
+  if (sqlite3_step(statement) == SQLITE_ROW) {
+    fault.constraint = reinterpret_cast<const char*>(sqlite3_column_text(statement, 0));
+    fault.message = "duplicate key value violates unique constraint \"" + fault.constraint + "\"";
+  }
+  sqlite3_finalize(statement);
+  fault.column.clear();
 }
 
 sqlite3_stmt* Lane::prepare_now(const std::string& sql) {

@@ -117,6 +117,7 @@ class Lane {
   sqlite3_stmt* prepare_now(const std::string& sql);
   void keep(std::string&& sql, sqlite3_stmt* statement, bool calls_writer) noexcept;
   void register_functions();
+  void name_index(Fault& fault);
 
   struct Kept {
     std::string sql;

@@ -14,9 +14,11 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <stdexcept>
 #include <system_error>
 #include <thread>
 
+#include <termgate/lite/users.hpp>
 #include <termgate/pgwire/encode.hpp>
 
 #include "session.hpp"
@@ -35,6 +37,7 @@ constexpr std::size_t read_bytes = 32u << 10;
 class Server::Inside {
  public:
   explicit Inside(ServerOptions options) : options_(std::move(options)), engine_({options_.path, std::max<std::size_t>(options_.sessions_max, 16), options_.idle_holder_max}) {
+    if (!options_.users_path.empty()) (void)read_users(options_.users_path);
     wake_ = eventfd(0, EFD_CLOEXEC);
     listener_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (wake_ < 0 || listener_ < 0) refuse("a socket for the sessions of the file");
@@ -144,6 +147,24 @@ class Server::Inside {
       SessionOptions options;
       options.pid = entry.pid;
       options.key = entry.key;
+      if (!options_.users_path.empty()) {
+        // Read at each login: an account that was taken away is not let in again.
+        options.verifier_of = [this](std::string_view user) -> std::string {
+          try {
+            const Users users = read_users(options_.users_path);
+            const auto found = users.find(user);
+            return found != users.end() ? found->second : std::string();
+          } catch (const std::runtime_error&) {
+            throw Failed("58030", "the accounts of this server cannot be read");
+          }
+        };
+        std::uint8_t random[18];
+        if (getrandom(random, sizeof random, 0) != static_cast<ssize_t>(sizeof random)) return forget(entry);
+        for (const std::uint8_t byte : random) {
+          options.nonce += "0123456789abcdef"[byte >> 4];
+          options.nonce += "0123456789abcdef"[byte & 15];
+        }
+      }
       Session session(engine_, entry.control, std::move(options), [&](std::string_view bytes) {
         entry.sending = true;
         while (!lost && !bytes.empty()) {

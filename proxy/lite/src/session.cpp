@@ -50,6 +50,16 @@ void Session::feed(std::string_view bytes) {
         send_fault(fault);
         break;
       }
+      if (scram_) {
+        if (event.kind != Kind::message || event.type != frontend::password) {
+          Fault fault{"08P01", "expected SASL response"};
+          fault.fatal = true;
+          send_fault(fault);
+          break;
+        }
+        authenticate(event.body);
+        continue;
+      }
       if (event.kind == Kind::part) {
         if (event.type == frontend::copy_data) {
           pending_.push_back({event.type, std::string(event.body)});
@@ -162,6 +172,34 @@ void Session::log_in(const pgwire::StartupMessage& startup) {
     return send_fault(fault);
   }
   if (startup.must_negotiate()) pgwire::append_negotiate_protocol_version(out_, startup.spoken_minor(), {});
+  if (!options_.verifier_of) return welcome();
+  scram_.emplace(user_, options_.verifier_of(user_), options_.nonce);
+  const std::string_view mechanism = "SCRAM-SHA-256";
+  pgwire::append_authentication_sasl(out_, {&mechanism, 1});
+}
+
+// SASLInitialResponse is mechanism, NUL, length, data; SASLResponse is data.
+void Session::authenticate(std::string_view body) {
+  std::optional<std::string> answer;
+  if (!sasl_begun_) {
+    sasl_begun_ = true;
+    const auto nul = body.find('\0');
+    if (nul != std::string_view::npos && body.substr(0, nul) == "SCRAM-SHA-256" && body.size() >= nul + 5) answer = scram_->first(body.substr(nul + 5));
+    if (answer) return pgwire::append_authentication(out_, pgwire::Authentication::Type::sasl_continue, *answer);
+  } else {
+    answer = scram_->final(body);
+    if (answer) {
+      pgwire::append_authentication(out_, pgwire::Authentication::Type::sasl_final, *answer);
+      scram_.reset();
+      return welcome();
+    }
+  }
+  Fault fault{"28P01", "password authentication failed for user \"" + user_ + "\""};
+  fault.fatal = true;
+  send_fault(fault);
+}
+
+void Session::welcome() {
   pgwire::append_authentication(out_, pgwire::Authentication::Type::ok);
   for (const auto& [name, value] : settings_.take_reports()) pgwire::append_parameter_status(out_, name, value);
   pgwire::append_backend_key_data(out_, options_.pid, options_.key);

@@ -26,6 +26,7 @@
 
 #include "copy.hpp"
 #include "engine.hpp"
+#include "scram.hpp"
 #include "settings.hpp"
 
 namespace termgate::lite {
@@ -34,6 +35,9 @@ struct SessionOptions {
   std::uint32_t pid = 0;
   std::string key;       // of cancel requests, 4 bytes
   std::string database;  // what current_database() says; any name is let in
+  // The verifier of a user, empty where there is none. Without this everybody is let in.
+  std::function<std::string(std::string_view user)> verifier_of = {};
+  std::string nonce;  // for SCRAM: nobody can foresee it
   std::size_t gathered_bytes_max = 64u << 20;  // of answers that wait for a commit
 };
 
@@ -114,6 +118,8 @@ class Session final : private Facts {
   // session.cpp: bytes, messages, transactions
   void start_up(std::string_view& bytes);
   void log_in(const pgwire::StartupMessage& startup);
+  void authenticate(std::string_view body);
+  void welcome();
   void work();
   bool whole_batch() const;
   bool wants_group(const Message& message);
@@ -214,6 +220,8 @@ class Session final : private Facts {
   pgwire::Reader reader_;
   std::string part_;  // of a message that comes in parts
   bool started_ = false;
+  std::optional<Scram> scram_;  // while the client has not shown who it is
+  bool sasl_begun_ = false;
   bool over_ = false;
   std::optional<std::pair<std::uint32_t, std::string>> cancel_request_;
 

@@ -5,8 +5,10 @@
 #include <filesystem>
 
 #include <termgate/error.hpp>
+#include <termgate/lite/users.hpp>
 
 #include "fault.hpp"
+#include "scram.hpp"
 #include "support/lite_lab.hpp"
 
 using namespace termgate;
@@ -106,7 +108,40 @@ TEST_CASE("lite: an error of SQLite's has PostgreSQL's code and names", "[lite]"
   Client client(lab.engine);
   client.ask(query("CREATE TABLE t (id int PRIMARY KEY, a text NOT NULL, CHECK (id < 10))"));
   CHECK(client.field(query("INSERT INTO t VALUES (1, NULL)"), 'c') == "a");
+  client.ask(query("CREATE UNIQUE INDEX only_once ON t (a, id); CREATE TABLE u (v text UNIQUE); INSERT INTO u VALUES ('x'); INSERT INTO t VALUES (2, 'x')"));
+  CHECK(client.field(query("INSERT INTO u VALUES ('x')"), 'n') == "u_v_key");
+  client.ask(query("ALTER TABLE u ADD COLUMN w text; CREATE UNIQUE INDEX each_w ON u (w); INSERT INTO u VALUES ('y', 'z')"));
+  CHECK(client.field(query("INSERT INTO u VALUES ('q', 'z')"), 'n') == "each_w");
   CHECK(client.field(query("INSERT INTO t VALUES (11, 'x')"), 'n') == "t_check");
   CHECK(client.field(query("SELECT é, )"), 'P') == "11");
   CHECK(client.field(query("SELECT 'é' FROM"), 'P') == "16");
+}
+
+TEST_CASE("lite: SCRAM as in RFC 7677, and what it refuses", "[lite]") {
+  // The RFC's example, its password "pencil".
+  const std::string verifier = "SCRAM-SHA-256$4096:W22ZaJ0SNY7soEsUEjb6gQ==$WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY=:wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU=";
+  const std::string first = "n,,n=user,r=rOprNGfwEbeRWgbNEkqO";
+  const std::string last = "c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=";
+  const std::string nonce = "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0";
+  {
+    lite::Scram scram("user", verifier, nonce);
+    CHECK(scram.first(first) == "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096");
+    CHECK(scram.final(last) == "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=");
+  }
+  for (std::size_t i = 0; i < last.size(); ++i) {
+    std::string wrong = last;
+    wrong[i] = wrong[i] == 'A' ? 'B' : 'A';
+    lite::Scram scram("user", verifier, nonce);
+    REQUIRE(scram.first(first));
+    CHECK_FALSE(scram.final(wrong));
+  }
+  {
+    lite::Scram unknown("user", "", nonce);
+    CHECK(unknown.first(first)->ends_with(",i=4096"));
+    CHECK_FALSE(unknown.final(last));
+  }
+  for (const char* malformed : {"", "n", "p=tls-server-end-point,,n=,r=x", "n,,r=x", "n,,n=,r=", "x,,n=,r=x", "n,n=,r=x"}) CHECK_FALSE(lite::Scram("user", verifier, nonce).first(malformed));
+  CHECK_THROWS(lite::make_verifier(""));
+  CHECK_THROWS(lite::make_verifier("p\xc3\xa9"));
+  CHECK(lite::make_verifier("pencil") != lite::make_verifier("pencil"));
 }

@@ -15,6 +15,7 @@ namespace termgate::lite {
 
 struct ServerOptions {
   std::string path;                 // of the file, which must exist
+  std::string users_path;           // accounts, see users.hpp; empty: everybody is let in
   std::size_t sessions_max = 2000;  // past it a login is refused with 53300
   // After so long without a word the holder of the only write lock is ended where another session waits for it.
   std::chrono::milliseconds idle_holder_max{3000};
@@ -22,7 +23,8 @@ struct ServerOptions {
 
 class Server {
  public:
-  // Throws what storage/sqlite throws where the file cannot be opened, std::system_error where no socket is to be had.
+  // Throws what storage/sqlite throws where the file cannot be opened, std::runtime_error where the users cannot be read or no socket is
+  // to be had.
   explicit Server(ServerOptions options);
   ~Server();
   Server(const Server&) = delete;
