@@ -213,10 +213,7 @@ class Restored(unittest.TestCase):
     def test_promotion_of_a_lagging_standby_before_its_first_checkpoint(self):
         server = self.primary()
         standby = self.standby_of(server)
-        # Cut off: what the primary commits from here on never arrives.
-        standby.sql("ALTER SYSTEM SET primary_conninfo = ''")
-        standby.sql("SELECT pg_reload_conf()")
-        self.eventually(lambda: standby.sql("SELECT count(*) FROM pg_stat_wal_receiver") == "0")
+        self.cut_off(standby)  # what the primary commits from here on never arrives
         self.seal(server.url, 9)
         # A session of the standby that lives to see the promotion must not go on with what it knew.
         reader = subprocess.Popen(["psql", "-qXAt", standby.url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -230,6 +227,29 @@ class Restored(unittest.TestCase):
         self.assertEqual(self.fence(standby.url), "5")
         self.assert_in_doubt(standby.url)
         self.assert_settled_by_operator(standby.url)
+
+    def cut_off(self, standby):
+        standby.sql("ALTER SYSTEM SET primary_conninfo = ''")
+        standby.sql("SELECT pg_reload_conf()")
+        self.eventually(lambda: standby.sql("SELECT count(*) FROM pg_stat_wal_receiver") == "0")
+
+    def test_no_two_promotions_issue_the_same_term(self):
+        """The acquisition that ends a doubt may be lost by the next failover, while its holder lives on."""
+        server = self.primary()
+        first, second = self.standby_of(server), self.standby_of(server)
+        server.stop("immediate")
+        for standby in (first, second):  # neither knows of the other: both count on from the same timeline
+            self.promote(standby)
+            self.assertEqual(standby.sql("SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8)"), "00000002")
+        behind = self.standby_of(first)
+        self.cut_off(behind)
+        lost, other = (int(self.ok(standby.url, "lease", "acquire", "--scope", "leased", "--owner", "a").split("\t")[0]) for standby in (first, second))
+        self.assertNotEqual(lost, other)
+        first.stop("immediate")
+        self.promote(behind)
+        term = int(self.ok(behind.url, "lease", "acquire", "--scope", "leased", "--owner", "a").split("\t")[0])
+        self.assertGreater(term, lost)
+        self.assertEqual(termgate(behind.url, "exec", "--scope", "leased", "--term", str(lost), "SELECT 1").returncode, 3)
 
     def eventually(self, condition):
         for _ in range(300):

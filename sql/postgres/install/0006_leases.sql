@@ -18,7 +18,7 @@ BEGIN
 END $$;
 
 -- acquire_lease(scope, owner, ttl, endpoint, grace): a free or expired lease, or the caller's own, under a new term, sealed in the same
--- transaction. Another's live lease: acquired = false at once, without a lock. Ends a doubt by a jump of 2^32.
+-- transaction. Another's live lease: acquired = false at once, without a lock. Ends a doubt by a jump of 2^32 to 2^33.
 CREATE OR REPLACE FUNCTION @schema@.acquire_lease(scope text, owner text, ttl interval, endpoint text DEFAULT NULL, grace interval DEFAULT NULL,
                                                   OUT acquired boolean, OUT term bigint, OUT expires_at timestamptz, OUT owner_id text)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -61,7 +61,9 @@ BEGIN
   v_known := greatest(l.term, @schema@._evidence(scope));
   v_doubt := @schema@._doubt(f.generation);
   IF v_doubt IS NOT NULL THEN
-    v_known := v_known + 4294967296;
+    -- Above whatever was lost. The next failover may lose this very acquisition, and its successor must not issue the same term again: a later timeline
+    -- jumps farther, and chance tells two promotions apart that chose the same number.
+    v_known := v_known + 4294967296 + (('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint % 1024) * 4194304 + floor(random() * 4194304)::bigint;
     v_generation := @schema@._admit_incarnation(NULL);
   END IF;
   term := v_known + 1;

@@ -33,7 +33,12 @@ namespace stmt = termgate::sql::sqlite_law;
 constexpr std::int64_t ttl_ms_min = 100;
 constexpr std::int64_t ttl_ms_max = 24LL * 60 * 60 * 1000;
 // What an acquisition adds where the database may have forgotten terms that our own leases issued (F3).
-constexpr std::int64_t doubt_jump = std::int64_t{1} << 32;
+// Above whatever was lost, and by chance never the same twice: a file that is copied back once more has lost the acquisition that jumped before.
+std::int64_t doubt_jump() {
+  std::uint32_t chance = 0;
+  sqlite3_randomness(sizeof chance, &chance);
+  return (std::int64_t{1} << 32) + chance;
+}
 // The setting is read only for payloads that could exceed it.
 constexpr std::size_t payload_bytes_unasked = 1024 * 1024;
 
@@ -646,7 +651,7 @@ Law::Acquisition Law::acquire_lease(const Scope& scope, const std::string& owner
     return refused(*lease, moment);
   }
   const std::int64_t base = std::max(height(name, fence), lease ? lease->term : 0);
-  const std::int64_t term = base + (fence.in_doubt ? doubt_jump : 1);
+  const std::int64_t term = base + (fence.in_doubt ? doubt_jump() : 1);
   if (term > Term::max_value) {
     throw InvalidInput(fmt::format("TG005 scope \"{}\" has no terms left above {}: termgate_reset_fence lowers it", name, base));
   }

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/wait.h>
 
+#include <set>
 #include <sstream>
 #include <thread>
 
@@ -520,6 +521,25 @@ TEST_CASE("reset: stored terms above it are no longer evidence and later ones ar
   CHECK(db("SELECT json_array_length(termgate_verify())").value() == "0");
   db.must("DROP TRIGGER termgate_fences_delete; DELETE FROM termgate_fences");
   CHECK_THAT(db("SELECT termgate_check_term('a', 6)").error, StartsWith("TG001 stale term 6 for scope \"a\": the fence stands at 7"));
+}
+
+TEST_CASE("lease: a file that is copied back twice issues no term twice", "[F3][sqlite]") {
+  Folder folder;
+  const auto acquired = [&](Db& db) { return std::stoll(db("SELECT json_extract(termgate_acquire_lease('s', 'me', 1000), '$.term')").value()); };
+  Db db(folder.file());
+  db.must("SELECT termgate_init()");
+  const auto before = acquired(db);
+  std::vector<long long> terms;
+  // Rolled back: what the acquisition that ended the doubt has issued is lost like the raise before it.
+  for (int copies = 0; copies < 3; ++copies) {
+    db.must("BEGIN IMMEDIATE");
+    db.must("SELECT termgate_declare_in_doubt('ops', 'copied back')");
+    terms.push_back(acquired(db));
+    db.must("ROLLBACK");
+    CHECK(terms.back() > before + (1LL << 32) - 1);
+    CHECK(terms.back() <= before + (1LL << 33));
+  }
+  CHECK(std::set<long long>(terms.begin(), terms.end()).size() == terms.size());
 }
 
 TEST_CASE("snapshot: a transaction that has read before a takeover is told to run again", "[F1][sqlite]") {

@@ -1,0 +1,6 @@
+# The law as a model (docs/model.md). Exhaustive, so what it costs is processor time; --long visits the large sizes.
+find_program(SPIN spin)
+if(SPIN)
+  add_test(NAME model COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/model/model_test.py")
+  set_tests_properties(model PROPERTIES LABELS model TIMEOUT 1800)
+endif()
