@@ -70,6 +70,7 @@ struct Command {
   std::vector<std::string> positional;  // option names that take the bare arguments; the last may be many
   std::function<int(const Arguments&)> run;
   bool hidden = false;
+  bool own_database = false;  // names its server by options of its own: --db is none of them
 };
 
 // "500ms", "10s", "5m", "2h", "1d". Throws UsageError.

@@ -29,6 +29,7 @@ void proxy_options(po::options_description& o) {
   add("listen", list(), "[NAME=]HOST:PORT or [NAME=]unix:/path/.s.PGSQL.5432, with ,proxy behind it where PROXY protocol v2 is spoken; may be repeated");
   add("backend", text(), "the server, postgresql://user:password@host:port/dbname?sslmode=…; user and password are the proxy's own");
   add("backend-file", text(), "a file whose first line is that URL");
+  add("schema", text(), "of layer 1 (termgate)");
   add("config", text(), "a file of options, one `name = value` a line");
   add("rules", text(), "a file of rules: who gets which scope and term (docs/rules.md)");
   add("http", text(), "HOST:PORT for /healthz, /readyz, /metrics, /leader?scope=S (none)");
@@ -77,7 +78,6 @@ class Given {
     if (!file) throw UsageError(fmt::format("--config {}: cannot be read", *path));
     po::options_description known;
     proxy_options(known);
-    known.add_options()("schema", po::value<std::string>(), "");
     po::variables_map values;
     try {
       po::store(po::parse_config_file(file, known), values);
@@ -156,6 +156,12 @@ net::Options net_options(const Given& given, const std::vector<net::InheritedSoc
   options.client_tls.client_ca = given.maybe("client-tls-ca").value_or("");
   options.client_tls.client_certificate_required = given.one_of<bool>("client-cert", {{"required", true}, {"optional", false}}, true);
   options.client_tls.required = given.flag("require-tls");
+  if (options.client_tls.certificate.empty()) {
+    for (const char* needs : {"client-tls-key", "client-tls-ca", "require-tls"}) {
+      if (given.has(needs) && (std::string_view(needs) != "require-tls" || given.flag(needs))) throw UsageError(fmt::format("--{} is about TLS to clients, which needs --client-tls-cert", needs));
+    }
+  }
+  if (given.has("client-cert") && options.client_tls.client_ca.empty()) throw UsageError("--client-cert: whose certificates? Give --client-tls-ca");
 
   constexpr std::int64_t many = 1'000'000;
   options.limits.connections = given.size("max-connections", 1000, 1, many);
@@ -252,10 +258,12 @@ int run_proxy(const Arguments& arguments) {
         net::notify_service_manager("RELOADING=1");
         std::string problem;
         try {
-          net::Options next = net_options(Given(arguments), {});
+          net::Options next = net_options(Given(arguments), inherited);
           fit_to_descriptors(next, net::raise_descriptor_limit(), log);
-          problem = server.reload(next);
-          if (problem.empty()) problem = authority->reload();
+          next.session.schema = options.session.schema;  // the fence memory is of the one that it began with
+          // The rules are read once all else is known to be right, and it comes into force once they are.
+          problem = server.reload(next, [&] { return authority->reload(); });
+          if (problem.empty()) options.drain_timeout = next.drain_timeout;
         } catch (const std::exception& error) {
           problem = error.what();
         }
@@ -298,7 +306,9 @@ void add_proxy_command(std::vector<Command>& commands) {
                       "The server's pg_hba.conf sees the proxy's address, not the client's. docs/proxy.md has all of it.",
                       proxy_options,
                       {},
-                      run_proxy});
+                      run_proxy,
+                      false,
+                      true});
 }
 
 }  // namespace termgate::cli

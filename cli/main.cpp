@@ -66,13 +66,18 @@ void print_overview(const std::vector<Command>& commands) {
     if (!command.hidden) print_line(fmt::format("  {:<24}{}", command.name, command.summary));
   }
   print_line(
-      "\nEvery command takes --db URL, --db-file FILE or TERMGATE_DB, and --json. `termgate COMMAND --help` teaches it.\n"
+      "\nEvery command but proxy takes --db URL, --db-file FILE or TERMGATE_DB, and --json. `termgate COMMAND --help` teaches it.\n"
       "A URL is sqlite:PATH or postgresql://user@host:port/dbname; passwords may come from PGPASSFILE or the environment.\n"
       "Exit status: 0 done, 1 failed, 2 wrong usage, 3 refused as stale, 4 the lease is another's, 5 the lease was lost,\n"
       "6 sequence conflict, 7 outcome unknown, 8 blocked, 9 any other TG code.");
 }
 
-po::options_description common_options() {
+po::options_description common_options(bool own_database) {
+  if (own_database) {
+    po::options_description help("Every command");
+    help.add_options()("json", po::bool_switch(), "print an error as JSON")("help", po::bool_switch(), "this text");
+    return help;
+  }
   po::options_description options("Every command");
   options.add_options()("db", po::value<std::string>(), "the database's URL")("db-file", po::value<std::string>(),
                                                                               "a file whose first line is that URL")(
@@ -84,7 +89,7 @@ po::options_description common_options() {
 int run_command(const Command& command, const std::vector<std::string>& words, const std::string& program) {
   po::options_description own("Options");
   if (command.options) command.options(own);
-  const po::options_description common = common_options();
+  const po::options_description common = common_options(command.own_database);
   po::options_description all;
   all.add(own).add(common);
   po::positional_options_description positional;

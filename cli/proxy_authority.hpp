@@ -4,8 +4,8 @@
 #include <memory>
 #include <string>
 
-#include <termgate/net/authority.hpp>
 #include <termgate/net/log.hpp>
+#include <termgate/session/authority.hpp>
 
 namespace termgate::cli {
 
@@ -19,6 +19,6 @@ struct AuthoritySettings {
 };
 
 // Throws InvalidInput where the rules are wrong. `log` must outlive it.
-std::unique_ptr<net::Authority> make_authority(const AuthoritySettings& settings, net::Log& log);
+std::unique_ptr<session::Authority> make_authority(const AuthoritySettings& settings, net::Log& log);
 
 }  // namespace termgate::cli

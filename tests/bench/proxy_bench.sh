@@ -10,7 +10,7 @@ here=$(cd "$(dirname "$0")/../.." && pwd)
 seconds=${1:-3} rounds=${2:-5}
 settings=${SETTINGS:-}
 shift $(( $# > 2 ? 2 : $# ))
-wanted=" ${*:-select_simple select_extended select_prepared insert insert_prepared update update_prepared copy_in copy_out rows refusals idle} "
+wanted=" ${*:-select_simple select_extended select_prepared insert insert_prepared update update_prepared copy_in copy_out rows refusals cpu idle} "
 termgate=${TERMGATE:-$here/build/termgate}
 work=$(mktemp -d)
 chmod 755 "$work"
@@ -137,6 +137,41 @@ PY
   done
   t=$(median <"$work/t") b=$(median <"$work/b")
   printf '%-16s refused  %10.1f   accepted  %10.1f   ratio %.2f\n' refusals "$t" "$b" "$(python3 -c "print($t / $b)")" ;;
+esac
+
+# Processor time of a single-row INSERT by process: fenced through the proxy, and unfenced on the server itself.
+case "$wanted" in *" cpu "*)
+  cat >"$work/cpu.py" <<'PY'
+import os, subprocess, sys, time
+proxy, postmaster, pgbench, script, seconds = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4], float(sys.argv[5])
+def spent(pids):
+    total = 0
+    for pid in pids:
+        try:
+            fields = open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()
+            total += int(fields[11]) + int(fields[12])
+        except OSError:
+            pass
+    return total / os.sysconf("SC_CLK_TCK")
+def children(parent):
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if int(open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[1]) == parent: found.append(int(pid))
+        except OSError:
+            pass
+    return found
+for name, port in (("fenced, proxy", sys.argv[6]), ("plain, direct", sys.argv[7])):
+    run = subprocess.Popen([pgbench, "-n", "-T", str(int(seconds) + 2), "-c", "8", "-j", "2", "-M", "prepared", "-f", script, "-p", port], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    time.sleep(1)
+    who = {"server": children(postmaster), "proxy": [proxy], "pgbench": [run.pid]}
+    before = {k: spent(v) for k, v in who.items()}
+    time.sleep(seconds)
+    after = {k: spent(v) for k, v in who.items()}
+    tps = float(next(l for l in run.communicate()[0].splitlines() if l.startswith("tps")).split()[2])
+    print(f"cpu              {name}: " + ", ".join(f"{k} {(after[k] - before[k]) / seconds / tps * 1e6:.0f} us" for k in who) + " a transaction")
+PY
+  PGOPTIONS=$declared python3 "$work/cpu.py" "$proxy_pid" "$(head -1 "$work/server/data/postmaster.pid")" "$bin/pgbench" "$work/insert.sql" "$seconds" "$proxy_port" "$server_port" ;;
 esac
 
 # What 1,000 idle clients cost the proxy.

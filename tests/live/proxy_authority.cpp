@@ -235,12 +235,12 @@ TEST_CASE("proxy authority: refusals are written to the audit once a second", "[
   Gate gate("", database().url_as("authority_lead", "lead"));
   Authority authority(gate.settings);
   PgSession db(database().url());
-  for (int i = 0; i < 1000; ++i) authority.refused(scope, 3);
+  for (int i = 0; i < 1000; ++i) authority.happened({.kind = session::Incident::Kind::refused, .scope = scope, .term = 3, .code = "TG001"});
   const std::string total = "SELECT coalesce(sum((detail ->> 'count')::int), 0) FROM termgate.audit WHERE action = 'refuse' AND scope = '" + scope + "'";
   wait_until("the first report", [&] { return db.value(total) == "1000"; });
   CHECK(db.value("SELECT count(*) FROM termgate.audit WHERE action = 'refuse' AND scope = '" + scope + "'") == "1");
   CHECK(db.value("SELECT detail ->> 'client' FROM termgate.audit WHERE action = 'refuse' AND scope = '" + scope + "'") == "proxy");
-  authority.refused(scope, 3);
+  authority.happened({.kind = session::Incident::Kind::refused, .scope = scope, .term = 3, .code = "TG001"});
   wait_until("the second report", [&] { return db.value(total) == "1001"; });
 }
 
@@ -270,7 +270,7 @@ TEST_CASE("proxy authority: several hosts at once come to one holder and one ter
     const auto now = holders();
     return now.size() == 2 && now[0] / 2 == now[1] / 2 && visits[now[0]]->term() == visits[now[1]]->term();
   });
-  CHECK(one.leader(scope));
-  CHECK(two.leader(scope));
+  CHECK(one.leads(scope));
+  CHECK(two.leads(scope));
   CHECK(std::to_string(visits[holders()[0]]->term()) == db.value("SELECT term FROM termgate.fence('" + scope + "')"));
 }

@@ -259,7 +259,6 @@ class Bench:
 
 # What is not the same, and why; docs/proxy.md tells it to users. Whatever else differs is a fault.
 KNOWN = {
-    "several statements with PREPARE TRANSACTION": "in one text behind a write: refused, where the server warns and commits",
     "several statements with isolation": "a BEGIN with modes behind a write in one text: one warning more, before the same error",
     "read-only by default, extended": "SHOW of it is answered by a SELECT: the tag says so",
     "read-only settings as a SELECT sees them": "current_setting() sees the server's own value",

@@ -16,6 +16,8 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
+import urllib.request
 
 SANITIZED = "TERMGATE_TEST_SANITIZED" in os.environ
 LONG = "--long" in sys.argv or "TERMGATE_TEST_LONG" in os.environ
@@ -75,17 +77,19 @@ TERMINATE = message("X")
 
 
 class Wire:
-    """One connection. `login=False` sends nothing at all."""
+    """One connection. `login=False` sends nothing at all; `path`: of a Unix socket; `before`: bytes ahead of all, a PROXY header."""
 
-    def __init__(self, port, login=True, host="127.0.0.1", source=None, timeout=20, receive_buffer=None, **parameters):
-        self.socket = socket.socket()
+    def __init__(self, port, login=True, host="127.0.0.1", source=None, timeout=20, receive_buffer=None, path=None, before=b"", **parameters):
+        self.socket = socket.socket(socket.AF_UNIX if path else socket.AF_INET6 if ":" in host else socket.AF_INET)
         self.socket.settimeout(timeout)
         if receive_buffer:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         if source:
             self.socket.bind((source, 0))
-        self.socket.connect((host, port))
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.socket.connect(path or (host, port))
+        if not path:
+            self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.socket.sendall(before)
         self.pid = None
         if login:
             self.send(startup(**parameters))
@@ -113,7 +117,7 @@ class Wire:
         while True:
             kind, body = self.message()
             if kind == "K":
-                self.pid = struct.unpack("!I", body[:4])[0]
+                self.pid, self.key = struct.unpack("!I", body[:4])[0], body[4:]
             if kind == "D":
                 length = struct.unpack("!i", body[2:6])[0]
                 rows.append(None if length < 0 else body[6:6 + length].decode())
@@ -178,26 +182,51 @@ class Server:
 
 
 class Proxy:
-    def __init__(self, lab, backend, *options, port=0):
+    """`listen` takes the place of 127.0.0.1:PORT; `before`: words that start the command, a shell's perhaps; `more`: for Popen."""
+
+    def __init__(self, lab, backend, *options, port=0, listen=None, before=(), **more):
         self.lab = lab
         self.log_path = f"{lab.folder}/proxy{len(lab.proxies)}.log"
-        words = [lab.termgate, "proxy", "--listen", f"127.0.0.1:{port}", "--backend", backend, "--http", "127.0.0.1:0", *options]
+        where = [f"127.0.0.1:{port}"] if listen is None else listen
+        words = [*before, lab.termgate, "proxy", *(word for one in where for word in ("--listen", one)), "--backend", backend, "--http", "127.0.0.1:0", *options]
         with open(self.log_path, "w") as log:
-            self.process = subprocess.Popen(words, stdout=log, stderr=log)
+            self.process = subprocess.Popen(words, stdout=log, stderr=log, **more)
         lab.proxies.append(self)
         until = time.monotonic() + 20
         while time.monotonic() < until:
-            found = dict(re.findall(r"(listening|serving_http) address=\S*?:(\d+)\n", self.log()))
-            if len(found) == 2:
+            found = re.findall(r"(listening|serving_http) address=\S*?:?(\d*)\n", self.log())
+            if any(kind == "serving_http" for kind, _ in found):
                 break
             if self.process.poll() is not None:
                 raise AssertionError(f"the proxy ended with {self.process.returncode}: {self.log()}")
             time.sleep(0.02)
-        self.port, self.http = int(found["listening"]), int(found["serving_http"])
+        self.ports = [int(port or 0) for kind, port in found if kind == "listening"]  # 0: a Unix socket
+        self.port, self.http = self.ports[0], int(dict(found)["serving_http"])
 
     def log(self):
         with open(self.log_path) as file:
             return file.read()
+
+    def logged(self, pattern, seconds=5.0):
+        return eventually(lambda: re.search(pattern, self.log()), seconds)
+
+    def get(self, path, host=None, timeout=15):
+        request = urllib.request.Request(f"http://127.0.0.1:{self.http}{path}", headers={"Host": host} if host else {})
+        try:
+            with urllib.request.urlopen(request, timeout=timeout) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    def metric(self, name):
+        return int(float(re.search(rf"^{re.escape(name)} (\S+)$", self.get("/metrics")[1], re.M).group(1)))
+
+    def reload(self):
+        """SIGHUP; the line that says what came of it."""
+        before = len(self.log())
+        self.process.send_signal(signal.SIGHUP)
+        eventually(lambda: re.search(r" (reloaded|reload_failed)\b.*\n", self.log()[before:]))
+        return self.log()[before:]
 
     def resident_kb(self):
         with open(f"/proc/{self.process.pid}/status") as file:
@@ -230,8 +259,21 @@ class Lab:
     def server(self, major="15", *settings):
         return Server(self, major, *settings)
 
-    def proxy(self, backend, *options, port=0):
-        return Proxy(self, backend, *options, port=port)
+    def proxy(self, backend, *options, **more):
+        return Proxy(self, backend, *options, **more)
+
+    def certificate(self, name, san=None, ca=None, days="2", *more):
+        """A key and a certificate, signed by `ca` or by itself: paths of both."""
+        key, certificate, request, extensions = (f"{self.folder}/{name}.{end}" for end in ("key", "crt", "csr", "ext"))
+        new = ("openssl", "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", f"/CN={name}", "-keyout", key)
+        if ca is None:
+            self.run(*new, "-x509", "-days", days, "-out", certificate)
+        else:
+            self.run(*new, "-out", request)
+            with open(extensions, "w") as file:
+                file.write(f"subjectAltName={san}\n" if san else "")
+            self.run("openssl", "x509", "-req", "-in", request, "-CA", ca[1], "-CAkey", ca[0], "-CAcreateserial", "-days", days, "-extfile", extensions, "-out", certificate, *more)
+        return key, certificate
 
     def program(self, *words, **more):
         """A process that is ended with the lab."""
@@ -241,7 +283,9 @@ class Lab:
 
     def check(self, name, condition, detail=""):
         self.checks += 1
-        print(("ok   " if condition else "FAIL ") + name + (f": {detail}" if detail and not condition else ""), flush=True)
+        # In a log the failures are what is looked for, among hundreds.
+        if not condition or sys.stdout.isatty():
+            print(("ok   " if condition else "FAIL ") + name + (f": {detail}" if detail and not condition else ""), flush=True)
         if not condition:
             self.failures.append(name)
         return condition
@@ -275,3 +319,14 @@ def eventually(condition, seconds=5.0, step=0.01):
             return False
         time.sleep(step)
     return True
+
+
+def refusal(action):
+    """The error that `action` ends with, by its fields; None where it does not fail."""
+    try:
+        action()
+    except Refused as refused:
+        return refused.args[0] if isinstance(refused.args[0], dict) else {"C": "", "M": str(refused)}
+    except OSError as error:
+        return {"C": "", "M": repr(error)}
+    return None

@@ -99,8 +99,10 @@ struct Authority::Inside {
     }
     stopped.notify_all();
     if (looker.joinable()) looker.join();
+    // Held before the workers drop their tasks: one of those may be all that is left of a lease whose last session has just gone.
+    const auto leases = all_leases();
     if (workers) workers->stop();
-    for (const auto& lease : all_leases()) {
+    for (const auto& lease : leases) {
       if (!lease->give_back_now()) break;
     }
   }
@@ -326,14 +328,15 @@ void Authority::subscribe(std::function<void(std::string_view, std::int64_t)> ca
 
 std::string Authority::doubt(std::string_view scope) const { return inside_->watch.doubt(scope); }
 
-void Authority::refused(std::string_view scope, std::int64_t term) {
+void Authority::happened(const session::Incident& incident) {
   Inside& in = *inside_;
-  if (!in.database || !is_scope(scope) || term < 1 || term > Term::max_value) return;
+  if (incident.kind != session::Incident::Kind::refused || incident.code != "TG001") return;
+  if (!in.database || !is_scope(incident.scope) || incident.term < 1 || incident.term > Term::max_value) return;
   // Only gathered here: they go out once a second, by a worker.
-  if (const auto due = in.refusals.note(std::string(scope), term, milliseconds_since_1970())) in.refusals.put_back(*due);
+  if (const auto due = in.refusals.note(std::string(incident.scope), incident.term, milliseconds_since_1970())) in.refusals.put_back(*due);
 }
 
-bool Authority::leader(std::string_view scope) const {
+bool Authority::leads(std::string_view scope) const {
   const auto leases = inside_->all_leases();
   return std::any_of(leases.begin(), leases.end(), [&](const auto& lease) { return lease->scope().name() == scope && lease->held(); });
 }

@@ -92,6 +92,7 @@ class Payload {
 constexpr int page = 1000;
 constexpr milliseconds reconnect_pause{1000};
 constexpr std::size_t doubts_max = 10'000;
+constexpr std::size_t suspects_max = 50;  // beyond that the next reading of all will do
 
 }  // namespace
 
@@ -122,11 +123,23 @@ void FenceWatch::start(Database database, std::unique_ptr<detail::FenceFeed> fee
 }
 
 void FenceWatch::saw(const std::string& scope, std::int64_t fence) {
-  if (memory_.highest(scope) >= fence) return;
+  const std::int64_t remembered = memory_.highest(scope);
+  if (remembered == fence) return;
+  // An answer that was overtaken by a raise, as a rule; or the database has forgotten one.
+  if (remembered > fence) return suspect(scope);
   memory_.saw(scope, fence);
   rose_(scope, fence);
   const std::lock_guard lock(calling_);
   if (callback_) callback_(scope, fence);
+}
+
+void FenceWatch::suspect(const std::string& scope) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!database_ || suspects_.size() >= suspects_max || !suspects_.insert(scope).second) return;
+  }
+  stopped_.notify_all();
+  if (feed_) feed_->wake();
 }
 
 void FenceWatch::subscribe(Callback callback) {
@@ -135,9 +148,10 @@ void FenceWatch::subscribe(Callback callback) {
 }
 
 std::string FenceWatch::doubt(std::string_view scope) const {
+  if (!doubtful_) return {};
   const std::lock_guard lock(doubts_mutex_);
-  const auto found = doubts_.find(scope);
-  return found == doubts_.end() ? std::string() : found->second;
+  const auto found = scope.empty() ? doubts_.begin() : doubts_.find(scope);
+  return found == doubts_.end() ? std::string() : found->second.message;
 }
 
 void FenceWatch::sleep(milliseconds time) {
@@ -156,14 +170,16 @@ void FenceWatch::run(milliseconds pause) {
     try {
       detail::FenceFeed::Heard heard;
       const auto left = std::clamp(std::chrono::ceil<milliseconds>(read_again - Clock::now()), milliseconds(0), pause);
-      if (feed_)
-        heard = feed_->wait(left);
-      else
-        sleep(left);
-      if (stopping()) return;
+      std::set<std::string> scopes;
+      if (feed_) heard = feed_->wait(left);
+      {
+        std::unique_lock lock(mutex_);
+        if (!feed_) stopped_.wait_for(lock, left, [this] { return stopping_ || !suspects_.empty(); });
+        scopes.swap(suspects_);
+        if (stopping_) return;
+      }
       if (std::exchange(told, false)) log_("the database is reached again: raised fences are heard of");
       // Whoever sends more hints than that, forged or not, makes us read them all, but not more often than each second.
-      std::set<std::string> scopes;
       for (const auto& payload : heard.payloads) {
         if (auto scope = hinted_scope(payload, schema_)) scopes.insert(std::move(*scope));
       }
@@ -208,23 +224,32 @@ void FenceWatch::read_all() {
 }
 
 void FenceWatch::took(const FenceInfo& info, std::int64_t remembered) {
+  const auto reset_since_doubt = [&] {
+    const std::lock_guard lock(doubts_mutex_);
+    const auto found = doubts_.find(info.scope);
+    return found != doubts_.end() && info.reset_from && info.reset_from != found->second.reset_from;
+  };
   if (info.term >= remembered) {
     saw(info.scope, info.term);
-  } else if (info.reset_from && *info.reset_from >= remembered) {
+  } else if ((info.reset_from && *info.reset_from >= remembered) || reset_since_doubt()) {
     // An audited reset took it down.
     memory_.forget(info.scope);
     memory_.saw(info.scope, info.term);
   } else {
     const std::lock_guard lock(doubts_mutex_);
     if (doubts_.size() < doubts_max) {
-      doubts_[info.scope] = fmt::format("TG004 fence in doubt for scope \"{}\": the database shows {}, this proxy has seen {}; was the database restored? "
-                                        "Then: termgate fence declare-restored --scope … --above …",
-                                        info.scope, info.term, remembered);
+      const auto [doubt, added] = doubts_.try_emplace(info.scope, Doubt{{}, info.reset_from});
+      doubt->second.message = fmt::format("TG004 fence in doubt for scope \"{}\": the database shows {}, this proxy has seen {}; was the database restored? "
+                                          "Then: termgate fence declare-restored --scope '{}' --above N, the highest term that was ever issued for it",
+                                          info.scope, info.term, remembered, info.scope);
+      doubtful_ = true;
     }
     return;
   }
   const std::lock_guard lock(doubts_mutex_);
-  if (!doubts_.empty()) doubts_.erase(info.scope);
+  if (doubts_.empty()) return;
+  doubts_.erase(info.scope);
+  doubtful_ = !doubts_.empty();
 }
 
 }  // namespace termgate::authority

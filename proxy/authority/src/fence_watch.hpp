@@ -2,6 +2,7 @@
 // any role, so it only says where to look; what is then read from `fences` counts. Any thread.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -10,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -40,6 +42,7 @@ class FenceWatch {
   std::int64_t highest(const std::string& scope) const { return memory_.highest(scope); }
   void saw(const std::string& scope, std::int64_t fence);
   void subscribe(Callback callback);
+  // As session::Surroundings::doubt().
   std::string doubt(std::string_view scope) const;
 
  private:
@@ -48,19 +51,26 @@ class FenceWatch {
   void read_all();
   void took(const FenceInfo& info, std::int64_t remembered);
   void sleep(std::chrono::milliseconds time);
+  void suspect(const std::string& scope);
 
   const Callback rose_;
   detail::FenceMemory memory_;
   std::mutex calling_;  // guards callback_, also while it is called
   Callback callback_;
   mutable std::mutex doubts_mutex_;  // guards doubts_
-  std::map<std::string, std::string, std::less<>> doubts_;
+  struct Doubt {
+    std::string message;
+    std::optional<std::int64_t> reset_from;  // as it was then: a reset since settles it
+  };
+  std::map<std::string, Doubt, std::less<>> doubts_;
+  std::atomic<bool> doubtful_{false};  // there are any: every write asks
 
   std::optional<Database> database_;
   std::unique_ptr<detail::FenceFeed> feed_;
   std::string schema_;
   std::function<void(const std::string&)> log_;
-  std::mutex mutex_;  // guards stopping_
+  std::mutex mutex_;  // guards stopping_, suspects_
+  std::set<std::string> suspects_;  // a session met a lower fence there than was seen before: to be read
   std::condition_variable stopped_;
   bool stopping_ = false;
   std::thread thread_;

@@ -1,5 +1,6 @@
 #include "connection.hpp"
 
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -22,6 +23,8 @@ using session::Instant;
 constexpr int reads_at_once = 4;                              // of a buffer each; then it is the others' turn
 constexpr std::chrono::seconds last_words_take{5};            // to a client that does not read them
 constexpr std::chrono::seconds farewell_takes{1};             // until a client has closed its side
+constexpr std::chrono::seconds greeting_in_drain{1};          // for who is in the door when the proxy drains
+constexpr std::string_view shutting_down = "the proxy is shutting down";
 constexpr char tls_handshake = 0x16;
 constexpr std::size_t secret_bytes = 32;
 
@@ -149,6 +152,7 @@ void Connection::begin_session(bool encrypted) {
   peer.encrypted_already = encrypted;
   peer.cancel_key = head_;
   session_ = std::make_unique<session::Session>(settings_->options.session, std::move(peer), worker_, clock_now());
+  if (worker_.draining()) session_->resume(session::Drain{}, clock_now());
 }
 
 void Connection::read_some(End& end) {
@@ -163,6 +167,7 @@ void Connection::read_some(End& end) {
           session_->resume(session::ClientBytes{given}, clock_now());
         } else {
           worker_.counters().bytes_from_servers.add(static_cast<std::int64_t>(bytes));
+          server_spoke_ = true;
           session_->resume(session::ServerBytes{given}, clock_now());
         }
         break;
@@ -191,10 +196,12 @@ void Connection::step_handshake(End& end) {
         if (stage_ != Stage::session) return;
         return pump();
       }
-      if (end.client)
+      if (end.client) {
         session_->resume(session::ClientTls{}, clock_now());
-      else
+      } else {
+        server_spoke_ = false;  // its word on TLS was none of the login
         session_->resume(session::ServerTls{}, clock_now());
+      }
       break;
     case Stream::Io::end:
     case Stream::Io::failed: {
@@ -217,6 +224,9 @@ void Connection::lost(End& end, std::string_view why) {
   if (why_.empty()) why_ = fmt::format("{} {}", end.client ? "client" : "server", why.empty() ? "closed" : why);
   if (end.client)
     session_->resume(session::ClientGone{}, clock_now());
+  else if (!why.empty() && end.stream.is_tls() && !server_spoke_ && session_->phase() == session::Session::Phase::login)
+    // A server that refuses our certificate says so beneath its protocol: the client would see a bare close.
+    session_->resume(session::Cut{"08006", fmt::format("the server ended the login: {}", why)}, clock_now());
   else
     session_->resume(session::ServerLost{why}, clock_now());
 }
@@ -253,7 +263,21 @@ void Connection::flush(End& end) {
         case Stream::Io::wait_write: end.blocked = true; return;
         case Stream::Io::wait_read: end.blocked = end.write_reads = true; return;
         case Stream::Io::end: lost(end, ""); continue;
-        case Stream::Io::failed: lost(end, end.stream.why()); continue;
+        case Stream::Io::failed: {
+          std::string why = end.stream.why();
+          if (!end.client && end.stream.is_tls() && !server_spoke_) {
+            // It hung up before we had said anything; its reason may be there to read.
+            std::size_t heard = 0;
+            const auto outcome = end.stream.read(worker_.buffer(), Worker::buffer_bytes, heard);
+            if (outcome == Stream::Io::failed) why = end.stream.why();
+            if (outcome == Stream::Io::done) {
+              server_spoke_ = true;
+              session_->resume(session::ServerBytes{std::string_view(worker_.buffer(), heard)}, clock_now());
+            }
+          }
+          lost(end, why);
+          continue;
+        }
       }
     }
     // What was meant for one who is gone is dropped.
@@ -365,7 +389,7 @@ void Connection::admit() {
   }
   entered_ = true;
   presence_ = std::make_shared<SocketPresence>(client_.stream.descriptor());
-  Arrival arrival{listener_.options.name, peer_.host(), who, presence_};
+  session::Arrival arrival{{listener_.options.name, peer_.host(), who}, presence_};
   shared.errands.run([&shared, worker = &worker_, id = id_, arrival = std::move(arrival)] {
     session::Admission admission;
     try {
@@ -507,6 +531,7 @@ void Connection::forget_server() {
   server_.watched = 0;
   server_.connected = server_.handshaking = server_.blocked = server_.write_reads = server_.read_writes = server_.deaf = false;
   server_.gone = true;
+  server_spoke_ = false;
   connecting_ = retry_connect_ = false;
 }
 
@@ -583,6 +608,10 @@ void Connection::look_at_clock(Instant now) {
       case Stage::proxy_header:
       case Stage::first_byte:
       case Stage::direct_tls:
+        if (worker_.draining()) {
+          give_up("57P03", shutting_down, "the proxy drains");
+          break;
+        }
         worker_.counters().greeting_timeouts.add();
         end("said nothing within the greeting timeout (--greeting-timeout)");
         break;
@@ -624,12 +653,20 @@ void Connection::fences_rose(const std::unordered_map<std::string, std::int64_t>
 }
 
 void Connection::drain() {
-  if (stage_ == Stage::proxy_header || stage_ == Stage::first_byte || stage_ == Stage::direct_tls) return end("the proxy drains");
+  if (stage_ == Stage::proxy_header || stage_ == Stage::first_byte || stage_ == Stage::direct_tls) {
+    deadline_ = std::min(deadline_, clock_now() + greeting_in_drain);
+    return;
+  }
   if (stage_ != Stage::session) return;
   worker_.set_speaker(this);
   session_->resume(session::Drain{}, clock_now());
   pump();
   worker_.set_speaker(nullptr);
+}
+
+bool Connection::hung_up() const {
+  pollfd one{client_.stream.descriptor(), POLLRDHUP, 0};
+  return stage_ == Stage::session && poll(&one, 1, 0) == 1;
 }
 
 void Connection::cut(std::string_view sqlstate, std::string_view message) {
@@ -641,7 +678,7 @@ void Connection::cut(std::string_view sqlstate, std::string_view message) {
   worker_.set_speaker(nullptr);
 }
 
-void Connection::give_up(std::string_view sqlstate, std::string_view message) {
+void Connection::give_up(std::string_view sqlstate, std::string_view message, std::string_view why) {
   if (stage_ == Stage::session) return cut(sqlstate, message);
   if (!client_.stream.is_tls() && silent()) {
     std::string report;
@@ -649,7 +686,7 @@ void Connection::give_up(std::string_view sqlstate, std::string_view message) {
     std::size_t bytes = 0;
     (void)client_.stream.write(report, bytes);
   }
-  end("room was wanted for others");
+  end(why);
 }
 
 Connection::Seen Connection::seen() const {

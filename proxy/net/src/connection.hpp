@@ -40,9 +40,10 @@ class Connection {
   void look_at_clock(session::Instant now);
   void fences_rose(const std::unordered_map<std::string, std::int64_t>& fences);
   void drain();
+  bool hung_up() const;  // the client has closed its side, perhaps unread yet behind what it said before
   void cut(std::string_view sqlstate, std::string_view message);
   // With this report, where the client has none of its own words yet; then the end.
-  void give_up(std::string_view sqlstate, std::string_view message);
+  void give_up(std::string_view sqlstate, std::string_view message, std::string_view why);
   void end(std::string_view why);  // at once
 
   struct Seen {
@@ -127,6 +128,7 @@ class Connection {
   bool cancel_sent_ = false;
   bool cancel_done_ = false;
   bool resolved_ = false;
+  bool server_spoke_ = false;
   End client_;
   End server_;
   std::unique_ptr<session::Session> session_;

@@ -140,6 +140,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection<Owner>
     if (error && error.category() == http::make_error_code(http::error::bad_method).category()) return answer({400, "malformed request\n"}, false);
     if (error) return;
     const auto& request = parser_->get();
+    // Whether the process lives is said even where all errands wait for a name server.
+    if (request.target() == "/healthz" && request.method() == http::verb::get && host_is_ours(request[http::field::host], owner_.options)) return answer({200, "ok\n"}, request.keep_alive());
     // The answer may take its time, and the loop has others to serve.
     owner_.errands.run([self = this->shared_from_this(), method = std::string(request.method_string()), target = std::string(request.target()),
                          host = std::string(request[http::field::host]), keep = request.keep_alive(), head = request.method() == http::verb::head] {

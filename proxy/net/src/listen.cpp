@@ -39,7 +39,12 @@ OpenListener open_unix(const ListenerOptions& options, unsigned mode) {
   if (descriptor < 0) fail(descriptor, options.path, "socket");
   if (bind(descriptor, endpoint->address(), endpoint->size()) != 0) {
     if (errno != EADDRINUSE) fail(descriptor, options.path, "bind");
-    // A file that nobody listens behind was left by a process that is no more.
+    struct stat file{};
+    if (lstat(options.path.c_str(), &file) == 0 && !S_ISSOCK(file.st_mode)) {
+      errno = EADDRINUSE;
+      fail(descriptor, options.path, "a file that is no socket is there");
+    }
+    // A socket that nobody listens behind was left by a process that is no more.
     const int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     const bool dead = connect(probe, endpoint->address(), endpoint->size()) != 0 && errno == ECONNREFUSED;
     close(probe);
@@ -119,9 +124,9 @@ std::vector<OpenListener> open_listener(const ListenerOptions& options, bool reu
 void close_all(std::vector<OpenListener>& listeners) noexcept {
   for (OpenListener& listener : listeners) {
     if (listener.descriptor < 0) continue;
-    close(listener.descriptor);
-    // One that systemd made is systemd's to remove.
+    // One that systemd made is systemd's to remove. Removed first: once it is closed, its place may be another process's.
     if (listener.is_unix && listener.options.inherited < 0) unlink(listener.options.path.c_str());
+    close(listener.descriptor);
     listener.descriptor = -1;
   }
 }

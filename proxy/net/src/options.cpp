@@ -111,6 +111,7 @@ Backend parse_backend(std::string_view url) {
           part = part.substr(1, close - 1);
         } else if (const auto colon = part.find(':'); colon != std::string_view::npos) {
           port = part.substr(colon + 1);
+          if (port.find(':') != std::string_view::npos) throw std::invalid_argument("--backend: an IPv6 address stands in brackets, [::1]:5432");
           part = part.substr(0, colon);
         }
         names.push_back(decoded(part));

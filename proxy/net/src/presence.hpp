@@ -3,11 +3,11 @@
 
 #include <mutex>
 
-#include <termgate/net/authority.hpp>
+#include <termgate/session/authority.hpp>
 
 namespace termgate::net {
 
-class SocketPresence final : public Presence {
+class SocketPresence final : public session::Presence {
  public:
   explicit SocketPresence(int descriptor) : descriptor_(descriptor) {}
   // The connection is about to be closed; its descriptor may be anybody's from now on.

@@ -43,7 +43,8 @@ std::shared_ptr<const Settings> settings_of(const Options& options) {
   session::Options& session = settings->options.session;
   session.client_rules = pgwire::Rules::frontend(session.limits);
   session.client_tls = settings->client_tls != nullptr;
-  session.client_tls_required = options.client_tls.required;
+  // A certificate can only be asked for under TLS: who must show one may not come without.
+  session.client_tls_required = options.client_tls.required || (!options.client_tls.client_ca.empty() && options.client_tls.client_certificate_required);
   session.server_tls = asked_of_server(options.backend);
   session.server_is_local = std::all_of(options.backend.hosts.begin(), options.backend.hosts.end(), [](const auto& host) { return !host.path.empty(); });
   if (options.client_tls.required && !settings->client_tls) throw std::runtime_error("TLS is required of clients, but there is no certificate (--client-tls-cert)");
@@ -87,7 +88,7 @@ sigset_t our_signals() {
 
 class Server::Inside {
  public:
-  Inside(const Options& options, Authority& authority, Log& log) : shared(options, authority, log) {
+  Inside(const Options& options, session::Authority& authority, Log& log) : shared(options, authority, log) {
     shared.set(settings_of(options));
     const unsigned threads = options.threads != 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency());
     try {
@@ -158,7 +159,7 @@ class Server::Inside {
   bool probed = false;
 };
 
-Server::Server(const Options& options, Authority& authority, Log& log) : inside_(std::make_unique<Inside>(options, authority, log)) {}
+Server::Server(const Options& options, session::Authority& authority, Log& log) : inside_(std::make_unique<Inside>(options, authority, log)) {}
 
 Server::~Server() = default;
 
@@ -191,11 +192,12 @@ bool Server::ended() const {
   return std::all_of(inside_->shared.workers.begin(), inside_->shared.workers.end(), [](const auto& worker) { return worker->load() == 0; });
 }
 
-std::string Server::reload(const Options& options) {
+std::string Server::reload(const Options& options, const std::function<std::string()>& rest) {
   Options next = options;
   next.backend = inside_->shared.backend;  // sessions that share a fence memory must share a server
   try {
     auto settings = settings_of(next);
+    if (std::string problem = rest(); !problem.empty()) return problem;
     inside_->shared.limits.set(next.limits);
     inside_->shared.set(std::move(settings));
   } catch (const std::exception& error) {

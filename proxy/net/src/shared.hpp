@@ -9,12 +9,12 @@
 #include <vector>
 
 #include <termgate/detail/fence_memory.hpp>
-#include <termgate/net/authority.hpp>
 #include <termgate/net/cancel_registry.hpp>
 #include <termgate/net/limit_book.hpp>
 #include <termgate/net/log.hpp>
 #include <termgate/net/metrics.hpp>
 #include <termgate/net/options.hpp>
+#include <termgate/session/authority.hpp>
 
 #include "errands.hpp"
 #include "listen.hpp"
@@ -33,10 +33,10 @@ struct Settings {
 };
 
 struct Shared {
-  Shared(const Options& options, Authority& the_authority, Log& the_log)
+  Shared(const Options& options, session::Authority& the_authority, Log& the_log)
       : authority(the_authority), log(the_log), backend(options.backend), limits(options.limits), resolver(backend), errands(8) {}
 
-  Authority& authority;
+  session::Authority& authority;
   Log& log;
   const Backend backend;
   CancelRegistry cancels;

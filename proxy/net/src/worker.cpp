@@ -25,6 +25,7 @@ namespace {
 constexpr std::chrono::milliseconds sweep_every{100};
 constexpr int events_at_once = 128;
 constexpr int accepts_at_once = 64;
+constexpr int queue_max = 4096;  // of a listener that closes
 constexpr std::chrono::seconds cut_takes{2};  // for the last words of sessions that are cut
 
 // To a client that cannot be served: what fits its socket's empty buffer, and the end.
@@ -37,6 +38,15 @@ void turn_away(int descriptor, std::string_view sqlstate, std::string_view messa
   std::array<char, 4096> scratch;
   (void)recv(descriptor, scratch.data(), scratch.size(), MSG_DONTWAIT);
   close(descriptor);
+}
+
+// A descriptor, or -1 with errno.
+int accept_one(const OpenListener& listener, Endpoint& peer) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  const int descriptor = accept4(listener.descriptor, reinterpret_cast<sockaddr*>(&address), &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  if (descriptor >= 0) peer = address.ss_family == AF_UNIX ? *Endpoint::unix_socket("") : Endpoint(reinterpret_cast<const sockaddr*>(&address), size);
+  return descriptor;
 }
 
 }  // namespace
@@ -125,7 +135,19 @@ void Worker::drain(session::Instant cut_at) {
     if (std::exchange(draining_, true)) return;
     watch_listeners(false);
     acceptors_.clear();
-    if (--shared_.listening == 0) close_all(shared_.listeners);
+    if (--shared_.listening == 0) {
+      // Whoever waits in a queue that is closed gets a reset. Those of a manager's socket wait for the next process.
+      for (const OpenListener& listener : shared_.listeners) {
+        if (listener.options.inherited >= 0) continue;
+        for (int taken = 0; taken < queue_max; ++taken) {
+          Endpoint peer;
+          const int descriptor = accept_one(listener, peer);
+          if (descriptor < 0) break;
+          take(descriptor, peer, &listener);
+        }
+      }
+      close_all(shared_.listeners);
+    }
     for (std::size_t i = connections_.size(); i-- > 0;) connections_[i]->drain();
   });
 }
@@ -164,6 +186,10 @@ void Worker::bury(Connection& connection) {
   }
   connections_.pop_back();
   load_.fetch_sub(1, std::memory_order_relaxed);
+  if (!connections_.empty()) return;
+  // Without connections nobody sweeps, and these would stay.
+  in_transaction_.store(0, std::memory_order_relaxed);
+  session_bytes_.store(0, std::memory_order_relaxed);
 }
 
 bool Worker::cancel(const CancelRegistry::Target& target, std::shared_ptr<const Settings> settings, std::function<void()> done) {
@@ -227,9 +253,8 @@ void Worker::watch_listeners(bool wanted) {
 
 void Worker::accept_from(const OpenListener& listener) {
   for (int i = 0; i < accepts_at_once; ++i) {
-    sockaddr_storage address{};
-    socklen_t size = sizeof address;
-    const int descriptor = accept4(listener.descriptor, reinterpret_cast<sockaddr*>(&address), &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    Endpoint peer;
+    const int descriptor = accept_one(listener, peer);
     if (descriptor < 0) {
       if (errno == EAGAIN || errno == EWOULDBLOCK) return;
       if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
@@ -248,7 +273,6 @@ void Worker::accept_from(const OpenListener& listener) {
       continue;  // a client that has thought better of it, or a network error that is its own
     }
     counters_->accepted.add();
-    const Endpoint peer = address.ss_family == AF_UNIX ? *Endpoint::unix_socket("") : Endpoint(reinterpret_cast<const sockaddr*>(&address), size);
     Worker* least = this;
     for (const auto& worker : shared_.workers) {
       if (worker->load() < least->load()) least = worker.get();
@@ -265,7 +289,7 @@ bool Worker::make_room() {
   const auto now = std::chrono::steady_clock::now();
   for (Connection* oldest : greeting_) {
     if (oldest->silent() || now - oldest->began() > std::chrono::seconds(1)) {
-      oldest->give_up("53300", "too many connections that have not said who they are: the proxy's limit was met (--max-greeting)");
+      oldest->give_up("53300", "too many connections that have not said who they are: the proxy's limit was met (--max-greeting)", "room was wanted for others");
       return true;
     }
   }
@@ -273,10 +297,6 @@ bool Worker::make_room() {
 }
 
 void Worker::take(int descriptor, const Endpoint& peer, const OpenListener* listener) {
-  if (draining_) {
-    turn_away(descriptor, "57P03", "the proxy is shutting down");
-    return;
-  }
   const auto settings = shared_.settings();
   if (shared_.greeting.load() >= static_cast<std::int64_t>(settings->options.limits.greeting)) {
     counters_->refused_limit_greeting.add();
@@ -293,6 +313,8 @@ void Worker::take(int descriptor, const Endpoint& peer, const OpenListener* list
   by_id_.emplace(one->id(), one);
   load_.fetch_add(1, std::memory_order_relaxed);
   one->begin();
+  // Told when it has greeted and not before: what it sends into a socket that is closed already would reset the answer away.
+  if (draining_) one->drain();
 }
 
 void Worker::run_posted() {
@@ -327,6 +349,11 @@ void Worker::sweep(session::Instant now) {
     Connection& connection = *connections_[i];
     if (kill) {
       connection.end("drain timeout");
+      continue;
+    }
+    // Nobody waits for the end of what it does, and it could hold the drain up.
+    if (draining_ && connection.hung_up()) {
+      connection.end("the client is gone, and the proxy drains");
       continue;
     }
     if (cut)

@@ -70,12 +70,14 @@ class Worker final : public session::Surroundings {
   // `done` is called once, on this thread. False: too many are under way, and it will not be called.
   bool cancel(const CancelRegistry::Target& target, std::shared_ptr<const Settings> settings, std::function<void()> done);
   void bury(CancelTask& task);
+  bool draining() const noexcept { return draining_; }
   void set_speaker(const Connection* connection) noexcept { speaker_ = connection; }
 
   // --- session::Surroundings ---
   std::int64_t highest_fence(std::string_view scope) const override;
   void saw_term(std::string_view scope, std::int64_t term) override { shared_.observed.saw(std::string(scope), term); }
   void saw_fence(std::string_view scope, std::int64_t fence) override { shared_.authority.saw_fence(scope, fence); }
+  std::string doubt(std::string_view scope) const override { return shared_.authority.doubt(scope); }
   statements::Cache& statements() override { return cache_; }
   void happened(const session::Incident& incident) override;
 

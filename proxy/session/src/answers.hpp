@@ -47,11 +47,15 @@ enum class Role : std::uint8_t {
   refusal,      // a check that must fail, so that the server's transaction fails with it; `text` is what the client is told
 };
 
+// What a statement of the client's does to default_transaction_read_only as the client is to see it, once it has succeeded.
+enum class Change : std::uint8_t { none, on, off, commit, rollback };
+
 struct Expected {
   Asked asked = Asked::query;
   Role role = Role::client;
+  Change change = Change::none;
   bool hidden = false;        // its answers are not the client's
-  bool one_shown = false;     // of a description: the RowDescription was already shown, before the text was run again
+  std::size_t read_hash = 0;  // of a text that is taken for a read, for `bind` and `execute`
   bool first_execute = false;
   bool row_seen = false;
   bool copy_ends = false;     // the client's CopyDone or CopyFail went right behind it

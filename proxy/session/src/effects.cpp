@@ -83,11 +83,14 @@ bool is_pg_dump(std::string_view sql) noexcept {
   return sql == "SELECT set_config(name, 'view, foreign-table', false) FROM pg_settings WHERE name = 'restrict_nonsystem_relation_kind'";
 }
 
-bool is_true(std::string_view value) noexcept {
+// As parse_bool() takes them: unique prefixes. Access::unspecified: no boolean.
+Access access_of(std::string_view value) noexcept {
   std::string lowered(value);
   std::transform(lowered.begin(), lowered.end(), lowered.begin(), lower);
-  // As parse_bool() takes them: unique prefixes.
-  return lowered == "1" || lowered == "on" || (!lowered.empty() && (std::string_view("true").starts_with(lowered) || std::string_view("yes").starts_with(lowered)));
+  const auto is = [&](std::string_view word, std::size_t letters_min) { return lowered.size() >= letters_min && word.starts_with(lowered); };
+  if (lowered == "1" || is("on", 2) || is("true", 1) || is("yes", 1)) return Access::read_only;
+  if (lowered == "0" || is("off", 2) || is("false", 1) || is("no", 1)) return Access::read_write;
+  return Access::unspecified;
 }
 
 void setting(Effects& effects, const Statement& statement) {
@@ -105,7 +108,11 @@ void setting(Effects& effects, const Statement& statement) {
   if (to_default) {
     effects.access = Access::read_write;  // what the client believes to be the default
   } else if (statement.value) {
-    effects.access = is_true(*statement.value) ? Access::read_only : Access::read_write;
+    effects.access = access_of(*statement.value);
+    if (effects.access == Access::unspecified) {
+      effects.access_refused = true;
+      effects.access = Access::read_write;
+    }
   } else {
     effects.access = statement.access == Access::unspecified ? Access::read_write : statement.access;
   }
@@ -220,6 +227,7 @@ Effects effects_of(const Statement& statement, std::string_view sql) {
     effects.own_check = !function.empty();
     // append() does not pass for what follows: with a write id of old it answers a stale writer too.
     effects.own_check_passes = function == "check_term";
+    effects.own_check_writes = effects.own_check_passes || function == "append" || function == "append_many";
     // A domain's CHECK may run anything; only behind this it is undone where the term is stale.
     if (!effects.own_check_passes && text.find("::") != std::string_view::npos) effects.own_check = false;
   }
@@ -241,6 +249,7 @@ Effects effects_of(const statements::Classified& text, std::string_view sql) {
     all.takes_snapshot |= one.takes_snapshot;
     all.own_check |= one.own_check;
     all.own_check_passes |= one.own_check_passes;
+    all.own_check_writes |= one.own_check_writes;
     all.changes_declaration |= one.changes_declaration;
     all.calls_functions |= one.calls_functions;
     all.calls_unknown |= one.calls_unknown;
@@ -258,6 +267,14 @@ Effects effects_of(const statements::Classified& text, std::string_view sql) {
   return all;
 }
 
+Change change_of(const Effects& effects) noexcept {
+  if (effects.kind == Kind::commit) return Change::commit;
+  if (effects.kind == Kind::rollback) return Change::rollback;
+  // SET LOCAL ends with the block, and so before the default counts.
+  if (!effects.sets_default_access || effects.access_refused || effects.kind == Kind::set_local) return Change::none;
+  return effects.access == Access::read_only ? Change::on : Change::off;
+}
+
 Effects effects_of_unknown() {
   Effects effects;
   effects.changes_declaration = effects.unsettles = effects.calls_functions = effects.read_only_hole = true;
@@ -265,6 +282,8 @@ Effects effects_of_unknown() {
 }
 
 std::string without_read_write(std::string_view sql, const Effects& effects) {
+  // Where its value is none at all, the server says so of any other that is none, whatever we may have misread.
+  if (effects.access_refused) return effects.sets_default_access ? "SET default_transaction_read_only TO ''" : "SET transaction_read_only TO ''";
   if (effects.sets_default_access && effects.kind != Kind::begin) {
     if (effects.kind == Kind::reset_all || effects.kind == Kind::discard_all) return std::string(sql);
     if (effects.kind == Kind::reset && holds_word(sql, "reset")) return std::string(sql);  // to what the start-up said: on

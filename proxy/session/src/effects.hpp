@@ -7,6 +7,8 @@
 
 #include <termgate/statements/classify.hpp>
 
+#include "answers.hpp"
+
 namespace termgate::session {
 
 using Text = std::shared_ptr<const statements::Classified>;
@@ -27,6 +29,7 @@ struct Effects {
   bool calls_unknown = false;        // functions that are not among the usual ones of the server
   bool own_check = false;            // nothing but a call of layer 1, which brings scope and term as its arguments
   bool own_check_passes = false;     // … and that passes the check for the rest of the transaction
+  bool own_check_writes = false;     // … or that writes itself: what must not happen where a fence is in doubt
   bool changes_declaration = false;  // of scope and term, or may
   bool unsettles = false;            // what follows cannot be judged before its answer is here
   bool forgets_prepared = false;     // DEALLOCATE ALL, DISCARD ALL
@@ -39,8 +42,15 @@ struct Effects {
   bool sets_default_access = false;
   bool sets_access = false;
   statements::Access access = statements::Access::unspecified;
+  bool access_refused = false;       // … to something that the server certainly refuses
   bool and_chain = false;
 };
+
+// Of what is the proxy's to keep: the access mode of the session or of its transaction.
+inline bool ours_to_keep(const Effects& effects) noexcept { return effects.sets_access || effects.sets_default_access; }
+
+// What of it shows where the client asks for its default.
+Change change_of(const Effects& effects) noexcept;
 
 // Of one statement of `sql`.
 Effects effects_of(const statements::Statement& statement, std::string_view sql);

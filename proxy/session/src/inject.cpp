@@ -115,8 +115,8 @@ void Session::State::add_check(const Pair& pair, Role role) {
   if (!pair.scope.empty()) values[0] = pair.scope;
   if (pair.term != 0) values[1] = term;
   if (role != Role::eviction) {
-    check_sent_ = now_;
-    check_pair_ = pair;
+    check_.sent = now_;
+    check_.pair = pair;
   }
   run_ours(role == Role::hold ? ours_hold : pair.complete() ? ours_check : ours_session, role, values);
 }
@@ -151,11 +151,12 @@ void Session::State::raise_in_advance(const Pair& pair) {
   add_sync(Role::in_advance);
 }
 
-void Session::State::run_plain_query(std::string_view sql, Role role) {
+void Session::State::run_plain_query(std::string_view sql, Role role, Change change) {
   pgwire::append_query(to_server_.back(), sql);
   Expected expected;
   expected.asked = Asked::query;
   expected.role = role;
+  expected.change = change;
   answers_.push(std::move(expected));
 }
 
@@ -169,7 +170,7 @@ void Session::State::run_converted(std::string_view sql, bool description_shown)
     return expected;
   };
   // The opening before it is this transaction's, and what the client pipelines behind it begins another.
-  wait_for_all_ = true;
+  outstanding_.wait_for_all = true;
   std::string& to = to_server_.back();
   pgwire::append_parse(to, "", sql);
   answers_.push(add(Asked::parse, true));
@@ -189,117 +190,6 @@ void Session::State::run_converted(std::string_view sql, bool description_shown)
   pgwire::append_bare(to, pgwire::frontend::sync);
   answers_.push(add(Asked::sync, false));
   if (!tx_.in_block) tx_ = Transaction();
-}
-
-// What `add` adds goes where the group's implicit transaction begins, before anything of it that takes a snapshot.
-template <class Add>
-void Session::State::at_beginning(Add add) {
-  std::string behind = group_.held.substr(group_.opening_at);
-  group_.held.resize(group_.opening_at);
-  std::vector<Expected> asked_behind(std::make_move_iterator(group_.asked.begin() + static_cast<std::ptrdiff_t>(group_.opening_asked)), std::make_move_iterator(group_.asked.end()));
-  group_.asked.resize(group_.opening_asked);
-  into_group_ = true;
-  add();
-  into_group_ = false;
-  group_.held += behind;
-  for (Expected& expected : asked_behind) group_.asked.push_back(std::move(expected));
-}
-
-void Session::State::open_group(const Pair& pair, bool with_check) {
-  at_beginning([&] { add_opening(pair, with_check); });
-  flush_group();
-  group_.direct = true;
-}
-
-// A transaction that begins before all answers are here may begin writable: something that runs yet may change the session's default.
-void Session::State::lock_group() {
-  if (!guards() || (answers_.empty() && !group_.ended_one)) return;
-  at_beginning([&] { run_ours(ours_locked, Role::put_back, {}); });
-}
-
-void Session::State::flush_group() {
-  if (group_.held.empty()) return;
-  to_server_.back() += group_.held;
-  for (Expected& expected : group_.asked) answers_.push(std::move(expected));
-  if (group_.suspect) default_broken_ = true;  // it runs only now, maybe behind a restore that was on its way
-  group_.held.clear();
-  group_.asked.clear();
-  group_.opening_at = group_.opening_asked = 0;
-  group_.touched_server = true;
-}
-
-std::string Session::State::error_text(std::string_view code, std::string_view message, std::string_view hint) {
-  pgwire::ReportFields fields = pgwire::report("ERROR", code, message);
-  if (!hint.empty()) fields.set('H', hint);
-  std::string text;
-  pgwire::append_error_response(text, fields);
-  return text;
-}
-
-// The client's statement fails here, and whatever transaction it stands in fails with it.
-void Session::State::refuse(std::string_view code, std::string_view message, std::string_view hint) {
-  const std::string told = error_text(code, message, hint);
-  if (group_.begun) {
-    if (!group_.touched_server && !tx_.in_block) {
-      for (const std::string& name : group_.parsed) statements_.erase(name);
-      group_.held.clear();
-      group_.asked.clear();
-      group_.opening_at = group_.opening_asked = 0;
-      group_.refused = true;
-      Expected expected;
-      expected.asked = Asked::nothing;
-      expected.text = told;
-      answers_.push(std::move(expected));
-      return flush_made_answers();
-    }
-    // Part of the transaction is with the server already: there it must fail.
-    flush_group();
-    group_.direct = true;
-    fail_in_server(told);
-    return;
-  }
-  if (!tx_.in_block) {
-    to_client_.back() += told;
-    if (!script_.running) pgwire::append_ready_for_query(to_client_.back(), pgwire::TransactionStatus::idle);
-    quiet_since_ = now_;
-    return;
-  }
-  fail_in_server(told);
-  Expected expected;
-  expected.asked = Asked::sync;
-  pgwire::append_bare(to_server_.back(), pgwire::frontend::sync);
-  answers_.push(std::move(expected));
-}
-
-// No term is 0: the check fails, whatever the fence, or there is none and its preparation fails.
-void Session::State::fail_in_server(const std::string& told) {
-  const std::array<pgwire::Field, 2> values{pgwire::Field("-"), pgwire::Field("0")};
-  run_ours(ours_check, Role::refusal, values, told);
-  tx_.failed = true;
-  wait_for_all_ = true;
-}
-
-// A statement that is none gets the server's own error, with its position; one that is gets ours.
-void Session::State::refuse_if_it_parses(std::string_view sql, std::string_view code, std::string_view message) {
-  report_refusal(code, message, {}, 0, true);
-  pgwire::append_parse(to_server_.back(), "", sql);
-  Expected parsed;
-  parsed.asked = Asked::parse;
-  parsed.hidden = true;
-  answers_.push(std::move(parsed));
-  const bool in_block = tx_.in_block;
-  fail_in_server(error_text(code, message, ""));
-  tx_.failed = in_block;
-  Expected expected;
-  expected.asked = Asked::sync;
-  pgwire::append_bare(to_server_.back(), pgwire::frontend::sync);
-  answers_.push(std::move(expected));
-}
-
-void Session::State::refuse_stale(const Pair& pair, std::int64_t fence) {
-  const std::string message = "TG001 stale term " + std::to_string(pair.term) + " for scope \"" + pair.scope + "\": the fence stands at " + std::to_string(fence);
-  report_refusal("TG001", message, pair, fence, true);
-  refuse("TG001", message, "");
 }
 
 // The check, and its lock at session level for what runs in no transaction of ours.
@@ -329,12 +219,12 @@ void Session::State::ask_who_serves() {
 
 // Something behind a check has made the session writable by default (set_config in a function): put back before the next word.
 void Session::State::restore_default() {
-  default_broken_ = false;
+  default_.broken = false;
   // Not as a simple query, which would drop the client's unnamed statement and portal.
   prepared_[ours_default_on] = false;
   run_ours(ours_default_on, Role::put_back, {});
   add_sync(Role::put_back);
-  wait_for_all_ = true;
+  outstanding_.wait_for_all = true;
 }
 
 }  // namespace termgate::session

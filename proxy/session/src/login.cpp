@@ -21,7 +21,7 @@ bool says_yes(std::string_view value) noexcept { return value == "on" || value =
 void Session::State::greet(std::string_view bytes) {
   client_in_.append(bytes);
   while (stage_ == Stage::greeting && !client_in_.empty()) {
-    const pgwire::StartupEvent event = startup_reader_.next(client_in_);
+    const pgwire::StartupEvent event = login_.reader.next(client_in_);
     using Kind = pgwire::StartupEvent::Kind;
     switch (event.kind) {
       case Kind::need_more: client_in_.erase(0, event.used); return;
@@ -33,12 +33,12 @@ void Session::State::greet(std::string_view bytes) {
       case Kind::ssl_request: {
         const bool ssl = event.kind == Kind::ssl_request;
         client_in_.erase(0, event.used);
-        bool& asked = ssl ? asked_ssl_ : asked_gss_;
+        bool& asked = ssl ? login_.asked_ssl : login_.asked_gss;
         if (asked) return end("08P01", ssl ? "SSLRequest twice" : "GSSENCRequest twice");
         asked = true;
         // What was written before our answer is clear text that somebody may have put in front of the encrypted session.
         if (!client_in_.empty()) return end("08P01", "unencrypted data after a request for encryption");
-        if (!ssl || !options_.client_tls || encrypted_) {
+        if (!ssl || !options_.client_tls || login_.encrypted) {
           to_client_.back() += 'N';
           continue;
         }
@@ -56,9 +56,9 @@ void Session::State::greet(std::string_view bytes) {
     }
 
     const pgwire::StartupMessage& startup = event.startup;
-    client_minor_ = startup.minor;
-    for (const auto& [name, value] : startup.parameters) startup_.emplace_back(name, value);
-    for (const auto& [name, value] : startup.extensions) startup_.emplace_back(name, value);
+    login_.client_minor = startup.minor;
+    for (const auto& [name, value] : startup.parameters) login_.startup.emplace_back(name, value);
+    for (const auto& [name, value] : startup.extensions) login_.startup.emplace_back(name, value);
     const auto named = [&](std::string_view name) { return std::string(startup.find(name).value_or("")); };
     applicant_.user = named("user");
     applicant_.database = named("database").empty() ? applicant_.user : named("database");
@@ -72,22 +72,22 @@ void Session::State::greet(std::string_view bytes) {
       if (!one.problem.empty()) return end("TG005", one.problem);
     }
     // Of two places the later one counts, each half by itself; application_name stands below the options.
-    if (declared.scope) known_.scope = declared.scope->name();
-    if (declared.term) known_.term = declared.term->value();
-    if (by_options.scope) known_.scope = by_options.scope->name();
-    if (by_options.term) known_.term = by_options.term->value();
+    if (declared.scope) declared_.known.scope = declared.scope->name();
+    if (declared.term) declared_.known.term = declared.term->value();
+    if (by_options.scope) declared_.known.scope = by_options.scope->name();
+    if (by_options.term) declared_.known.term = by_options.term->value();
     for (const auto& [name, value] : startup.parameters) {
       if (!statements::is_declared_setting(name)) continue;
       statements::Declaration one;
       statements::declare(one, name, value, "the start-up message");
       if (!one.problem.empty()) return end("TG005", one.problem);
-      if (one.scope) known_.scope = one.scope->name();
-      if (one.term) known_.term = one.term->value();
+      if (one.scope) declared_.known.scope = one.scope->name();
+      if (one.term) declared_.known.term = one.term->value();
     }
-    spoke_ = !known_.empty();
+    declared_.spoke = !declared_.known.empty();
     client_in_.erase(0, event.used);
 
-    if (options_.client_tls_required && !encrypted_ && !peer_.local) return end("28000", "Termgate takes no connection without TLS here");
+    if (options_.client_tls_required && !login_.encrypted && !peer_.local) return end("28000", "Termgate takes no connection without TLS here");
     if (applicant_.user.empty()) return end("28000", "no PostgreSQL user name specified in startup packet");
     stage_ = Stage::admitting;
     return act(Action::Kind::admit);
@@ -97,7 +97,7 @@ void Session::State::greet(std::string_view bytes) {
 void Session::State::admitted(const Admission& admission) {
   if (stage_ != Stage::admitting) return;
   admission_ = admission;
-  rule_ = admission.rule;
+  declared_.rule = admission.rule;
   if (!admission.refused_sqlstate.empty()) return end(admission.refused_sqlstate, admission.refused_message);
   if (applicant_.replication && !admission.replication) {
     return end("28000", "replication connections are not let through: they read past every fence. Connect to the server directly, or allow them by a rule");
@@ -152,14 +152,14 @@ void Session::State::start_login() {
   std::vector<pgwire::StartupMessage::Parameter> parameters;
   std::string options;
   std::string_view asked;
-  for (const auto& [name, value] : startup_) {
+  for (const auto& [name, value] : login_.startup) {
     // The server compares settings without regard to case; its own words (user, options, …) with.
     std::string lowered(name);
     std::transform(lowered.begin(), lowered.end(), lowered.begin(), [](char letter) { return letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter + ('a' - 'A')) : letter; });
     if (name == "options") {
       asked = value;
     } else if (lowered == "default_transaction_read_only" && guards()) {
-      believed_read_only_ = says_yes(value);
+      default_.believed = says_yes(value);
     } else {
       parameters.emplace_back(name, value);
     }
@@ -173,15 +173,16 @@ void Session::State::start_login() {
     constexpr std::string_view name = "default_transaction_read_only=";
     if (const std::size_t at = lowered.rfind(name); at != std::string::npos) {
       const std::string value = lowered.substr(at + name.size());
-      believed_read_only_ = says_yes(std::string_view(value).substr(0, value.find_first_of(" \t\n\r")));
+      default_.believed = says_yes(std::string_view(value).substr(0, value.find_first_of(" \t\n\r")));
     }
   }
+  default_.answered = default_.committed = default_.believed;
   // Behind everything of the client's, and a start-up parameter, so that RESET and DISCARD come back to it.
   if (guards()) parameters.emplace_back("default_transaction_read_only", "on");
   // A newer minor version than the codec's is negotiated down here; what the server knows it says itself.
-  pgwire::append_startup(to_server_.back(), std::min(client_minor_, pgwire::protocol_minor_max), parameters);
-  startup_.clear();
-  startup_.shrink_to_fit();
+  pgwire::append_startup(to_server_.back(), std::min(login_.client_minor, pgwire::protocol_minor_max), parameters);
+  login_.startup.clear();
+  login_.startup.shrink_to_fit();
   stage_ = Stage::login;
 }
 
@@ -191,12 +192,12 @@ void Session::State::login_from_client(const Event& event) {
     surroundings_.happened({.kind = Incident::Kind::malformed, .message = "a message that has no place in a login"});
     return end("08P01", "expected password response");
   }
-  if (awaiting_sasl_initial_) {
-    awaiting_sasl_initial_ = false;
+  if (login_.awaiting_sasl_initial) {
+    login_.awaiting_sasl_initial = false;
     // SASLInitialResponse: mechanism, NUL, length, client-first-message, which begins with the GS2 header.
     const std::size_t nul = event.body.find('\0');
     const std::size_t begin = nul == std::string_view::npos ? nul : nul + 5;
-    if (plus_removed_ && begin != std::string_view::npos && begin < event.body.size() && event.body[begin] == 'y') {
+    if (login_.plus_removed && begin != std::string_view::npos && begin < event.body.size() && event.body[begin] == 'y') {
       return end("28000",
                  "channel binding cannot pass through a proxy that ends TLS on both sides, and the server insists on it where the client could: connect with channel_binding=disable, or let the proxy reach "
                  "the server without TLS (a Unix socket, loopback)");
@@ -210,14 +211,14 @@ void Session::State::login_from_server(const Event& event) {
     to_client_.back() += event.frame;
     return;
   }
-  if (!negotiated_ && client_minor_ > pgwire::protocol_minor_max && event.type != backend::negotiate_protocol_version && event.type != backend::error_response) {
-    negotiated_ = true;
+  if (!login_.negotiated && login_.client_minor > pgwire::protocol_minor_max && event.type != backend::negotiate_protocol_version && event.type != backend::error_response) {
+    login_.negotiated = true;
     pgwire::append_negotiate_protocol_version(to_client_.back(), pgwire::protocol_minor_max, {});
   }
   switch (event.type) {
     case backend::negotiate_protocol_version:
-      if (negotiated_) return end("08P01", "the server negotiated the protocol twice");
-      negotiated_ = true;
+      if (login_.negotiated) return end("08P01", "the server negotiated the protocol twice");
+      login_.negotiated = true;
       to_client_.back() += event.frame;
       return;
     case backend::authentication: {
@@ -225,21 +226,21 @@ void Session::State::login_from_server(const Event& event) {
       if (!authentication) return end("08P01", authentication.problem().reason());
       using Type = pgwire::Authentication::Type;
       if (authentication->type == Type::ok) {
-        if (!credential_asked_ && !peer_.local && !options_.trust_backend) {
+        if (!login_.credential_asked && !peer_.local && !options_.trust_backend) {
           return end("28000",
                      "the server asks for no credential (its pg_hba.conf trusts this proxy), and so would let in anybody: Termgate offers it to other machines only with --trust-backend");
         }
       } else if (authentication->type != Type::sasl_final) {
-        credential_asked_ = true;
+        login_.credential_asked = true;
       }
       if (authentication->type == Type::gss || authentication->type == Type::sspi || authentication->type == Type::kerberos_v5) {
         return end("28000", "GSSAPI names the server's host and cannot pass through a proxy: use SCRAM, or a certificate between client and proxy");
       }
       if (authentication->type == Type::sasl) {
-        awaiting_sasl_initial_ = true;
+        login_.awaiting_sasl_initial = true;
         if (authentication->offers("SCRAM-SHA-256-PLUS")) {
           // It binds to the certificate of the server, which the client of a proxy does not see.
-          plus_removed_ = true;
+          login_.plus_removed = true;
           std::vector<std::string_view> mechanisms;
           for (std::string_view rest = authentication->payload; !rest.empty() && rest.front() != '\0';) {
             const std::string_view one = rest.substr(0, rest.find('\0'));
@@ -271,7 +272,7 @@ void Session::State::login_from_server(const Event& event) {
       return;  // FATAL: the server closes the connection after it
     case backend::ready_for_query:
       if (guards()) {
-        login_ready_ = event.frame;  // given when it is known what serves
+        login_.ready = event.frame;  // given when it is known what serves
       } else {
         to_client_.back() += event.frame;
       }

@@ -1,7 +1,7 @@
 // What the server answers, and to whom.
 #include <algorithm>
-#include <charconv>
 
+#include "numbers.hpp"
 #include "state.hpp"
 
 namespace termgate::session {
@@ -33,28 +33,6 @@ bool column(std::string_view row, std::size_t index, std::string_view& value) no
     }
     if (!null) at += length;
   }
-}
-
-std::int64_t number(std::string_view text) noexcept {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size() ? value : 0;
-}
-
-// TG001 stale term 3 for scope "billing": the fence stands at 5
-bool stale_report(std::string_view message, Pair& pair, std::int64_t& fence) {
-  constexpr std::string_view begin = "TG001 stale term ", middle = " for scope \"", end = "\": the fence stands at ";
-  if (!message.starts_with(begin)) return false;
-  message.remove_prefix(begin.size());
-  const std::size_t quote = message.find(middle);
-  const std::size_t last = message.rfind(end);
-  if (quote == std::string_view::npos || last == std::string_view::npos || last < quote + middle.size()) return false;
-  std::string_view height = message.substr(last + end.size());
-  height = height.substr(0, height.find_first_not_of("0123456789"));
-  pair.term = number(message.substr(0, quote));
-  pair.scope = message.substr(quote + middle.size(), last - quote - middle.size());
-  fence = number(height);
-  return pair.complete() && fence > 0;
 }
 
 std::size_t characters(std::string_view text) noexcept {
@@ -113,18 +91,20 @@ void Session::State::parameter_status(const Event& event) {
   if (!status) return end("08P01", status.problem().reason());
   if (status->name == "default_transaction_read_only" && guards()) {
     // Ours while the lock at session level is held; else something has changed it behind a check.
-    default_broken_ = status->value == "off" && hold_.stage == Hold::Stage::none;
+    default_.broken = status->value == "off" && hold_.stage == Hold::Stage::none;
     // A transaction that began meanwhile is writable, and nothing but the check may come first in it.
-    if (default_broken_ && tx_.in_block && status_ == TransactionStatus::idle) tx_.writable = true;
-    told_read_only_ = believed_read_only_;
-    if (stage_ == Stage::login) pgwire::append_parameter_status(to_client_.back(), status->name, believed_read_only_ ? "on" : "off");
+    if (default_.broken && tx_.in_block && status_ == TransactionStatus::idle) tx_.writable = true;
+    if (stage_ == Stage::login) {
+      default_.told = default_.believed;
+      pgwire::append_parameter_status(to_client_.back(), status->name, default_.told ? "on" : "off");
+    }
     return;
   }
   if (status->name == "standard_conforming_strings") {
     reported_conforming_ = status->value == "on" ? ConformingStrings::on : ConformingStrings::off;
     settings_.standard_conforming_strings = reported_conforming_;
   } else if (status->name == "server_version") {
-    reports_default_ = number(status->value.substr(0, status->value.find_first_not_of("0123456789"))) >= 14;
+    default_.reported = number(status->value.substr(0, status->value.find_first_not_of("0123456789"))) >= 14;
   } else if (status->name == "client_encoding") {
     settings_.ascii_safe_encoding = statements::encoding_is_ascii_safe(status->value);
   }
@@ -149,14 +129,14 @@ void Session::State::out_of_step(const Event& event) {
 
 void Session::State::server_event(const Event& event) {
   if (!event.first) {
-    if (late_parts_) {
-      late_description_ += event.frame;
-      late_parts_ = !event.last;
-      if (late_parts_ && late_description_.size() > options_.held_bytes_max) {
+    if (late_.parts) {
+      late_.description += event.frame;
+      late_.parts = !event.last;
+      if (late_.parts && late_.description.size() > options_.held_bytes_max) {
         // So many columns are not waited for.
-        to_client_.back() += late_description_;
-        late_description_.clear();
-        late_parts_ = false;
+        to_client_.back() += late_.description;
+        late_.description.clear();
+        late_.parts = false;
       }
       return;
     }
@@ -168,8 +148,8 @@ void Session::State::server_event(const Event& event) {
     case backend::parameter_status: return parameter_status(event);
     case backend::notification_response:
       // Of a transaction that has committed, its own among them.
-      to_client_.back() += late_complete_;
-      late_complete_.clear();
+      to_client_.back() += late_.complete;
+      late_.complete.clear();
       to_client_.back() += event.frame;
       return;
     case backend::notice_response:
@@ -254,7 +234,8 @@ void Session::State::server_event(const Event& event) {
       }
       break;
     case backend::command_complete:
-      if (unread_outstanding_ && (event.body.starts_with("PREPARE") || event.body.starts_with("DEALLOCATE") || event.body.starts_with("DISCARD"))) {
+      default_answered(head.change, event.body);
+      if (outstanding_.unread && (event.body.starts_with("PREPARE") || event.body.starts_with("DEALLOCATE") || event.body.starts_with("DISCARD"))) {
         statements_.clear();
         prepared_.fill(false);
       }
@@ -283,18 +264,18 @@ void Session::State::server_event(const Event& event) {
   }
   if (head.role == Role::framed && event.type != backend::command_complete) release_complete();
 
-  if (head.asked == Asked::execute && !late_description_.empty()) {
-    to_client_.back() += late_description_;
-    late_description_.clear();
+  if (head.asked == Asked::execute && !late_.description.empty()) {
+    to_client_.back() += late_.description;
+    late_.description.clear();
   }
   if (head.late_complete && event.type == backend::command_complete && event.kind == Event::Kind::message) {
-    late_complete_ = event.frame;
+    late_.complete = event.frame;
     answers_.pop();
     return;
   }
   if (head.late_description && !head.hidden && event.type == backend::row_description) {
-    late_description_ = event.frame;
-    late_parts_ = !event.last;
+    late_.description = event.frame;
+    late_.parts = !event.last;
     answers_.pop();
     return;
   }
@@ -311,26 +292,12 @@ void Session::State::server_event(const Event& event) {
   if (answers_.empty() && deferred_) pump_after_ = true;
 }
 
-// For a unit that may have to be run again: what the client has of it already.
-void Session::State::shown(const Expected& expected, char type) {
-  if (!again_.possible || expected.hidden) return;
-  switch (type) {
-    case backend::parse_complete: ++again_.parses; break;
-    case backend::bind_complete: ++again_.binds; break;
-    case backend::close_complete: ++again_.closes; break;
-    case backend::row_description:
-    case backend::no_data:
-    case backend::parameter_description: ++again_.descriptions; break;
-    default: break;
-  }
-}
-
 void Session::State::check_answered(std::string_view row) {
   const Expected& head = answers_.head();
-  Pair passed = check_pair_;
+  Pair passed = check_.pair;
   std::int64_t fence = 0;
   std::string_view value;
-  if (check_pair_.complete() && head.role != Role::hold) {
+  if (check_.pair.complete() && head.role != Role::hold) {
     if (!column(row, 0, value)) return;
     fence = number(value);
   } else {
@@ -346,11 +313,26 @@ void Session::State::check_answered(std::string_view row) {
   if (head.role == Role::in_advance) return;
   tx_.last = passed;
   if (head.role == Role::hold) hold_.pair = passed;
-  if (!check_pair_.complete() && !tx_.in_block && !declaration_in_doubt_ && check_pair_.empty()) {
-    known_ = passed;
-    known_certain_ = true;
+  if (!check_.pair.complete() && !tx_.in_block && !declared_.changing && check_.pair.empty()) {
+    declared_.known = passed;
+    declared_.certain = true;
   }
-  surroundings_.happened({.kind = Incident::Kind::fenced, .scope = passed.scope, .term = passed.term, .fence = fence, .took = now_ - check_sent_});
+  surroundings_.happened({.kind = Incident::Kind::fenced, .scope = passed.scope, .term = passed.term, .fence = fence, .took = now_ - check_.sent});
+}
+
+// A SET is believed when it has succeeded, and for good when its transaction has.
+void Session::State::default_answered(Change change, std::string_view tag) {
+  switch (change) {
+    case Change::none: break;
+    case Change::on:
+    case Change::off: default_.answered = change == Change::on; break;
+    case Change::commit:
+    case Change::rollback:
+      // COMMIT of a block that has failed says ROLLBACK.
+      if (tag.starts_with("COMMIT")) default_.committed = default_.answered;
+      else default_.answered = default_.committed;
+      break;
+  }
 }
 
 // After an error the server skips everything up to the next Sync.
@@ -378,47 +360,6 @@ void Session::State::drop_until_sync() {
   }
 }
 
-void Session::State::report_refusal(std::string_view code, std::string_view message, const Pair& pair, std::int64_t fence, bool from_memory) {
-  surroundings_.happened({.kind = Incident::Kind::refused, .scope = pair.scope, .term = pair.term, .fence = fence, .code = code, .message = message, .from_memory = from_memory});
-}
-
-// The failure of a message of ours, as the client is to see it.
-std::string Session::State::explained(const pgwire::ReportFields& report, Role role) {
-  std::string code(report.sqlstate()), message(report.message()), hint(report['H']);
-  Pair pair = check_pair_;
-  std::int64_t fence = 0;
-  if (role == Role::writable && code == "25001") {
-    code = "TG002";
-    message = may_speak() ? "TG002 no check before the first query of this transaction, and now it is too late: declare scope and term before it" : "TG002 no term declared for a fenced write";
-    hint = "A session declares by application_name, PGOPTIONS, SET termgate.scope and termgate.term, or a comment; a transaction that will write declares before its first query.";
-  } else if (code == "3F000" || code == "42883" || code == "42P01") {
-    code = "3F000";
-    message = "Termgate is not installed in this database, and so nothing can be written through it";
-    hint = "As the owner: termgate init --db postgresql://…/" + applicant_.database;
-  } else if (code == "42501") {
-    message = "role \"" + applicant_.user + "\" may not call Termgate's check: " + message;
-    hint = "As the owner: termgate init --grant ROLE=write";
-  } else if (code == "TG001") {
-    Pair told;
-    if (stale_report(message, told, fence)) {
-      pair = told;
-      surroundings_.saw_fence(told.scope, fence);
-      if (check_pair_.empty() && !tx_.in_block && status_ == TransactionStatus::idle) {
-        known_ = told;
-        known_certain_ = true;
-        declaration_in_doubt_ = false;
-      }
-    }
-  }
-  if (code.starts_with("TG")) report_refusal(code, message, pair, fence, false);
-  pgwire::ReportFields fields = pgwire::report("ERROR", code, message);
-  fields.set('H', hint);
-  fields.set('D', report['D']);
-  std::string text;
-  pgwire::append_error_response(text, fields);
-  return text;
-}
-
 void Session::State::server_error(const Event& event) {
   if (event.kind == Event::Kind::part) {
     // Too long to be looked at; it is the client's, or the end of what we asked.
@@ -437,8 +378,9 @@ void Session::State::server_error(const Event& event) {
   }
   if (answers_.empty()) return out_of_step(event);
 
-  late_description_.clear();
-  late_complete_.clear();
+  default_.unit_failed = true;
+  late_.description.clear();
+  late_.complete.clear();
   Expected& head = answers_.head();
   const Role role = head.role;
   if (role == Role::framed) release_complete();
@@ -456,14 +398,17 @@ void Session::State::server_error(const Event& event) {
         evicted_message_.clear();
         break;
       }
-      const bool refused_as_read_only = report->sqlstate() == "25006" && active() && !tx_.client_read_only && !believed_read_only_ && status_ != TransactionStatus::failed;
+      const bool refused_as_read_only = report->sqlstate() == "25006" && active() && !tx_.client_read_only && !default_.believed && status_ != TransactionStatus::failed;
       if (refused_as_read_only && again_.possible && !head.row_seen && (head.asked == Asked::query || head.first_execute || head.asked == Asked::bind)) {
         again_.wanted = true;
         break;
       }
       if (refused_as_read_only && !tx_.writable && hold_.stage == Hold::Stage::none) {
-        if (again_.possible && !again_.extended) remember_writer(again_.bytes);
-        if (again_.possible && again_.hash != 0) remember_writer_hash(again_.hash);
+        // Also where it cannot be run again at once: in a pipeline, behind a row, as a part of a text.
+        if (head.read_hash != 0) remember_writer_hash(head.read_hash);
+        else if (script_.running) remember_writer(std::string_view(script_.sql).substr(script_.offset, script_.bytes));
+        else if (again_.possible && !again_.extended) remember_writer(again_.bytes);
+        else if (again_.hash != 0) remember_writer_hash(again_.hash);
         const std::string_view message = may_speak() ? "TG002 this looked like a read and writes; Termgate knows it now: send it again"
                                                      : "TG002 no term declared for a fenced write";
         report_refusal("TG002", message, {}, 0, false);
@@ -530,13 +475,19 @@ void Session::State::ready_for_query(TransactionStatus status, const Event& even
   answers_.pop();
   if (head.role == Role::who_serves && !head.row_seen) return end("08006", behind_a_pooler);
   status_ = status;
+  if (status == TransactionStatus::idle) {
+    // A text is one transaction, in whatever pieces it goes, unless it ends one itself.
+    if (script_.running ? script_.failed : default_.unit_failed) default_.answered = default_.committed;
+    if (!script_.running) default_.committed = default_.answered;
+  }
+  default_.unit_failed = false;
   if (status == TransactionStatus::idle) surroundings_.happened({.kind = Incident::Kind::transaction});
-  to_client_.back() += late_complete_;
-  late_complete_.clear();
+  to_client_.back() += late_.complete;
+  late_.complete.clear();
   const bool show = !head.hidden && !script_.running && !again_.wanted;
-  if (show && reports_default_ && guards() && told_read_only_ != believed_read_only_) {
-    told_read_only_ = believed_read_only_;
-    pgwire::append_parameter_status(to_client_.back(), "default_transaction_read_only", believed_read_only_ ? "on" : "off");
+  if (show && default_.reported && guards() && default_.told != default_.answered) {
+    default_.told = default_.answered;
+    pgwire::append_parameter_status(to_client_.back(), "default_transaction_read_only", default_.told ? "on" : "off");
   }
   if (show) to_client_.back() += event.frame;
   flush_made_answers();
@@ -557,16 +508,18 @@ void Session::State::settle() {
       tx_.in_block = true;
       tx_.failed = status_ == TransactionStatus::failed;
     }
-    wait_for_all_ = functions_outstanding_ = unknown_outstanding_ = unread_outstanding_ = opening_refused_ = false;
+    default_.believed = default_.answered;
+    outstanding_.wait_for_all = outstanding_.functions = outstanding_.unknown = outstanding_.unread = opening_refused_ = false;
     if (settings_.standard_conforming_strings == ConformingStrings::unknown) settings_.standard_conforming_strings = reported_conforming_;
   }
   quiet_since_ = now_;
-  if (!login_ready_.empty()) {
-    to_client_.back() += login_ready_;
-    login_ready_ = std::string();
+  if (!login_.ready.empty()) {
+    to_client_.back() += login_.ready;
+    login_.ready = std::string();
   }
   if (again_.wanted) return run_again();
   again_.possible = false;
+  again_.hash = 0;
 
   switch (hold_.stage) {
     case Hold::Stage::none: break;
@@ -599,85 +552,14 @@ void Session::State::settle() {
       hold_ = Hold();
       break;
   }
-  if (!guarded_ && spoke_ && admission_.without_term == WithoutTerm::allow && status_ == TransactionStatus::idle && active()) guarded_ = default_broken_ = true;
-  if (default_broken_ && status_ != TransactionStatus::failed) return restore_default();
+  if (!guarded_ && declared_.spoke && admission_.without_term == WithoutTerm::allow && status_ == TransactionStatus::idle && active()) guarded_ = default_.broken = true;
+  if (default_.broken && status_ != TransactionStatus::failed) return restore_default();
   if (script_.running) {
     next_piece();
     if (!answers_.empty() || script_.running) return;
   }
   idle_now();
   pump();
-}
-
-// READ ONLY refused what looked like a read: once more, behind the check, without what the client has seen of it already.
-void Session::State::run_again() {
-  const Again again = std::move(again_);
-  again_ = Again();
-  Claim claim = again.claim;
-  if (!claim.problem.empty() || stale_in_memory(claim)) {
-    const bool stale = claim.problem.empty();
-    const std::int64_t fence = stale ? surroundings_.highest_fence(claim.pair.scope) : 0;
-    const std::string message = stale ? "TG001 stale term " + std::to_string(claim.pair.term) + " for scope \"" + claim.pair.scope + "\": the fence stands at " + std::to_string(fence) : claim.problem;
-    const std::string code = stale ? "TG001" : claim.code;
-    report_refusal(code, message, claim.pair, fence, true);
-    to_client_.back() += error_text(code, message, "");
-    pgwire::append_ready_for_query(to_client_.back(), status_);
-    idle_now();
-    return pump();
-  }
-  raise_in_advance(claim.pair);
-  if (!again.extended) {
-    remember_writer(again.bytes);
-    add_opening(claim.pair, true);
-    return run_converted(again.bytes, again.descriptions > 0);
-  }
-  remember_writer_hash(again.hash);
-  add_opening(claim.pair, true);
-  wait_for_all_ = true;  // of this transaction; what follows begins another
-  std::size_t parses = again.parses, binds = again.binds, descriptions = again.descriptions, closes = again.closes;
-  pgwire::Rules rules = pgwire::Rules::frontend(options_.limits);
-  rules[pgwire::frontend::bind].whole_max = options_.limits.message_bytes_max;
-  pgwire::Reader reader(rules);
-  std::string_view rest = again.bytes;
-  const auto counted = [](std::size_t& left) {
-    if (left == 0) return false;
-    --left;
-    return true;
-  };
-  while (!rest.empty()) {
-    const Event event = reader.next(rest);
-    rest.remove_prefix(event.used);
-    if (event.kind != Event::Kind::message) break;
-    Expected expected;
-    switch (event.type) {
-      case pgwire::frontend::parse:
-        // What was parsed stays so, whatever became of the transaction.
-        if (counted(parses)) continue;
-        expected.asked = Asked::parse;
-        if (const auto parse = pgwire::decode_parse(event.body)) expected.text = parse->statement;
-        break;
-      case pgwire::frontend::bind:
-        expected.asked = Asked::bind;
-        expected.hidden = counted(binds);
-        break;
-      case pgwire::frontend::describe: {
-        const auto named = pgwire::decode_describe(event.body);
-        expected.asked = named && named->portal ? Asked::describe_portal : Asked::describe_statement;
-        expected.hidden = counted(descriptions);
-        if (expected.hidden && expected.asked == Asked::describe_statement) counted(descriptions);
-        break;
-      }
-      case pgwire::frontend::close:
-        expected.asked = Asked::close;
-        expected.hidden = counted(closes);
-        break;
-      case pgwire::frontend::execute: expected.asked = Asked::execute; break;
-      case pgwire::frontend::sync: expected.asked = Asked::sync; break;
-      default: continue;
-    }
-    to_server_.back() += event.frame;
-    answers_.push(std::move(expected));
-  }
 }
 
 }  // namespace termgate::session

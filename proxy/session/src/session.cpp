@@ -26,10 +26,8 @@ Session::State::State(const Options& options, Peer peer, Surroundings& surroundi
       peer_(std::move(peer)),
       surroundings_(surroundings),
       now_(now),
-      startup_reader_(!peer_.encrypted_already),
-      encrypted_(peer_.encrypted_already),
-      started_(now),
       quiet_since_(now),
+      login_(peer_.encrypted_already, now),
       client_reader_(options.client_rules),
       server_reader_(server_rules()) {}
 
@@ -37,7 +35,7 @@ Session::State::State(const Options& options, Peer peer, Surroundings& surroundi
 void Session::State::end(std::string_view sqlstate, std::string_view message) {
   if (stage_ == Stage::closing || stage_ == Stage::closed) return;
   // In the middle of a message to the client nothing can be said any more.
-  if (server_reader_.between_messages() || late_parts_ || stage_ < Stage::login) pgwire::append_error_response(to_client_.back(), pgwire::report("FATAL", sqlstate, message));
+  if (server_reader_.between_messages() || late_.parts || stage_ < Stage::login) pgwire::append_error_response(to_client_.back(), pgwire::report("FATAL", sqlstate, message));
   close_all();
 }
 
@@ -73,7 +71,7 @@ void Session::State::fence_seen(std::string_view scope, std::int64_t fence) {
   add_check(stale, Role::eviction);
   add_sync(Role::eviction);
   tx_.failed = true;
-  wait_for_all_ = true;
+  outstanding_.wait_for_all = true;
   surroundings_.happened({.kind = Incident::Kind::evicted, .scope = scope, .term = stale.term, .fence = fence});
 }
 
@@ -83,7 +81,7 @@ void Session::State::tick() {
   constexpr std::string_view login_too_long = "the login took longer than the proxy's login timeout";
   switch (stage_) {
     case Stage::ready:
-      if (!login_ready_.empty()) return end("57014", login_too_long);
+      if (!login_.ready.empty()) return end("57014", login_too_long);
       if (status_ == pgwire::TransactionStatus::idle) return end("57P05", "terminating connection due to idle-session timeout of the proxy");
       return end("25P03", "terminating connection due to idle-in-transaction timeout of the proxy");
     case Stage::closing:
@@ -134,7 +132,7 @@ bool Session::State::wants_server() const noexcept {
 std::optional<Instant> Session::State::deadline() const noexcept {
   switch (stage_) {
     case Stage::ready:
-      if (!login_ready_.empty()) return started_ + options_.login_timeout;  // the client is not let in yet
+      if (!login_.ready.empty()) return login_.started + options_.login_timeout;  // the client is not let in yet
       if (!answers_.empty()) return std::nullopt;
       if (status_ == pgwire::TransactionStatus::idle) {
         if (options_.idle_timeout.count() > 0) return quiet_since_ + options_.idle_timeout;
@@ -145,7 +143,7 @@ std::optional<Instant> Session::State::deadline() const noexcept {
     case Stage::closing:
     case Stage::closed:
     case Stage::replication: return std::nullopt;
-    default: return started_ + options_.login_timeout;
+    default: return login_.started + options_.login_timeout;
   }
 }
 
@@ -188,9 +186,9 @@ void Session::resume(const ServerLost& event, Instant now) {
 void Session::resume(const ClientTls&, Instant now) {
   state_->now_ = now;
   if (state_->stage_ != State::Stage::client_tls) return;
-  state_->encrypted_ = true;
+  state_->login_.encrypted = true;
   state_->stage_ = State::Stage::greeting;
-  state_->startup_reader_ = pgwire::StartupReader(false);
+  state_->login_.reader = pgwire::StartupReader(false);
   if (!state_->client_in_.empty()) {
     const std::string bytes = std::exchange(state_->client_in_, std::string());
     state_->greet(bytes);

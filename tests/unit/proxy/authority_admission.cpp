@@ -106,8 +106,8 @@ TEST_CASE("authority: without a database a lease says so and the rest works", "[
   CHECK(lease.term() == 0);
   CHECK_THAT(lease.why_not(), Catch::StartsWith("no term for scope \"billing\": "));
   CHECK(Visit(authority, "192.0.2.7").term() == 4);
-  authority.refused("s", 3);
-  CHECK_FALSE(authority.leader("billing"));
+  authority.happened({.kind = session::Incident::Kind::refused, .scope = "s", .term = 3, .code = "TG001"});
+  CHECK_FALSE(authority.leads("billing"));
 }
 
 TEST_CASE("authority: fences only rise and every rise is called back", "[F2][proxy][authority]") {
@@ -146,11 +146,41 @@ TEST_CASE("authority: what others raise is read and an audited reset is believed
   authority.saw_fence("s", 20);
   for (int i = 0; i < 1000 && authority.doubt("s").empty(); ++i) std::this_thread::sleep_for(5ms);
   CHECK_THAT(authority.doubt("s"), Catch::StartsWith("TG004") && Catch::Contains("shows 6") && Catch::Contains("seen 20"));
+  CHECK(authority.doubt({}) == authority.doubt("s"));
   CHECK(authority.highest_fence("s") == 20);
+  // A reset of what the database shows settles it, though it does not reach what was seen.
+  db.seal(Scope("s"), Term(12));
+  db.reset_fence(Scope("s"), Term(7), "operator", "restored");
+  CHECK(await_fence(7));
+  CHECK(authority.doubt("s").empty());
+  CHECK(authority.doubt({}).empty());
+  authority.saw_fence("s", 20);
+  for (int i = 0; i < 1000 && authority.doubt("s").empty(); ++i) std::this_thread::sleep_for(5ms);
   db.seal(Scope("s"), Term(21));
   CHECK(await_fence(21));
   for (int i = 0; i < 1000 && !authority.doubt("s").empty(); ++i) std::this_thread::sleep_for(5ms);
   CHECK(authority.doubt("s").empty());
+}
+
+TEST_CASE("authority: a session that meets a lower fence than was seen makes it look", "[F3][proxy][authority]") {
+  House house("");
+  house.settings.fences_pause = std::chrono::hours(1);
+  auto db = house.open();
+  db.seal(Scope("s"), Term(5));
+  Authority authority(house.settings);
+  for (int i = 0; i < 1000 && authority.highest_fence("s") != 5; ++i) std::this_thread::sleep_for(5ms);
+  REQUIRE(authority.highest_fence("s") == 5);
+  authority.saw_fence("s", 9);
+  CHECK(authority.doubt("s").empty());
+  authority.saw_fence("s", 5);
+  for (int i = 0; i < 1000 && authority.doubt("s").empty(); ++i) std::this_thread::sleep_for(5ms);
+  CHECK_THAT(authority.doubt("s"), Catch::StartsWith("TG004") && Catch::Contains("shows 5") && Catch::Contains("seen 9"));
+  // An answer that a raise overtook is nothing of the kind.
+  db.seal(Scope("t"), Term(9));
+  authority.saw_fence("t", 9);
+  authority.saw_fence("t", 8);
+  std::this_thread::sleep_for(50ms);
+  CHECK(authority.doubt("t").empty());
 }
 
 TEST_CASE("authority: a host's sessions share one lease that goes with the last of them", "[F1][proxy][authority]") {
@@ -164,7 +194,7 @@ TEST_CASE("authority: a host's sessions share one lease that goes with the last 
     first.establish();
     CHECK(first.term() == 1);
     CHECK(first.presence().asked_ms() == 1000);
-    CHECK(authority.leader("billing"));
+    CHECK(authority.leads("billing"));
     CHECK(authority.leases_held() == 1);
     CHECK(authority.highest_fence("billing") == 1);
     CHECK(db.lease(Scope("billing"))->owner == "127.0.0.1@gate1");
@@ -180,7 +210,7 @@ TEST_CASE("authority: a host's sessions share one lease that goes with the last 
   }
   for (int i = 0; i < 1000 && !db.lease(Scope("billing"))->released_at_ms; ++i) std::this_thread::sleep_for(5ms);
   CHECK(db.lease(Scope("billing"))->released_at_ms);
-  CHECK_FALSE(authority.leader("billing"));
+  CHECK_FALSE(authority.leads("billing"));
 }
 
 TEST_CASE("authority: with takeover wait a second host waits for the first to go or to fall silent", "[F1][proxy][authority]") {
@@ -263,6 +293,20 @@ TEST_CASE("authority: the same host behind two proxies has one term", "[F1][prox
   two.reset();
   CHECK(db.lease(Scope("billing"))->remaining_ms == 0);
   CHECK(db.lease(Scope("billing"))->term == 1);
+}
+
+TEST_CASE("authority: a lease is given back where the proxy ends with its last session", "[F1][proxy][authority]") {
+  House house(lease_rule);
+  auto db = house.open();
+  for (int i = 0; i < 30; ++i) {
+    {
+      Authority authority(house.settings);
+      Visit last(authority, "192.0.2.7");
+      last.establish();
+      REQUIRE(last.term() == i + 1);
+    }
+    REQUIRE(db.lease(Scope("billing"))->remaining_ms == 0);
+  }
 }
 
 TEST_CASE("authority: a holder's name that cannot be one is malformed and not no term", "[proxy][authority]") {

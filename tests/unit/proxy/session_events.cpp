@@ -34,6 +34,13 @@ void open_block(Script& script) {
   script.server(opening_done(true, block) + ready('T') + inserted('T')).to_client(inserted('T'));
 }
 
+void log_in(Session& session, termgate::session::Instant now) {
+  session.resume(termgate::session::ClientBytes{startup(0, {{"user", "ann"}})}, now);
+  session.resume(termgate::session::Admitted{}, now);
+  session.resume(termgate::session::ServerConnected{}, now);
+  session.resume(termgate::session::ServerBytes{authentication(termgate::pgwire::Authentication::Type::ok) + ready('I') + who_serves_done("0")}, now);
+}
+
 }  // namespace
 
 TEST_CASE("session: a higher fence ends an idle open transaction and the next word learns it once", "[F4][proxy]") {
@@ -195,10 +202,7 @@ TEST_CASE("session: a client that never quite catches up costs no more than the 
   options.server_is_local = true;
   const termgate::session::Instant now{1h};
   Session session(options, {.local = true, .encrypted_already = false, .cancel_key = std::string(32, 'k')}, neighbours, now);
-  session.resume(termgate::session::ClientBytes{startup(0, {{"user", "ann"}})}, now);
-  session.resume(termgate::session::Admitted{}, now);
-  session.resume(termgate::session::ServerConnected{}, now);
-  session.resume(termgate::session::ServerBytes{authentication(termgate::pgwire::Authentication::Type::ok) + ready('I') + who_serves_done("0")}, now);
+  log_in(session, now);
   session.resume(termgate::session::ClientBytes{query("SELECT a FROM t")}, now);
   session.sent_to_client(session.to_client().size());
   session.sent_to_server(session.to_server().size());
@@ -249,10 +253,7 @@ TEST_CASE("session: a server that is out of step ends both sides", "[F5][F7][pro
     options.server_is_local = true;
     const termgate::session::Instant now{1h};
     Session session(options, {.local = true, .encrypted_already = false, .cancel_key = std::string(32, 'k')}, neighbours, now);
-    session.resume(termgate::session::ClientBytes{startup(0, {{"user", "ann"}})}, now);
-    session.resume(termgate::session::Admitted{}, now);
-    session.resume(termgate::session::ServerConnected{}, now);
-    session.resume(termgate::session::ServerBytes{authentication(termgate::pgwire::Authentication::Type::ok) + ready('I') + who_serves_done("0")}, now);
+    log_in(session, now);
     session.resume(termgate::session::ClientBytes{one.client}, now);
     CHECK(session.phase() == Session::Phase::active);
     session.resume(termgate::session::ServerBytes{one.server}, now);

@@ -185,6 +185,28 @@ TEST_CASE("session: a refusal in a block fails the block where the server is", "
   script.replay();
 }
 
+TEST_CASE("session: a pipeline of a scope in doubt is refused from memory whatever the term", "[F3][proxy]") {
+  const std::string doubt = "TG004 fence in doubt for scope \"orders\": the database shows 5, this proxy has seen 9";
+  Script script;
+  script.doubts = {{"orders", doubt}};
+  script.client(one(insert) + sync_message()).to_client(error("TG004", doubt) + ready('I')).told({"refused TG004 from memory"});
+  script.client(one("VACUUM t") + sync_message()).to_client(error("TG004", doubt) + ready('I'));
+  script.client(one(select_a) + sync_message()).to_server(one(select_a) + sync_message());
+  script.server(done("SELECT 0") + ready('I')).to_client(done("SELECT 0") + ready('I'));
+  script.replay();
+}
+
+TEST_CASE("session: a default that was set in a pipeline which fails is not believed", "[F7][proxy]") {
+  Script script;
+  const std::string on = "SET default_transaction_read_only = on";
+  const std::string asked = parse("", on) + bind_message("", "") + execute() + one("SELECT x") + sync_message();
+  script.client(asked).to_server(asked);
+  script.server(done("SET") + error("42703", "no x") + ready('I')).to_client(done("SET") + error("42703", "no x") + ready('I'));
+  script.client(one(insert) + sync_message()).to_server(opening() + one(insert) + sync_message());
+  script.server(opening_done() + done("INSERT 0 1") + ready('I')).to_client(done("INSERT 0 1") + ready('I'));
+  script.replay();
+}
+
 TEST_CASE("session: a read that writes is run again without what the client has seen", "[F6][F7][proxy]") {
   Script script;
   const std::string text = "SELECT a FROM writing_view";
@@ -198,6 +220,33 @@ TEST_CASE("session: a read that writes is run again without what the client has 
   script.client(bind_message("", "s") + execute() + sync_message()).to_server(opening(false) + bind_message("", "s") + execute() + sync_message());
   script.server(opening_done(false) + bind_complete() + complete("SELECT 0") + ready('I')).to_client(bind_complete() + complete("SELECT 0") + ready('I'));
   script.client(parse("", text) + bind_message("", "") + execute() + sync_message()).to_server(opening(false) + parse("", text) + bind_message("", "") + execute() + sync_message());
+  script.replay();
+}
+
+TEST_CASE("session: a read in a pipeline that writes is refused once and known from then on", "[F6][proxy]") {
+  Script script;
+  const std::string text = "SELECT a FROM writing_view", again = "TG002 this looked like a read and writes; Termgate knows it now: send it again";
+  const std::string first = one(select_a) + sync_message(), second = one(text) + sync_message();
+  script.client(first + second).to_server(first + locked() + second);
+  const std::string told = error("TG002", again, {{'D', "The database said: " + read_only}});
+  script.server(done("SELECT 0") + ready('I') + set_done() + parse_complete() + bind_complete() + error("25006", read_only) + ready('I'))
+      .to_client(done("SELECT 0") + ready('I') + parse_complete() + bind_complete() + told + ready('I'));
+  script.client(second).to_server(opening() + second);
+  script.server(opening_done() + done("SELECT 1") + ready('I')).to_client(done("SELECT 1") + ready('I'));
+  // What stood beside it is a read still.
+  script.client(first).to_server(first);
+  script.server(done("SELECT 0") + ready('I')).to_client(done("SELECT 0") + ready('I'));
+  script.replay();
+}
+
+TEST_CASE("session: a read before a BEGIN of its pipeline is locked with the block where something runs that may have made the session writable", "[F6][proxy]") {
+  Script script;
+  script.application_name.clear();
+  const std::string first = one("SELECT flip()") + sync_message(), second = one("SELECT a FROM writing_view") + one("BEGIN") + sync_message();
+  script.client(first + second).to_server(first + locked(true, block) + second);
+  script.server(done("SELECT 1") + ready('I') + set_done(true, block) + parse_complete() + bind_complete() + error("25006", read_only) + ready('I'))
+      .to_client(done("SELECT 1") + ready('I') + parse_complete() + bind_complete() +
+                 error("TG002", "TG002 no term declared for a fenced write", {{'D', "The database said: " + read_only}}) + ready('I'));
   script.replay();
 }
 

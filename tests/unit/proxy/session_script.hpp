@@ -37,6 +37,10 @@ class Neighbours : public session::Surroundings {
     return found == fences.end() ? 0 : found->second;
   }
   void saw_fence(std::string_view scope, std::int64_t fence) override { fences[std::string(scope)] = std::max(fences[std::string(scope)], fence); }
+  std::string doubt(std::string_view scope) const override {
+    const auto found = scope.empty() ? doubts.begin() : doubts.find(scope);
+    return found == doubts.end() ? std::string() : found->second;
+  }
   void saw_term(std::string_view scope, std::int64_t term) override { saw_fence(scope, term); }
   statements::Cache& statements() override { return cache; }
   void happened(const session::Incident& incident) override {
@@ -53,6 +57,7 @@ class Neighbours : public session::Surroundings {
   }
 
   std::map<std::string, std::int64_t, std::less<>> fences;
+  std::map<std::string, std::string, std::less<>> doubts;
   statements::Cache cache;
   std::vector<std::string> incidents;
   int transactions = 0;
@@ -65,6 +70,7 @@ class Script {
   session::Admission admission;
   // Fences that this process knows already. With orders at 5 no raise is committed in advance.
   std::map<std::string, std::int64_t, std::less<>> fences{{"orders", 5}};
+  std::map<std::string, std::string, std::less<>> doubts;  // of scopes in doubt, the message of TG004
   std::string application_name = "termgate.scope=orders;termgate.term=5;";
   std::string server_version = "15.20";
   bool logged_in = true;  // false: the script begins with the client's first byte
@@ -172,6 +178,7 @@ class Script {
   std::unique_ptr<Life> begin() const {
     auto life = std::make_unique<Life>();
     life->neighbours.fences = fences;
+    life->neighbours.doubts = doubts;
     life->session = std::make_unique<session::Session>(options, peer, life->neighbours, life->now);
     if (logged_in) {
       session::Session& session = *life->session;

@@ -102,6 +102,50 @@ TEST_CASE("session: a stale term is refused from memory without a word to the se
   script.replay();
 }
 
+TEST_CASE("session: a scope in doubt is refused from memory whatever the term", "[F3][proxy]") {
+  const std::string doubt = "TG004 fence in doubt for scope \"orders\": the database shows 5, this proxy has seen 9";
+  const std::string unknown = "The proxy does not know this session's scope beforehand, and so refuses it as long as any is in doubt: declare it by application_name, PGOPTIONS or a comment.";
+  {
+    Script script;
+    script.fences = {{"orders", 9}};
+    script.doubts = {{"orders", doubt}};
+    for (const std::string& text : {insert, std::string("COPY t FROM STDIN"), std::string("VACUUM t"), insert + "; " + insert}) {
+      script.client(query(text)).to_client(error("TG004", doubt) + ready('I')).told({"refused TG004 from memory"});
+    }
+    // Reads need no term; one that turns out to write is refused then.
+    script.client(query("SELECT a FROM v")).to_server(query("SELECT a FROM v"));
+    script.server(error("25006", "cannot execute INSERT") + ready('I')).to_client(error("TG004", doubt) + ready('I'));
+    // What another scope's declaration writes is not in doubt.
+    const std::string other = "/*termgate.scope='bills',termgate.term='3'*/ " + insert;
+    script.client(query(other)).to_server(writable() + check("bills", "3") + sync_message() + writable(false) + check("bills", "3", false) + converted(other));
+    script.replay();
+  }
+  {
+    // In a block.
+    Script script;
+    script.doubts = {{"orders", doubt}};
+    script.client(query("BEGIN")).to_server(query("BEGIN"));
+    script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
+    script.client(query("SELECT a FROM t")).to_server(query("SELECT a FROM t"));
+    script.server(columns({"a"}) + complete("SELECT 0") + ready('T')).to_client(columns({"a"}) + complete("SELECT 0") + ready('T'));
+    script.client(query(insert)).to_server(check("-", "0", true, block) + sync_message()).told({"refused TG004 from memory"});
+    script.server(prepared(true) + bind_complete() + error("TG005", "no term") + ready('E')).to_client(error("TG004", doubt) + ready('E'));
+    script.replay();
+  }
+  {
+    // A scope that only the server knows, and one that the text names itself, may be this one.
+    Script script;
+    script.application_name.clear();
+    script.doubts = {{"orders", doubt}};
+    script.client(query(insert)).to_client(error("TG004", doubt, {{'H', unknown}}) + ready('I'));
+    script.client(query("SELECT termgate.check_term('orders', 7)")).to_client(error("TG004", doubt, {{'H', unknown}}) + ready('I'));
+    // The way out of it.
+    const std::string settle = "SELECT termgate.reset_fence('orders', 4, 'ann', 'restored')";
+    script.client(query(settle)).to_server(writable() + converted(settle));
+    script.replay();
+  }
+}
+
 TEST_CASE("session: a stale term is refused by the database and remembered", "[F2][proxy]") {
   Script script;
   script.client(query(insert)).to_server(opening() + converted(insert));
@@ -277,6 +321,77 @@ TEST_CASE("session: the client never makes a transaction writable itself", "[F6]
   script.replay();
 }
 
+TEST_CASE("session: a default is believed when the server has taken it", "[F7][proxy]") {
+  const std::string on = "SET default_transaction_read_only = on", show = "SHOW default_transaction_read_only";
+  const auto shown = [](const char* value) { return columns({"default_transaction_read_only"}) + row({value}) + complete("SHOW") + ready('I'); };
+  const std::string believed_on = complete("SET") + status("default_transaction_read_only", "on") + ready('I');
+  {
+    // No value at all: the server's own error, and nothing that the server could misunderstand.
+    Script script;
+    script.client(query(on)).to_server(query(on));
+    script.server(complete("SET") + ready('I')).to_client(believed_on);
+    const std::string refused = error("22023", "parameter \"default_transaction_read_only\" requires a Boolean value") + ready('I');
+    script.client(query("SET default_transaction_read_only = 'perhaps'")).to_server(query("SET default_transaction_read_only TO ''"));
+    script.server(refused).to_client(refused);
+    script.client(query(show)).to_client(shown("on"));
+    script.replay();
+  }
+  {
+    // COMMIT of a block that has failed takes it back.
+    Script script;
+    open_block(script);
+    script.client(query(on)).to_server(query(on));
+    script.server(complete("SET") + ready('T')).to_client(complete("SET") + status("default_transaction_read_only", "on") + ready('T'));
+    script.client(query("SELECT x")).to_server(query("SELECT x"));
+    script.server(error("42703", "no x") + ready('E')).to_client(error("42703", "no x") + ready('E'));
+    script.client(query("COMMIT")).to_server(query("COMMIT"));
+    script.server(complete("ROLLBACK") + ready('I')).to_client(complete("ROLLBACK") + status("default_transaction_read_only", "off") + ready('I'));
+    script.client(query(insert)).to_server(opening(false) + converted(insert));
+    script.server(opening_done(false) + converted_done("INSERT 0 1")).to_client(inserted());
+    script.replay();
+  }
+  {
+    // A text is one transaction.
+    Script script;
+    script.client(query(on + "; SELECT x")).to_server(query(on));
+    script.server(complete("SET") + ready('I')).to_client(complete("SET")).to_server(query("SELECT x"));
+    script.server(error("42703", "no x") + ready('I')).to_client(error("42703", "no x") + ready('I'));
+    script.client(query(insert)).to_server(opening() + converted(insert));
+    script.server(opening_done() + converted_done("INSERT 0 1")).to_client(inserted());
+    script.client(query(on + "; SELECT a FROM t")).to_server(query(on));
+    script.server(complete("SET") + ready('I')).to_client(complete("SET")).to_server(query("SELECT a FROM t"));
+    script.server(columns({"a"}) + complete("SELECT 0") + ready('I')).to_client(columns({"a"}) + complete("SELECT 0") + ready('I'));
+    script.client(query(show)).to_client(shown("on"));
+    script.replay();
+  }
+  {
+    // Inside of a block it would end before it counts.
+    Script script;
+    open_block(script);
+    script.client(query("SET LOCAL default_transaction_read_only = on")).to_server(query("SET LOCAL default_transaction_read_only = on"));
+    script.server(complete("SET") + ready('T')).to_client(complete("SET") + ready('T'));
+    script.client(query("COMMIT")).to_server(query("COMMIT"));
+    script.server(complete("COMMIT") + ready('I')).to_client(complete("COMMIT") + ready('I'));
+    script.client(query(insert)).to_server(opening(false) + converted(insert));
+    script.replay();
+  }
+  {
+    // DISCARD ALL is refused in a block, and has done nothing.
+    Script script;
+    script.client(query(on)).to_server(query(on));
+    script.server(complete("SET") + ready('I')).to_client(believed_on);
+    script.client(query("BEGIN")).to_server(query("BEGIN"));
+    script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
+    script.client(query("DISCARD ALL")).to_server(query("DISCARD ALL"));
+    script.server(error("25001", "cannot run") + ready('E')).to_client(error("25001", "cannot run") + ready('E'));
+    script.client(query("ROLLBACK")).to_server(query("ROLLBACK"));
+    script.server(complete("ROLLBACK") + ready('I')).to_client(complete("ROLLBACK") + ready('I')).to_server(put_back());
+    script.server(put_back_done());
+    script.client(query(show)).to_client(shown("on"));
+    script.replay();
+  }
+}
+
 TEST_CASE("session: a change of the read-only default behind the check is masked and put back", "[F6][proxy]") {
   Script script;
   script.client(query(insert)).to_server(opening() + converted(insert));
@@ -323,6 +438,57 @@ TEST_CASE("session: a read that writes behind its first row is refused and known
       .told({"refused TG002"});
   script.client(query(text)).to_server(opening() + converted(text));
   script.replay();
+}
+
+TEST_CASE("session: a text of reads of which one writes is refused once and known from then on", "[F6][proxy]") {
+  Script script;
+  const std::string text = "SELECT a FROM t; SELECT a FROM writing_view";
+  script.client(query(text)).to_server(query(text));
+  const std::string again = error("TG002", "TG002 this looked like a read and writes; Termgate knows it now: send it again", {{'D', "The database said: cannot execute INSERT in a read-only transaction"}});
+  const std::string rows = columns({"a"}) + complete("SELECT 0");
+  script.server(rows + error("25006", "cannot execute INSERT in a read-only transaction") + ready('I')).to_client(rows + again + ready('I'));
+  script.client(query(text)).to_server(query("BEGIN") + opening(true, block) + sync_message() + query(text));
+  script.server(complete("BEGIN") + ready('T') + opening_done(true, block) + ready('T') + rows + rows + ready('T')).to_client(rows + columns({"a"})).to_server(query("COMMIT"));
+  script.server(complete("COMMIT") + ready('I')).to_client(complete("SELECT 0") + ready('I'));
+  script.replay();
+}
+
+TEST_CASE("session: a stale session's block reads once that is known and its write says so", "[F2][F7][proxy]") {
+  const std::string read = "SELECT a FROM t", rows = columns({"a"}) + complete("SELECT 0");
+  const auto begin = [](Script& script) {
+    script.client(query("BEGIN")).to_server(query("BEGIN"));
+    script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
+  };
+  const auto reads = [&](Script& script) {
+    script.client(query(read)).to_server(query(read));
+    script.server(rows + ready('T')).to_client(rows + ready('T'));
+  };
+  {
+    Script script;
+    script.fences = {{"orders", 6}};
+    begin(script);
+    reads(script);
+    script.client(query(insert)).to_server(check("-", "0", true, block) + sync_message()).told({"refused TG001 from memory"});
+    script.server(prepared(true) + bind_complete() + error("TG005", "no term") + ready('E')).to_client(error("TG001", stale) + ready('E'));
+    script.replay();
+  }
+  {
+    // Declared by SET: what the server said of it once is known behind the block too.
+    Script script;
+    script.application_name.clear();
+    script.fences.clear();
+    const std::string set = "SET termgate.term = '5'";
+    script.client(query(set)).to_server(query(set));
+    script.server(complete("SET") + ready('I')).to_client(complete("SET") + ready('I'));
+    begin(script);
+    script.client(query(read)).to_server(writable(true, block) + check_declared(true, block) + sync_message() + query(read));
+    script.server(set_done(true, block) + prepared(true) + bind_complete() + error("TG001", stale) + ready('E') + error("25P02", "aborted") + ready('E')).to_client(error("TG001", stale) + ready('E'));
+    script.client(query("ROLLBACK")).to_server(query("ROLLBACK"));
+    script.server(complete("ROLLBACK") + ready('I')).to_client(complete("ROLLBACK") + ready('I'));
+    begin(script);
+    reads(script);
+    script.replay();
+  }
 }
 
 TEST_CASE("session: a stale session's read that writes is refused where it would run again", "[F2][proxy]") {
@@ -679,6 +845,30 @@ TEST_CASE("session: a COMMIT behind a write of its text says that there is no tr
   }
 }
 
+TEST_CASE("session: PREPARE TRANSACTION behind a write of its text prepares it and warns", "[F5][F7][proxy]") {
+  // As the server does without us, where the text's own transaction is no block.
+  const std::string prepare = "PREPARE TRANSACTION 'p'", warned = complete("INSERT 0 1") + report('N', "WARNING", "25P01", "there is no transaction in progress");
+  {
+    Script script;
+    script.client(query(insert + "; " + prepare + "; " + insert)).to_server(query("BEGIN") + opening(true, block) + sync_message() + query(insert));
+    script.server(complete("BEGIN") + ready('T') + opening_done(true, block) + ready('T') + inserted('T')).to_client(warned).to_server(query(prepare));
+    // What follows is another transaction, with a check of its own. What was declared the server knows.
+    script.server(complete("PREPARE TRANSACTION") + ready('I'))
+        .to_client(complete("PREPARE TRANSACTION"))
+        .to_server(query("BEGIN") + writable(false, block) + check_declared(true, block) + sync_message() + query(insert));
+    script.server(complete("BEGIN") + ready('T') + set_done(false, block) + check_declared_done("orders", "5", "5", true, block) + ready('T') + inserted('T')).to_server(query("COMMIT"));
+    script.server(complete("COMMIT") + ready('I')).to_client(inserted());
+    script.replay();
+  }
+  {
+    Script script;
+    script.client(query(insert + "; " + prepare)).to_server(query("BEGIN") + opening(true, block) + sync_message() + query(insert));
+    script.server(complete("BEGIN") + ready('T') + opening_done(true, block) + ready('T') + inserted('T')).to_client(warned).to_server(query(prepare));
+    script.server(error("42710", "in use already") + ready('I')).to_client(error("42710", "in use already", {{'P', ""}}) + ready('I'));
+    script.replay();
+  }
+}
+
 TEST_CASE("session: what needs a block does not find one in a frame", "[F7][proxy]") {
   const std::pair<std::string, std::string> cases[] = {
       {"SAVEPOINT s", "SAVEPOINT"},
@@ -686,7 +876,6 @@ TEST_CASE("session: what needs a block does not find one in a frame", "[F7][prox
       {"ROLLBACK TO s", "ROLLBACK TO SAVEPOINT"},
       {"COMMIT AND CHAIN", "COMMIT AND CHAIN"},
       {"ROLLBACK AND CHAIN", "ROLLBACK AND CHAIN"},
-      {"PREPARE TRANSACTION 'p'", "PREPARE TRANSACTION"},
   };
   for (const auto& [text, what] : cases) {
     INFO(text);

@@ -13,6 +13,7 @@
 #include <termgate/authority/address.hpp>
 #include <termgate/scope.hpp>
 #include <termgate/session/admission.hpp>
+#include <termgate/session/authority.hpp>
 #include <termgate/term.hpp>
 
 namespace termgate::authority {
@@ -33,12 +34,7 @@ struct LeaseTerm {
   Takeover takeover = Takeover::wait;
 };
 
-// Who knocks.
-struct Visitor {
-  std::string listener;
-  std::string client_host;  // an address, or "local"
-  session::Applicant applicant;
-};
+using session::Visitor;
 
 struct Rule {
   std::string name;

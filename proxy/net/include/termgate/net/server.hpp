@@ -8,10 +8,10 @@
 #include <string_view>
 #include <vector>
 
-#include <termgate/net/authority.hpp>
 #include <termgate/net/endpoint.hpp>
 #include <termgate/net/log.hpp>
 #include <termgate/net/options.hpp>
+#include <termgate/session/authority.hpp>
 
 namespace termgate::net {
 
@@ -25,7 +25,7 @@ class Server {
  public:
   // Opens the listeners and reads certificates. Throws std::runtime_error, which says what could not be opened and why.
   // `authority` and `log` must outlive it. No connection is taken before start().
-  Server(const Options& options, Authority& authority, Log& log);
+  Server(const Options& options, session::Authority& authority, Log& log);
   ~Server();  // ends what is still there
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
@@ -40,8 +40,9 @@ class Server {
   void stop();         // now
   bool ended() const;  // no connection is left, after drain() or stop()
 
-  // Certificates, limits, time-outs for sessions to come. Returns what was wrong, empty where nothing was; then nothing changed.
-  std::string reload(const Options& options);
+  // Certificates, limits, time-outs for sessions to come. `rest` reloads what is not the server's, and is called once these are found right and
+  // before they count. Returns what was wrong, with either; then nothing changed.
+  std::string reload(const Options& options, const std::function<std::string()>& rest);
 
   // Where it listens, as text; with the port that was found where 0 was asked for.
   std::vector<std::string> addresses() const;

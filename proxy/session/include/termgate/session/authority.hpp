@@ -1,0 +1,77 @@
+// Who knows the operator's rules and the fences, as the proxy asks: net/ calls it, authority/ is it, cli/ brings the two together. Every function
+// may be called from any thread; what may block says so.
+//
+// A session is named by a number that the caller chooses and does not use twice:
+//
+//   admit(7, arrival)        the rules' answer to its start-up message; nothing is done for it yet
+//   established(7, settled)  the server has let it in: only now may it hold a lease, or take one over. The caller holds the client's statements back
+//                            until `settled` is called, so that the first one finds its term
+//   ended(7)                 the last one of a host gives the host's lease back
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include <termgate/session/admission.hpp>
+#include <termgate/session/surroundings.hpp>
+
+namespace termgate::session {
+
+// Whether a client still answers, as its kernel's acknowledgements show. Any thread, also after the connection has ended.
+class Presence {
+ public:
+  virtual ~Presence() = default;
+  virtual bool open() const = 0;
+  // Since the peer's machine was last heard of. Huge once the connection has ended.
+  virtual std::chrono::milliseconds silent_for() const = 0;
+  // From now on a silent peer is asked so often that silent_for() stays below `bound` (1 s at the least) while it is there.
+  virtual void ask_within(std::chrono::milliseconds bound) = 0;
+};
+
+// Who comes, and where to: all that the rules look at.
+struct Visitor {
+  std::string listener;
+  std::string client_host;  // "192.0.2.7"; "local" for a Unix socket
+  Applicant applicant;
+};
+
+struct Arrival {
+  Visitor visitor;
+  std::shared_ptr<Presence> presence;  // nullptr: taken to be there as long as its session is open
+};
+
+class Authority {
+ public:
+  virtual ~Authority() = default;
+
+  // May take its time: called on a thread kept for that.
+  virtual Admission admit(std::uint64_t session, const Arrival& arrival) = 0;
+  // `settled` is called exactly once, from within or from another thread: the lease is held, or it is known why not, or the wait for it is over. A
+  // session that is not known (or has ended) is settled at once. Must not block.
+  virtual void established(std::uint64_t session, std::function<void()> settled) = 0;
+  // An admitted session is over. Must not block.
+  virtual void ended(std::uint64_t session) = 0;
+
+  // As in Surroundings: they must not block.
+  virtual std::int64_t highest_fence(std::string_view scope) const = 0;
+  virtual void saw_fence(std::string_view scope, std::int64_t fence) = 0;
+  virtual std::string doubt(std::string_view scope) const = 0;
+  virtual void happened(const Incident& incident) = 0;
+
+  // `callback` is called for every fence that is seen to have risen, by whichever thread saw it; it must not block nor call subscribe(). Before
+  // the first session only. nullptr: no more calls once this returns.
+  virtual void subscribe(std::function<void(std::string_view scope, std::int64_t fence)> callback) = 0;
+
+  // For HTTP: whether a host behind this proxy holds the scope's lease now, by a rule; how many leases are held.
+  virtual bool leads(std::string_view scope) const = 0;
+  virtual std::int64_t leases_held() const = 0;
+
+  // Reads the rules anew (SIGHUP). What is wrong with them, or empty; the former rules stand then. Sessions keep what they were admitted with.
+  virtual std::string reload() = 0;
+};
+
+}  // namespace termgate::session

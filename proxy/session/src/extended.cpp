@@ -1,0 +1,252 @@
+// The messages of the extended protocol, one function each: names are followed here; what they mean for the pipeline that they stand in
+// is group.cpp's.
+#include "names.hpp"
+#include "state.hpp"
+
+namespace termgate::session {
+
+using pgwire::Event;
+using statements::Access;
+using statements::Kind;
+using Way = Effects::Way;
+
+void Session::State::on_parse(const Event& event) {
+  const auto parse = pgwire::decode_parse(event.body);
+  if (!parse) return end("08P01", parse.problem().reason());
+  group_begins();
+  if (is_reserved(parse->statement)) return refuse_reserved();
+  std::string_view sql = parse->sql;
+  const Text text = classified(sql);
+  if (names_ours(*text)) return refuse_reserved();
+  Effects effects = effects_of(*text, sql);
+  if (effects.way == Way::read && known_writer(sql)) effects.way = Way::write;
+  if (text->statements.size() > 1) effects = effects_of_unknown();  // the server refuses it
+
+  std::string rewritten, frame;
+  if (active() && effects.kind == Kind::show) {
+    const std::string& name = text->statements.front().name;
+    const bool by_default = name == "default_transaction_read_only";
+    if (by_default || name == "transaction_read_only") {
+      const bool read_only = by_default || !tx_.in_block ? default_.believed : tx_.client_read_only;
+      rewritten = std::string("SELECT '") + (read_only ? "on" : "off") + "'::text AS " + name;
+    }
+  } else if (active() && ours_to_keep(effects) && effects.access != Access::read_only) {
+    rewritten = without_read_write(sql, effects);
+  }
+
+  const std::string name(cut(parse->statement));
+  if (statements_.size() < names_max || statements_.count(name) != 0) {
+    const auto [at, added] = statements_.try_emplace(name, Known{effects, text, effects.way == Way::read ? hash_of(sql) : 0});
+    // A name that stands for something else already: the server refuses it, unless that was closed behind our back.
+    if (!added && (name.empty() || at->second.text == text)) at->second = Known{effects, text, effects.way == Way::read ? hash_of(sql) : 0};
+    else if (!added) at->second.effects = effects_of_unknown();
+    if (added) group_.parsed.push_back(name);
+  }
+  if (group_.direct && tx_.in_block) {
+    const Effects what = resolved(effects, text.get());
+    guard_block(what, claim_of(text.get()), false);
+    if (what.takes_snapshot && !tx_.writable) tx_.snapshot = true;
+  }
+  if (rewritten.empty()) {
+    forward_extended(event, Asked::parse);
+  } else {
+    pgwire::append_parse(frame, parse->statement, rewritten);
+    Event other = event;
+    other.frame = frame;
+    forward_extended(other, Asked::parse);
+  }
+  Expected* asked = last_asked();
+  if (asked != nullptr && asked->asked == Asked::parse) asked->text = name;  // else the group was refused just now
+}
+
+void Session::State::on_bind(const Event& event) {
+  std::string portal, statement;
+  if (event.kind == Event::Kind::message) {
+    const auto bind = pgwire::decode_bind(event.body);
+    if (!bind) return end("08P01", bind.problem().reason());
+    portal = bind->portal;
+    statement = bind->statement;
+  } else {
+    const auto names = pgwire::decode_bind_names(event.body);
+    if (!names) return end("08P01", names.problem().reason());
+    portal = names->portal;
+    statement = names->statement;
+  }
+  group_begins();
+  if (is_reserved(statement) || is_reserved(portal)) {
+    client_parts_ = Parts::drop;
+    return refuse_reserved();
+  }
+  const Known* known = known_statement(statement);
+  Known bound = known != nullptr ? *known : Known{effects_of_unknown(), nullptr, 0};
+  if (portals_.size() < names_max || portals_.count(portal) != 0) portals_[portal] = bound;
+  // A write is decided here already, so that its values, however many, go straight through.
+  const Effects effects = resolved(bound.effects, bound.text.get());
+  if (effects.way == Way::write || tx_.in_block || !event.last) {
+    decide(effects, bound, false);
+    if (stage_ != Stage::ready) return;
+    if (group_.refused) {
+      client_parts_ = Parts::drop;
+      return;
+    }
+  }
+  if (!group_.direct && !event.last) commit_to_group();
+  if (group_.refused) {
+    client_parts_ = Parts::drop;
+    return;
+  }
+  forward_extended(event, Asked::bind);
+  Expected* asked = last_asked();
+  if (asked != nullptr && asked->asked == Asked::bind) {
+    asked->text = portal;
+    asked->read_hash = bound.hash;
+  }
+}
+
+void Session::State::on_execute(const Event& event) {
+  const auto execute = pgwire::decode_execute(event.body);
+  if (!execute) return end("08P01", execute.problem().reason());
+  group_begins();
+  if (is_reserved(execute->portal)) return refuse_reserved();
+  const auto found = portals_.find(execute->portal);
+  Known known = found != portals_.end() ? found->second : Known{effects_of_unknown(), nullptr, 0};
+  Effects effects = resolved(known.effects, known.text.get());
+  const bool once_only = !answers_.empty() || group_.executed || execute->rows_max != 0;
+  if (once_only && effects.way == Way::read && effects.calls_unknown && may_speak()) effects.way = Way::write;
+  if (known.hash != 0 && effects.way == Way::read && known_writer_hash(known.hash)) effects.way = Way::write;
+  decide(effects, known, true);
+  if (stage_ != Stage::ready || group_.refused) return;
+  const bool first = !group_.executed;
+  group_.executed = group_.executed_here = true;
+  group_.first_hash = first ? known.hash : group_.first_hash;
+  forward_extended(event, Asked::execute);
+  Expected* asked = last_asked();
+  if (asked != nullptr) {
+    asked->first_execute = first;
+    asked->read_hash = known.hash;
+    asked->change = change_of(effects);
+  }
+
+  const bool was_block = tx_.in_block;
+  note_sent(effects);
+  if (default_.broken && !default_.reported) group_.suspect = true;
+  if (!active() || group_.needs_hold) return;
+  if (tx_.in_block && !was_block && !group_.direct) {
+    // The rest of the group stands in the client's block, and so does what was read before it: the lock belongs in front of that.
+    lock_group();
+    flush_group();
+    group_.direct = true;
+    group_.reads_only = false;
+  } else if (!tx_.in_block && (was_block || (group_.direct && (effects.kind == Kind::commit || effects.kind == Kind::rollback || effects.kind == Kind::prepare_transaction)))) {
+    // Behind its COMMIT another implicit transaction begins.
+    group_.direct = false;
+    group_.ended_one = true;
+    group_.executed_here = false;
+    group_.opening_possible = true;
+    group_.reads_only = false;
+  } else if (!group_.direct && effects.way == Way::control) {
+    lock_group();
+    group_.ended_one = true;
+    group_.executed_here = false;
+    group_.opening_at = group_.held.size();
+    group_.opening_asked = group_.asked.size();
+    group_.reads_only = false;
+  }
+}
+
+void Session::State::on_close(const Event& event) {
+  const auto named = pgwire::decode_close(event.body);
+  if (!named) return end("08P01", named.problem().reason());
+  group_begins();
+  if (is_reserved(named->name)) return refuse_reserved();
+  if (named->portal) {
+    portals_.erase(std::string(named->name));
+  } else {
+    statements_.erase(std::string(cut(named->name)));
+  }
+  forward_extended(event, Asked::close);
+}
+
+void Session::State::on_flush(const Event& event) {
+  group_begins();
+  commit_to_group();
+  if (group_.refused) return;
+  to_server_.back() += event.frame;
+  group_.touched_server = true;
+}
+
+void Session::State::on_sync(const Event& event) {
+  group_begins();
+  if (group_.refused) {
+    Expected expected;
+    expected.asked = Asked::nothing;
+    pgwire::append_ready_for_query(expected.text, pgwire::TransactionStatus::idle);
+    group_ = Group();
+    answers_.push(std::move(expected));
+    flush_made_answers();
+    if (answers_.empty()) settle();
+    return;
+  }
+  Expected expected;
+  expected.asked = Asked::sync;
+  if (group_.needs_hold) {
+    group_.held += event.frame;
+    group_.asked.push_back(expected);
+    hold_ = Hold();
+    hold_.extended = true;
+    hold_.waiting = std::move(group_.held);
+    hold_.asked = std::move(group_.asked);
+    hold_.effects = group_.effects;
+    const Pair pair = group_.claim.pair;
+    group_ = Group();
+    return hold(pair);
+  }
+  if (!group_.direct) {
+    if (group_.executed_here && group_.opening_possible) lock_group();
+    group_.held += event.frame;
+    group_.asked.push_back(expected);
+    again_ = Again();
+    if (group_.reads_only && group_.executed && !group_.touched_server && answers_.empty()) {
+      again_.possible = again_.extended = true;
+      again_.bytes = group_.held;
+      again_.hash = group_.first_hash;
+      again_.claim = claim_of(nullptr);
+    }
+    flush_group();
+  } else {
+    to_server_.back() += event.frame;
+    answers_.push(expected);
+  }
+  group_ = Group();
+  if (!tx_.in_block) tx_ = Transaction();
+}
+
+// Where the client's next message goes: to the server, or to what is held until it is known what the group is.
+void Session::State::forward_extended(const Event& event, Asked asked, bool answered) {
+  into_group_ = !group_.direct && event.last;
+  send(event.frame);
+  if (answered) {
+    Expected expected;
+    expected.asked = asked;
+    ask(std::move(expected));
+  }
+  if (into_group_) {
+    into_group_ = false;
+    if (group_.held.size() > options_.held_bytes_max) commit_to_group();
+  } else {
+    group_.touched_server = true;
+    client_mid_frame_ = !event.last;
+  }
+}
+
+const Known* Session::State::known_statement(std::string_view name) const {
+  const auto found = statements_.find(cut(name));
+  return found == statements_.end() ? nullptr : &found->second;
+}
+
+Expected* Session::State::last_asked() {
+  if (!group_.asked.empty()) return &group_.asked.back();
+  return answers_.empty() ? nullptr : &answers_.at(answers_.size() - 1);
+}
+
+}  // namespace termgate::session

@@ -1,0 +1,17 @@
+// Names of prepared statements and portals: as the server compares them, and which of them are ours.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+namespace termgate::session {
+
+// A client that keeps more prepared statements than this has those beyond counted as unknown, hence as writes.
+constexpr std::size_t names_max = 20'000;
+
+// The server cuts names there (NAMEDATALEN).
+inline std::string_view cut(std::string_view name) noexcept { return name.substr(0, 63); }
+
+inline bool is_reserved(std::string_view name) noexcept { return name.starts_with("_termgate"); }
+
+}  // namespace termgate::session

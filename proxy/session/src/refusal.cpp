@@ -1,0 +1,150 @@
+// Refusals: how a unit of the client's fails, here or in the server, and what the client is told of it.
+#include <array>
+
+#include "numbers.hpp"
+#include "state.hpp"
+
+namespace termgate::session {
+
+std::string Session::State::error_text(std::string_view code, std::string_view message, std::string_view hint) {
+  pgwire::ReportFields fields = pgwire::report("ERROR", code, message);
+  if (!hint.empty()) fields.set('H', hint);
+  std::string text;
+  pgwire::append_error_response(text, fields);
+  return text;
+}
+
+// The client's statement fails here, and whatever transaction it stands in fails with it.
+void Session::State::refuse(std::string_view code, std::string_view message, std::string_view hint) {
+  const std::string told = error_text(code, message, hint);
+  if (group_.begun) {
+    if (!group_.touched_server && !tx_.in_block) {
+      for (const std::string& name : group_.parsed) statements_.erase(name);
+      group_.held.clear();
+      group_.asked.clear();
+      group_.opening_at = group_.opening_asked = 0;
+      group_.refused = true;
+      Expected expected;
+      expected.asked = Asked::nothing;
+      expected.text = told;
+      answers_.push(std::move(expected));
+      return flush_made_answers();
+    }
+    // Part of the transaction is with the server already: there it must fail.
+    flush_group();
+    group_.direct = true;
+    fail_in_server(told);
+    return;
+  }
+  if (!tx_.in_block) {
+    to_client_.back() += told;
+    if (!script_.running) pgwire::append_ready_for_query(to_client_.back(), pgwire::TransactionStatus::idle);
+    quiet_since_ = now_;
+    return;
+  }
+  fail_in_server(told);
+  Expected expected;
+  expected.asked = Asked::sync;
+  pgwire::append_bare(to_server_.back(), pgwire::frontend::sync);
+  answers_.push(std::move(expected));
+}
+
+// No term is 0: the check fails, whatever the fence, or there is none and its preparation fails.
+void Session::State::fail_in_server(const std::string& told) {
+  const std::array<pgwire::Field, 2> values{pgwire::Field("-"), pgwire::Field("0")};
+  run_ours(ours_check, Role::refusal, values, told);
+  tx_.failed = true;
+  outstanding_.wait_for_all = true;
+}
+
+// A statement that is none gets the server's own error, with its position; one that is gets ours.
+void Session::State::refuse_if_it_parses(std::string_view sql, std::string_view code, std::string_view message) {
+  report_refusal(code, message, {}, 0, true);
+  pgwire::append_parse(to_server_.back(), "", sql);
+  Expected parsed;
+  parsed.asked = Asked::parse;
+  parsed.hidden = true;
+  answers_.push(std::move(parsed));
+  const bool in_block = tx_.in_block;
+  fail_in_server(error_text(code, message, ""));
+  tx_.failed = in_block;
+  Expected expected;
+  expected.asked = Asked::sync;
+  pgwire::append_bare(to_server_.back(), pgwire::frontend::sync);
+  answers_.push(std::move(expected));
+}
+
+void Session::State::refuse_reserved() { refuse("42602", "names that begin with _termgate are Termgate's own", ""); }
+
+void Session::State::refuse_claim(const Claim& claim) {
+  report_refusal(claim.code, claim.problem, claim.pair, 0, true);
+  refuse(claim.code, claim.problem, claim.hint);
+}
+
+void Session::State::refuse_from_memory(const Refusal& refusal, const Pair& pair) {
+  report_refusal(refusal.code, refusal.message, pair, refusal.fence, true);
+  refuse(refusal.code, refusal.message, refusal.hint);
+}
+
+// --- the server's word ---
+
+// TG001 stale term 3 for scope "billing": the fence stands at 5
+bool Session::State::stale_report(std::string_view message, Pair& pair, std::int64_t& fence) noexcept {
+  constexpr std::string_view begin = "TG001 stale term ", middle = " for scope \"", end = "\": the fence stands at ";
+  if (!message.starts_with(begin)) return false;
+  message.remove_prefix(begin.size());
+  const std::size_t quote = message.find(middle);
+  const std::size_t last = message.rfind(end);
+  if (quote == std::string_view::npos || last == std::string_view::npos || last < quote + middle.size()) return false;
+  std::string_view height = message.substr(last + end.size());
+  height = height.substr(0, height.find_first_not_of("0123456789"));
+  pair.term = number(message.substr(0, quote));
+  pair.scope = message.substr(quote + middle.size(), last - quote - middle.size());
+  fence = number(height);
+  return pair.complete() && fence > 0;
+}
+
+void Session::State::report_refusal(std::string_view code, std::string_view message, const Pair& pair, std::int64_t fence, bool from_memory) {
+  surroundings_.happened({.kind = Incident::Kind::refused, .scope = pair.scope, .term = pair.term, .fence = fence, .code = code, .message = message, .from_memory = from_memory});
+}
+
+// The failure of a message of ours, as the client is to see it.
+std::string Session::State::explained(const pgwire::ReportFields& report, Role role) {
+  std::string code(report.sqlstate()), message(report.message()), hint(report['H']);
+  Pair pair = check_.pair;
+  std::int64_t fence = 0;
+  if (role == Role::writable && code == "25001") {
+    code = "TG002";
+    message = may_speak() ? "TG002 no check before the first query of this transaction, and now it is too late: declare scope and term before it" : "TG002 no term declared for a fenced write";
+    hint = "A session declares by application_name, PGOPTIONS, SET termgate.scope and termgate.term, or a comment; a transaction that will write declares before its first query.";
+  } else if (code == "3F000" || code == "42883" || code == "42P01") {
+    code = "3F000";
+    message = "Termgate is not installed in this database, and so nothing can be written through it";
+    hint = "As the owner: termgate init --db postgresql://…/" + applicant_.database;
+  } else if (code == "42501") {
+    message = "role \"" + applicant_.user + "\" may not call Termgate's check: " + message;
+    hint = "As the owner: termgate init --grant ROLE=write";
+  } else if (code == "TG001") {
+    Pair told;
+    if (stale_report(message, told, fence)) {
+      pair = told;
+      surroundings_.saw_fence(told.scope, fence);
+      // What was declared before the block is so behind it.
+      const bool settled = tx_.in_block ? !tx_.declared_inside && !declared_.changing : status_ == pgwire::TransactionStatus::idle;
+      if (check_.pair.empty() && settled) {
+        declared_.known = told;
+        declared_.certain = true;
+        declared_.changing = false;
+      }
+    }
+  }
+  if (code.starts_with("TG")) report_refusal(code, message, pair, fence, false);
+  pgwire::ReportFields fields = pgwire::report("ERROR", code, message);
+  fields.set('H', hint);
+  fields.set('D', report['D']);
+  std::string text;
+  pgwire::append_error_response(text, fields);
+  return text;
+}
+
+}  // namespace termgate::session
