@@ -62,6 +62,11 @@ if(TARGET termgate_dialect)
 endif()
 
 if(TARGET termgate_lite)
-  termgate_test(unit_lite LABEL unit SOURCES unit/proxy/lite_values.cpp LIBRARIES Termgate::lite)
+  termgate_test(unit_lite LABEL unit
+    SOURCES
+      unit/proxy/lite_catalog.cpp
+      unit/proxy/lite_functions.cpp
+      unit/proxy/lite_values.cpp
+    LIBRARIES Termgate::lite SQLite::SQLite3 Threads::Threads)
   target_compile_definitions(unit_lite PRIVATE TERMGATE_LITE_DATA="${CMAKE_CURRENT_SOURCE_DIR}/unit/proxy/lite")
 endif()
