@@ -248,6 +248,14 @@ IndexDefinition index_definition_of(std::string_view create_index) {
   return out;
 }
 
+std::vector<std::string> names_mentioned(std::string_view expression) {
+  std::vector<std::string> out;
+  for (const Token& token : tokens_of(expression)) {
+    if (token.kind == Token::Kind::word || token.kind == Token::Kind::quoted) out.push_back(token.name);
+  }
+  return out;
+}
+
 std::string view_query(std::string_view create_view) {
   Reader reader(create_view);
   for (; !reader.done(); reader.skip()) {

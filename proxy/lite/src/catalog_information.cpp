@@ -179,7 +179,7 @@ void referential_constraints(Writer out, const CatalogView& view) {
 }
 
 void schemata(Writer out, const CatalogView& view) {
-  for (const std::int64_t space : {namespaces::user, namespaces::catalog, namespaces::information, namespaces::toast, namespaces::termgate}) {
+  for (const std::int64_t space : {namespaces::user, namespaces::catalog, namespaces::information, namespaces::toast}) {
     out.row().set("catalog_name", view.database).set("schema_name", space_name(space)).set("schema_owner", view.session.user());
   }
 }

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <new>
+#include <optional>
+#include <string>
 
 #include "catalog_state.hpp"
 
@@ -34,6 +36,7 @@ std::string declared_type(const std::string& type) {
 }
 
 bool whole_numbers(const SystemRelation& relation, int column) {
+  if (static_cast<std::size_t>(column) >= relation.columns.size()) return true;
   const std::string& type = relation.columns[static_cast<std::size_t>(column)].type;
   const dialect::Type* known = dialect::type_named(type);
   return type == "bool" || (known != nullptr && known->stored == dialect::Stored::integer);
@@ -61,7 +64,7 @@ int connect(sqlite3* connection, void* auxiliary, int, const char* const*, sqlit
       const auto& column = module->relation->columns[i];
       sql += (i > 0 ? ", \"" : "\"") + column.name + "\" " + declared_type(column.type);
     }
-    if (const int code = sqlite3_declare_vtab(connection, (sql + ")").c_str()); code != SQLITE_OK) return code;
+    if (const int code = sqlite3_declare_vtab(connection, (sql + ", tableoid oid_int HIDDEN)").c_str()); code != SQLITE_OK) return code;
     sqlite3_vtab_config(connection, SQLITE_VTAB_INNOCUOUS);
     auto* table = new Table{};
     table->module = module;
@@ -75,14 +78,24 @@ int disconnect(sqlite3_vtab* table) {
   return SQLITE_OK;
 }
 
-int best_index(sqlite3_vtab*, sqlite3_index_info* info) {
+bool is_boolean(const SystemRelation& relation, int column) { return column >= 0 && static_cast<std::size_t>(column) < relation.columns.size() && relation.columns[static_cast<std::size_t>(column)].type == "bool"; }
+
+// idxNum: the column that rows are found by, plus one. The arguments behind it are for boolean columns, which idxStr names: 'f' is
+// false here, as a client writes it, and would not be to SQLite.
+int best_index(sqlite3_vtab* table, sqlite3_index_info* info) {
+  const SystemRelation& relation = *static_cast<Table*>(table)->module->relation;
   info->estimatedCost = 3000;
   info->estimatedRows = 3000;
   int best = -1;
   bool best_is_key = false;
+  std::string booleans;
   for (int i = 0; i < info->nConstraint; ++i) {
     const auto& constraint = info->aConstraint[i];
-    if (!constraint.usable || constraint.op != SQLITE_INDEX_CONSTRAINT_EQ || constraint.iColumn < 0) continue;
+    if (!constraint.usable || constraint.op != SQLITE_INDEX_CONSTRAINT_EQ || constraint.iColumn < 0 || static_cast<std::size_t>(constraint.iColumn) >= relation.columns.size()) continue;
+    if (is_boolean(relation, constraint.iColumn)) {
+      booleans += (booleans.empty() ? "" : ",") + std::to_string(i);
+      continue;
+    }
     // The first columns are the keys, as a rule.
     const bool key = constraint.iColumn < 2;
     if (best < 0 || (key && !best_is_key)) {
@@ -90,11 +103,24 @@ int best_index(sqlite3_vtab*, sqlite3_index_info* info) {
       best_is_key = key;
     }
   }
+  int arguments = 0;
   if (best >= 0) {
-    info->aConstraintUsage[best].argvIndex = 1;
+    info->aConstraintUsage[best].argvIndex = ++arguments;
     info->idxNum = info->aConstraint[best].iColumn + 1;
     info->estimatedCost = best_is_key ? 4 : 40;
     info->estimatedRows = best_is_key ? 4 : 40;
+  }
+  if (!booleans.empty()) {
+    std::string columns;
+    for (const std::string_view place : fields_of(booleans, ',')) {
+      const auto i = number_of(place);
+      info->aConstraintUsage[i].argvIndex = ++arguments;
+      info->aConstraintUsage[i].omit = 1;
+      columns += (columns.empty() ? "" : ",") + std::to_string(info->aConstraint[i].iColumn);
+    }
+    info->idxStr = sqlite3_mprintf("%s", columns.c_str());
+    if (info->idxStr == nullptr) return SQLITE_NOMEM;
+    info->needToFreeIdxStr = 1;
   }
   return SQLITE_OK;
 }
@@ -125,37 +151,63 @@ std::string key_of(const Stored& value) {
   return {};
 }
 
-int filter(sqlite3_vtab_cursor* base, int column_and_one, const char*, int count, sqlite3_value** values) {
+// What a client may write for a boolean; nothing else is equal to one.
+std::optional<std::int64_t> truth(sqlite3_value* value) {
+  if (sqlite3_value_type(value) == SQLITE_INTEGER) return sqlite3_value_int64(value);
+  const auto* bytes = reinterpret_cast<const char*>(sqlite3_value_text(value));
+  if (bytes == nullptr) return std::nullopt;
+  const auto parsed = parse_value(bytes, dialect::oid::boolean, Format::text);
+  const auto* stored = std::get_if<Stored>(&parsed);
+  return stored == nullptr ? std::nullopt : std::optional(std::get<std::int64_t>(*stored));
+}
+
+// Narrows what is chosen to the rows whose column equals the value.
+int choose(Cursor& cursor, const SystemRelation& relation, int column, sqlite3_value* value) {
+  const int type = whole_numbers(relation, column) ? sqlite3_value_numeric_type(value) : sqlite3_value_type(value);
+  cursor.all = type != SQLITE_NULL;
+  // SQLite looks at each row once more; what is no plain number or text is left to it.
+  if (type != SQLITE_INTEGER && type != SQLITE_TEXT) return SQLITE_OK;
+  cursor.all = false;
+  auto& found_by = cursor.rows->found_by;
+  auto index = found_by.find(column);
+  if (index == found_by.end()) {
+    index = found_by.try_emplace(column).first;
+    for (std::size_t i = 0; i < cursor.rows->rows.size(); ++i) {
+      const Stored& held = cursor.rows->rows[i][static_cast<std::size_t>(column)];
+      if (!std::holds_alternative<std::monostate>(held)) index->second.emplace(key_of(held), i);
+    }
+  }
+  const auto* bytes = reinterpret_cast<const char*>(sqlite3_value_text(value));
+  if (bytes == nullptr) return SQLITE_NOMEM;
+  const auto [first, last] = index->second.equal_range(std::string(bytes, static_cast<std::size_t>(sqlite3_value_bytes(value))));
+  for (auto each = first; each != last; ++each) cursor.chosen.push_back(each->second);
+  std::sort(cursor.chosen.begin(), cursor.chosen.end());
+  return SQLITE_OK;
+}
+
+int filter(sqlite3_vtab_cursor* base, int column_and_one, const char* booleans, int count, sqlite3_value** values) {
   return guarded([&] {
-    auto* cursor = static_cast<Cursor*>(base);
-    cursor->at = 0;
-    cursor->all = true;
-    cursor->chosen.clear();
-    if (column_and_one == 0 || count == 0) return SQLITE_OK;
-    const int column = column_and_one - 1;
+    auto& cursor = *static_cast<Cursor*>(base);
     const SystemRelation& relation = *static_cast<Table*>(base->pVtab)->module->relation;
-    cursor->all = false;
-    const int type = whole_numbers(relation, column) ? sqlite3_value_numeric_type(values[0]) : sqlite3_value_type(values[0]);
-    if (type == SQLITE_NULL) return SQLITE_OK;
-    // SQLite looks at each row once more; what is no plain number or text is left to it.
-    if (type != SQLITE_INTEGER && type != SQLITE_TEXT) {
-      cursor->all = true;
-      return SQLITE_OK;
+    cursor.at = 0;
+    cursor.all = true;
+    cursor.chosen.clear();
+    int argument = 0;
+    if (column_and_one > 0 && count > 0) {
+      if (const int code = choose(cursor, relation, column_and_one - 1, values[argument++]); code != SQLITE_OK) return code;
     }
-    auto& found_by = cursor->rows->found_by;
-    auto index = found_by.find(column);
-    if (index == found_by.end()) {
-      index = found_by.try_emplace(column).first;
-      for (std::size_t i = 0; i < cursor->rows->rows.size(); ++i) {
-        const Stored& value = cursor->rows->rows[i][static_cast<std::size_t>(column)];
-        if (!std::holds_alternative<std::monostate>(value)) index->second.emplace(key_of(value), i);
-      }
+    if (booleans == nullptr) return SQLITE_OK;
+    if (cursor.all) {
+      for (std::size_t i = 0; i < cursor.rows->rows.size(); ++i) cursor.chosen.push_back(i);
+      cursor.all = false;
     }
-    const auto* bytes = reinterpret_cast<const char*>(sqlite3_value_text(values[0]));
-    if (bytes == nullptr) return SQLITE_NOMEM;
-    const auto [first, last] = index->second.equal_range(std::string(bytes, static_cast<std::size_t>(sqlite3_value_bytes(values[0]))));
-    for (auto each = first; each != last; ++each) cursor->chosen.push_back(each->second);
-    std::sort(cursor->chosen.begin(), cursor->chosen.end());
+    for (const std::string_view column : fields_of(booleans, ',')) {
+      const auto wanted = truth(values[argument++]);
+      std::erase_if(cursor.chosen, [&](std::size_t row) {
+        const auto* held = std::get_if<std::int64_t>(&cursor.rows->rows[row][static_cast<std::size_t>(number_of(column))]);
+        return !wanted || held == nullptr || *held != *wanted;
+      });
+    }
     return SQLITE_OK;
   });
 }
@@ -171,6 +223,11 @@ int at_end(sqlite3_vtab_cursor* base) {
 }
 
 int column(sqlite3_vtab_cursor* base, sqlite3_context* context, int place) {
+  const SystemRelation& relation = *static_cast<Table*>(base->pVtab)->module->relation;
+  if (static_cast<std::size_t>(place) >= relation.columns.size()) {
+    sqlite3_result_int64(context, relation.oid);
+    return SQLITE_OK;
+  }
   const Stored& value = static_cast<Cursor*>(base)->row()[static_cast<std::size_t>(place)];
   if (const auto* number = std::get_if<std::int64_t>(&value)) sqlite3_result_int64(context, *number);
   else if (const auto* real = std::get_if<double>(&value)) sqlite3_result_double(context, *real);

@@ -85,7 +85,11 @@ void pg_attribute(Writer out, const CatalogView& view) {
           const SchemaColumn& column = relation.columns[static_cast<std::size_t>(part.attribute) - 1];
           write_attribute(out, index.oid, column.name, column.type, i + 1);
         } else {
-          write_attribute(out, index.oid, i == 0 ? "expr" : "expr" + std::to_string(i), {dialect::oid::text, -1}, i + 1);
+          // Named by its function, where it is a call.
+          const auto open = part.text.find('(');
+          const std::string called = open == std::string::npos || open == 0 ? "expr" : lower(part.text.substr(0, open));
+          const bool plain = called.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") == std::string::npos;
+          write_attribute(out, index.oid, (plain ? called : "expr") + (i == 0 || called != "expr" ? "" : std::to_string(i)), {dialect::oid::text, -1}, i + 1);
         }
       }
     }
@@ -175,11 +179,13 @@ void pg_proc(Writer out, const CatalogView&) {
 }
 
 void pg_namespace(Writer out, const CatalogView& view) {
-  for (const std::int64_t space : {namespaces::catalog, namespaces::toast, namespaces::user, namespaces::information, namespaces::termgate}) {
+  for (const std::int64_t space : {namespaces::catalog, namespaces::toast, namespaces::user, namespaces::information}) {
     out.row().set("oid", space).set("nspname", space_name(space)).set("nspowner", owner_oid);
   }
-  if (std::any_of(view.schema.relations.begin(), view.schema.relations.end(), [](const auto& each) { return each.space == namespaces::temporary; })) {
-    out.row().set("oid", namespaces::temporary).set("nspname", space_name(namespaces::temporary)).set("nspowner", owner_oid);
+  for (const std::int64_t space : {namespaces::temporary, namespaces::termgate}) {
+    if (std::any_of(view.schema.relations.begin(), view.schema.relations.end(), [&](const auto& each) { return each.space == space; })) {
+      out.row().set("oid", space).set("nspname", space_name(space)).set("nspowner", owner_oid);
+    }
   }
 }
 
@@ -255,7 +261,7 @@ void pg_language(Writer out, const CatalogView&) {
   out.row().set("oid", 14).set("lanname", "sql").set("lanowner", owner_oid).set("lanpltrusted", 1);
 }
 
-void pg_tablespace(Writer out, const CatalogView&) { out.row().set("oid", 1663).set("spcname", "pg_default").set("spcowner", owner_oid); }
+void pg_tablespace(Writer out, const CatalogView&) { out.row().set("oid", 1663).set("spcname", "pg_default").set("spcowner", owner_oid).row().set("oid", 1664).set("spcname", "pg_global").set("spcowner", owner_oid); }
 
 void pg_stat_activity(Writer out, const CatalogView& view) {
   out.row().set("datid", database_oid(view.database)).set("datname", view.database).set("pid", view.session.process_id()).set("usesysid", owner_oid).set("usename", view.session.user());
@@ -298,7 +304,7 @@ RowWriter::RowWriter(const SystemRelation& relation, std::vector<Row>& out) : ou
     const auto& column = relation.columns[i];
     places_[column.name] = i;
     const dialect::Type* type = dialect::type_named(column.type);
-    const bool number = relation.kind == 'r' && (column.type == "bool" || (type != nullptr && type->stored == dialect::Stored::integer));
+    const bool number = (column.type == "bool" && relation.space == namespaces::catalog) || (relation.kind == 'r' && type != nullptr && type->stored == dialect::Stored::integer);
     empty_.push_back(number ? Stored(std::int64_t{0}) : Stored());
   }
 }

@@ -199,7 +199,10 @@ void read_constraints(sqlite3* connection, SchemaRelation& relation, const Defin
     constraint.name = check.name;
     if (constraint.name.empty()) constraint.name = made_name(check.column.empty() ? relation.name : relation.name + "_" + check.column, "check", used);
     constraint.expression = check.expression;
-    if (!check.column.empty()) constraint.columns = {attribute_of(relation, check.column)};
+    for (const std::string& name : names_mentioned(check.expression)) {
+      const int attribute = attribute_of(relation, name);
+      if (attribute > 0 && std::find(constraint.columns.begin(), constraint.columns.end(), attribute) == constraint.columns.end()) constraint.columns.push_back(attribute);
+    }
     relation.constraints.push_back(std::move(constraint));
   }
   Query query(connection, "SELECT id, \"table\", \"from\", \"to\", on_update, on_delete FROM pragma_foreign_key_list(?1, ?2) ORDER BY id DESC, seq");
@@ -485,7 +488,7 @@ std::string index_text(const SchemaRelation& relation, const SchemaIndex& index,
     if (part.descending) out += " DESC";
   }
   out += ")";
-  if (!index.condition.empty()) out += " WHERE " + (index.condition.starts_with('(') ? index.condition : "(" + index.condition + ")");
+  if (!index.condition.empty()) out += " WHERE " + (!qualified || index.condition.starts_with('(') ? index.condition : "(" + index.condition + ")");
   return out;
 }
 
@@ -510,6 +513,7 @@ std::string constraint_text(const Schema& schema, const SchemaRelation& relation
 std::string default_expression(const SchemaColumn& column) {
   std::string text = column.default_text.value_or("");
   if (column.generated) return "(" + text + ")";
+  if (column.type.oid == dialect::oid::boolean && (text == "0" || text == "1")) return text == "1" ? "true" : "false";
   if (text.size() < 2 || text.front() != '\'' || text.back() != '\'') return text;
   for (std::size_t i = 1; i + 1 < text.size(); ++i) {
     if (text[i] == '\'' && text[++i] != '\'') return text;

@@ -130,6 +130,9 @@ IndexDefinition index_definition_of(std::string_view create_index);
 // What follows AS in a CREATE VIEW.
 std::string view_query(std::string_view create_view);
 
+// Every name in an expression, functions' too.
+std::vector<std::string> names_mentioned(std::string_view expression);
+
 // As PostgreSQL's quote_ident().
 std::string quoted_identifier(std::string_view name);
 std::string lower(std::string_view text);

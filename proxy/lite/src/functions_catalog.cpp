@@ -17,6 +17,20 @@ void format_type_call(Call& call) {
 
 void user_by_id(Call& call) { call.answer(call.whole(0) == owner_oid ? call.state.session().user() : "unknown (OID=" + std::to_string(call.whole(0)) + ")"); }
 
+// Pretty is without the outermost parentheses.
+void get_expression(Call& call) {
+  if (call.null(0)) return call.answer_null();
+  const std::string text = call.text(0);
+  if (call.count < 3 || call.null(2) || call.whole(2) == 0 || text.size() < 2 || text.front() != '(' || text.back() != ')') return call.answer(text);
+  std::size_t depth = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\'') i = std::min(text.find('\'', i + 1), text.size() - 1);
+    else if (text[i] == '(') ++depth;
+    else if (text[i] == ')' && --depth == 0 && i + 1 < text.size()) return call.answer(text);
+  }
+  call.answer(std::string_view(text).substr(1, text.size() - 2));
+}
+
 void index_definition(Call& call) {
   const auto schema = call.state.schema();
   const auto place = schema->indexes.find(call.whole(0));
@@ -175,12 +189,17 @@ void table_privilege(Call& call) {
 void ancestors(Call& call) { call.answer("[" + std::to_string(call.whole(0)) + "]"); }
 
 constexpr Body bodies[] = {
-    {"format_type", format_type_call, true}, {"pg_get_userbyid", user_by_id, false, false}, {"pg_get_expr", [](Call& call) { call.null(0) ? call.answer_null() : call.answer(call.text(0)); }, true},
+    {"format_type", format_type_call, true}, {"pg_get_userbyid", user_by_id, false, false}, {"pg_get_expr", get_expression, true},
     {"pg_get_indexdef", index_definition, false, false}, {"pg_get_constraintdef", constraint_definition, false, false}, {"pg_get_viewdef", view_definition, false, false}, {"pg_get_ruledef", none},
     {"pg_get_triggerdef", trigger_definition, false, false}, {"pg_get_functiondef", none}, {"pg_get_function_result", function_result}, {"pg_get_function_arguments", function_arguments},
     {"pg_get_function_identity_arguments", function_arguments}, {"pg_get_function_sqlbody", none}, {"pg_get_partkeydef", none}, {"pg_get_statisticsobjdef_columns", none}, {"pg_get_replica_identity_index", none},
     {"pg_relation_is_publishable", no}, {"pg_encoding_to_char", encoding_name}, {"pg_table_is_visible", table_visible, false, false}, {"pg_type_is_visible", type_visible}, {"pg_function_is_visible", visible},
-    {"pg_operator_is_visible", visible}, {"pg_collation_is_visible", visible}, {"pg_conversion_is_visible", visible}, {"pg_statistics_obj_is_visible", visible}, {"obj_description", none}, {"col_description", none},
+    {"pg_operator_is_visible", visible}, {"pg_collation_is_visible", visible}, {"pg_conversion_is_visible", visible}, {"pg_statistics_obj_is_visible", visible},
+    {"pg_opclass_is_visible", visible}, {"pg_opfamily_is_visible", visible}, {"pg_ts_config_is_visible", visible}, {"pg_ts_dict_is_visible", visible}, {"pg_ts_parser_is_visible", visible},
+    {"pg_ts_template_is_visible", visible}, {"getdatabaseencoding", [](Call& call) { call.answer("UTF8"); }},
+    {"pg_char_to_encoding", [](Call& call) { call.answer(std::int64_t{lower(call.text(0)) == "utf8" || lower(call.text(0)) == "unicode" ? 6 : lower(call.text(0)) == "sql_ascii" ? 0 : -1}); }},
+    {"has_any_column_privilege", table_privilege, false, false}, {"has_sequence_privilege", visible}, {"has_function_privilege", visible}, {"pg_indexes_size", relation_size<false, true>, false, false},
+    {"obj_description", none}, {"col_description", none},
     {"shobj_description", none}, {"pg_table_size", relation_size<true, false>, false, false}, {"pg_relation_size", relation_size<true, false>, false, false}, {"pg_total_relation_size", relation_size<true, true>, false, false},
     {"pg_database_size", database_size, false, false}, {"pg_tablespace_size", database_size, false, false}, {"pg_tablespace_location", [](Call& call) { call.answer(""); }}, {"pg_size_pretty", size_pretty},
     {"has_table_privilege", table_privilege, false, false}, {"has_schema_privilege", visible}, {"has_database_privilege", visible}, {"has_column_privilege", visible}, {"pg_has_role", visible},

@@ -68,5 +68,5 @@ if(TARGET termgate_lite)
       unit/proxy/lite_functions.cpp
       unit/proxy/lite_values.cpp
     LIBRARIES Termgate::lite SQLite::SQLite3 Threads::Threads)
-  target_compile_definitions(unit_lite PRIVATE TERMGATE_LITE_DATA="${CMAKE_CURRENT_SOURCE_DIR}/unit/proxy/lite")
+  target_compile_definitions(unit_lite PRIVATE TERMGATE_LITE_DATA="${CMAKE_CURRENT_SOURCE_DIR}/unit/proxy/lite" TERMGATE_DIALECT_DATA="${CMAKE_CURRENT_SOURCE_DIR}/unit/proxy/dialect")
 endif()
