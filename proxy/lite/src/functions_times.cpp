@@ -167,6 +167,8 @@ bool is_interval(std::string_view text) {
   for (const std::string_view word : {"day", "mon", "year", "hour", "min", "sec", "week"}) {
     if (small.find(word) != std::string::npos) return true;
   }
+  // A time of day ends at 24; up to there both have the same parts.
+  if (const auto colon = small.find(':'); colon != std::string::npos && small.find_first_not_of("0123456789") == colon && number_of(std::string_view(small).substr(0, colon)) > 24) return true;
   return small.starts_with('p') || (small.find('-', 1) == std::string::npos && small.starts_with('-'));
 }
 

@@ -114,7 +114,8 @@ TEST_CASE("functions: what would grow without bound or run for ever is refused",
   CHECK(connection.value("SELECT repeat('x', 2000000000)").starts_with("! 54000"));
   CHECK(connection.value("SELECT lpad('x', 2000000000)").starts_with("! 54000"));
   CHECK(connection.value("SELECT array_length(ARRAY(SELECT generate_series(1, 2, 0)), 1)").starts_with("! "));
-  CHECK(connection.value("SELECT repeat('a', 40) || 'b' ~ '^(a+)+$'").find("1") == std::string::npos);
+  const std::string backtracks = connection.value("SELECT (repeat('a', 40) || 'b') ~ '^(a+)+$'");
+  CHECK((backtracks == "f" || backtracks.starts_with("! 2201B")));
   CHECK(connection.value("SELECT 'x' ~ '('").starts_with("! 2201B"));
   CHECK(connection.value("SELECT repeat('a', 200000) LIKE '%a%a%a%a%b'") == "f");
   // Long texts need no deep stack.
