@@ -281,10 +281,11 @@ const SchemaRelation* Schema::relation(std::int64_t oid) const {
 }
 
 const SchemaRelation* Schema::named(std::string_view name, std::optional<std::int64_t> space) const {
-  const std::string wanted = lower(name);
   const SchemaRelation* best = nullptr;
-  for (const SchemaRelation& each : relations) {
-    if (lower(each.name) != wanted || (space && each.space != *space)) continue;
+  const auto [first, last] = by_name.equal_range(lower(name));
+  for (auto found = first; found != last; ++found) {
+    const SchemaRelation& each = relations[found->second];
+    if (space && each.space != *space) continue;
     // Temporary ones hide others, as in SQLite.
     if (best == nullptr || each.space == namespaces::temporary) best = &each;
   }
@@ -341,7 +342,10 @@ std::shared_ptr<const Schema> read_schema(sqlite3* connection) {
     }
     schema->relations.push_back(std::move(relation));
   }
-  for (std::size_t i = 0; i < schema->relations.size(); ++i) schema->by_oid[schema->relations[i].oid] = i;
+  for (std::size_t i = 0; i < schema->relations.size(); ++i) {
+    schema->by_oid[schema->relations[i].oid] = i;
+    schema->by_name.emplace(lower(schema->relations[i].name), i);
+  }
   resolve(*schema);
   for (std::size_t i = 0; i < schema->relations.size(); ++i) {
     SchemaRelation& relation = schema->relations[i];

@@ -122,8 +122,12 @@ void from_string(Call& call) {
   call.answer(array_literal(elements));
 }
 
+// As PostgreSQL bounds them.
+constexpr std::int64_t dimensions_max = 6;
+
 // Of the dimension asked for; arrays of arrays are elements that are arrays.
 std::optional<std::int64_t> length(const std::string& text, std::int64_t dimension) {
+  if (dimension > dimensions_max) return std::nullopt;
   Elements elements = array_elements(text);
   for (; dimension > 1; --dimension) {
     if (elements.empty() || !elements[0] || !elements[0]->starts_with('{')) return std::nullopt;
@@ -147,9 +151,10 @@ void array_lower(Call& call) {
   length(text, call.whole(1)) ? call.answer(std::int64_t{is_vector(text) ? 0 : 1}) : call.answer_null();
 }
 
-std::int64_t cardinality(const Elements& elements) {
+std::int64_t cardinality(const Elements& elements, std::int64_t dimension = 1) {
+  if (dimension > dimensions_max) fail("54000", "number of array dimensions exceeds the maximum allowed (" + std::to_string(dimensions_max) + ")");
   std::int64_t count = 0;
-  for (const auto& each : elements) count += each && each->starts_with('{') && each->ends_with('}') ? cardinality(array_elements(*each)) : 1;
+  for (const auto& each : elements) count += each && each->starts_with('{') && each->ends_with('}') ? cardinality(array_elements(*each), dimension + 1) : 1;
   return count;
 }
 

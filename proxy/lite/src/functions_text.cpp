@@ -200,10 +200,12 @@ std::string folded(std::string_view text) {
   return out;
 }
 
-// Goes back to the last % only, so a pattern of many is no more than text times pattern.
-bool like(std::string_view text, std::string_view pattern, std::string_view escape) {
-  std::size_t t = 0, p = 0, star = std::string_view::npos, again = 0;
+// Goes back to the last % only, so it takes no more steps than text times pattern; between them it asks whether to go on.
+bool like(Call& call, std::string_view text, std::string_view pattern, std::string_view escape) {
+  constexpr std::size_t steps_between_questions = 1 << 20;
+  std::size_t t = 0, p = 0, star = std::string_view::npos, again = 0, steps = 0;
   while (t < text.size()) {
+    if (++steps % steps_between_questions == 0 && call.state.session().cancelled()) fail("57014", "canceling statement due to user request");
     if (p < pattern.size() && !escape.empty() && pattern.substr(p, escape.size()) == escape) {
       const std::size_t literal = p + escape.size();
       if (literal >= pattern.size()) fail("22025", "LIKE pattern must not end with escape character");
@@ -244,7 +246,7 @@ void like_call(Call& call) {
   const std::string escape = call.count > 2 ? call.text(2) : "\\";
   if (characters(escape).size() > 1) fail("22019", "invalid escape string");
   if (ignore_case) text = folded(text), pattern = folded(pattern);
-  call.answer(like(text, pattern, ignore_case ? folded(escape) : escape));
+  call.answer(like(call, text, pattern, ignore_case ? folded(escape) : escape));
 }
 
 // ------------------------------------------------------------------------------------------------ parts

@@ -3,8 +3,13 @@
 #include <catch2/catch.hpp>
 #include <sqlite3.h>
 
+#include <cmath>
+#include <cstdlib>
+#include <map>
+#include <optional>
 #include <sstream>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include <termgate/dialect/functions.hpp>
@@ -120,10 +125,67 @@ TEST_CASE("functions: what would grow without bound or run for ever is refused",
   CHECK(connection.value("SELECT repeat('a', 200000) LIKE '%a%a%a%a%b'") == "f");
   // Long texts need no deep stack.
   CHECK(connection.value("SELECT repeat('ab', 500000) ~ '^(ab)*$'").size() > 0);
+  CHECK(connection.value("SELECT cardinality((repeat('{', 100000) || repeat('}', 100000))::text[])").starts_with("! 54000"));
   CHECK(connection.value("SELECT nextval('t_id_seq')").starts_with("! 25006"));
   CHECK(connection.value("SELECT pg_advisory_lock(1)").starts_with("! 0A000"));
   CHECK(connection.value("SELECT set_config('a.b', 'c', false)").starts_with("! 55P02"));
   CHECK(connection.value("SELECT pg_cancel_backend(1)") == "f");
   CHECK(connection.value("SELECT interval '9223372036854775807 years'").starts_with("! 22"));
   CHECK(connection.value("SELECT timestamp '2000-01-01' + interval '999999999 days'").starts_with("! 22008"));
+}
+
+namespace {
+
+struct Session : termgate::lite::CatalogSession {
+  std::string user() const override { return "Ann"; }
+  std::int32_t process_id() const override { return 77; }
+  std::int64_t transaction_began_us() const override { return 1'700'000'000'123'456; }
+  std::optional<std::string> setting(std::string_view name) const override {
+    const auto found = values.find(std::string(name));
+    return found == values.end() ? CatalogSession::setting(name) : std::optional(found->second);
+  }
+  std::variant<std::string, termgate::lite::ValueProblem> set(std::string_view name, std::string_view value, bool) override { return values[std::string(name)] = value; }
+  bool may_write() const override { return writer; }
+  bool cancelled() const override { return cancel; }
+  std::map<std::string, std::string> values;
+  bool writer = false, cancel = false;
+};
+
+}  // namespace
+
+TEST_CASE("functions: what only the session knows is asked of the one that is served", "[proxy][lite]") {
+  Connection connection;
+  connection.open = true;
+  connection.run("CREATE TABLE t (id bigserial PRIMARY KEY, v text)");
+  Session session;
+  connection.catalog->serve(&session);
+  CHECK(connection.value("SELECT current_user") == "Ann");
+  CHECK(connection.value("SELECT pg_get_userbyid(relowner) FROM pg_class WHERE relname = 't'") == "Ann");
+  CHECK(connection.value("SELECT rolname FROM pg_roles") == "Ann");
+  CHECK(connection.value("SELECT 'ann'::regrole").starts_with("! 42704"));
+  CHECK(connection.value("SELECT pg_backend_pid()") == "77");
+  CHECK(connection.value("SELECT now()") == "2023-11-14 22:13:20.123456+00");
+  CHECK(connection.value("SELECT current_date") == "2023-11-14");
+  CHECK(connection.value("SELECT set_config('termgate.scope', 'a', false)") == "a");
+  CHECK(connection.value("SELECT current_setting('termgate.scope')") == "a");
+  // Counters: none before the first, none without leave to write, then each once.
+  CHECK(connection.value("SELECT currval('t_id_seq')").starts_with("! 55000"));
+  CHECK(connection.value("SELECT nextval('t_id_seq')").starts_with("! 25006"));
+  CHECK(connection.value("SELECT setval('t_id_seq', 5)").starts_with("! 25006"));
+  session.writer = true;
+  connection.open = false;
+  CHECK(connection.value("SELECT nextval('t_id_seq')") == "1");
+  CHECK(connection.value("SELECT nextval('public.t_id_seq')") == "2");
+  CHECK(connection.value("SELECT currval('t_id_seq') + lastval()") == "4");
+  CHECK(connection.value("SELECT setval('t_id_seq', 40)") == "40");
+  connection.open = true;
+  connection.run("INSERT INTO t (v) VALUES ('x')");
+  CHECK(connection.value("SELECT id FROM t") == "41");
+  CHECK(connection.value("SELECT nextval('none_seq')").starts_with("! 42P01"));
+  session.cancel = true;
+  CHECK(connection.value("SELECT pg_sleep(30)").starts_with("! 57014"));
+  CHECK(connection.value("SELECT repeat('a', 3000000) LIKE '%' || repeat('a', 100000) || 'b'").starts_with("! 57014"));
+  connection.catalog->serve(nullptr);
+  CHECK(connection.value("SELECT current_user") == "postgres");
+  CHECK(connection.value("SELECT lastval()").starts_with("! 55000"));
 }

@@ -60,7 +60,7 @@ class CatalogSession {
   // Whether a function may write in the transaction that is open: nextval() and setval() do, within statements that SQLite calls
   // reads. False is 25006.
   virtual bool may_write() const { return false; }
-  // Asked by pg_sleep() every 20 ms: true ends it with 57014.
+  // Asked by pg_sleep() every 20 ms, and by LIKE on long texts: true ends it with 57014.
   virtual bool cancelled() const { return false; }
   // pg_advisory_lock and pg_advisory_unlock; nullopt: there are none (0A000).
   virtual std::optional<bool> advisory(std::int64_t key, bool unlock);
