@@ -81,7 +81,20 @@ std::string joined_names(const SchemaRelation& relation, const std::vector<int>&
   return out;
 }
 
-void read_columns(sqlite3* connection, SchemaRelation& relation, const Definition& definition, std::vector<int>& key) {
+// What PRAGMA table_list says of each; asked once, as it goes through all tables.
+struct Listed {
+  bool without_rowid = false, strict = false, shadow = false;
+};
+using Listing = std::map<std::pair<bool, std::string>, Listed>;  // by whether it is temporary, and its name
+
+Listing listing_of(sqlite3* connection) {
+  Listing all;
+  Query query(connection, "SELECT schema = 'temp', name, wr, strict, type = 'shadow' FROM pragma_table_list");
+  while (query.step()) all[{query.integer(0) != 0, query.text(1)}] = {query.integer(2) != 0, query.integer(3) != 0, query.integer(4) != 0};
+  return all;
+}
+
+void read_columns(sqlite3* connection, SchemaRelation& relation, const Definition& definition, const Listing& listing, std::vector<int>& key) {
   std::vector<std::pair<std::int64_t, int>> keyed;
   Query query(connection, "SELECT name, type, \"notnull\", dflt_value, pk, hidden FROM pragma_table_xinfo(?1, ?2)");
   query.bind(relation.name).bind(relation.space == namespaces::temporary ? "temp" : "main");
@@ -106,15 +119,14 @@ void read_columns(sqlite3* connection, SchemaRelation& relation, const Definitio
   }
   std::sort(keyed.begin(), keyed.end());
   for (const auto& [place, attribute] : keyed) key.push_back(attribute);
-  Query list(connection, "SELECT wr, strict FROM pragma_table_list(?1) WHERE schema = ?2");
-  list.bind(relation.name).bind(relation.space == namespaces::temporary ? "temp" : "main");
-  const bool known = list.step();
-  relation.without_rowid = known && list.integer(0) != 0;
+  const auto found = listing.find({relation.space == namespaces::temporary, relation.name});
+  const Listed listed = found == listing.end() ? Listed{} : found->second;
+  relation.without_rowid = listed.without_rowid;
   for (const int attribute : key) {
     SchemaColumn& column = relation.columns[static_cast<std::size_t>(attribute) - 1];
     const bool rowid = key.size() == 1 && !relation.without_rowid && lower(column.declared) == "integer";
     column.counted = rowid;
-    if (rowid || relation.without_rowid || (known && list.integer(1) != 0)) column.not_null = true;
+    if (rowid || relation.without_rowid || listed.strict) column.not_null = true;
   }
 }
 
@@ -297,15 +309,12 @@ std::shared_ptr<const Schema> read_schema(sqlite3* connection) {
   const std::vector<Entry> all = entries(connection);
   Oids oids;
   std::map<std::string, std::string> texts;
+  std::multimap<std::string, const Entry*> triggers;
   for (const Entry& entry : all) {
     if (entry.type == "index") texts[entry.name] = entry.sql;
+    if (entry.type == "trigger" && !own(entry.name)) triggers.emplace(entry.table, &entry);
   }
-  // The shadow tables of virtual ones are theirs.
-  std::set<std::string> shadows;
-  {
-    Query query(connection, "SELECT name FROM pragma_table_list WHERE type = 'shadow'");
-    while (query.step()) shadows.insert(query.text(0));
-  }
+  const Listing listing = listing_of(connection);
   std::set<std::string> used;
   for (const Entry& entry : all) used.insert(entry.name);
   bool counts = false;
@@ -315,7 +324,8 @@ std::shared_ptr<const Schema> read_schema(sqlite3* connection) {
       counts = counts || entry.name == "sqlite_stat1";
       continue;
     }
-    if (shadows.contains(entry.name)) continue;
+    // The shadow tables of virtual ones are theirs.
+    if (const auto listed = listing.find({entry.temporary, entry.name}); listed != listing.end() && listed->second.shadow) continue;
     SchemaRelation relation;
     relation.name = entry.name;
     relation.sql = entry.sql;
@@ -324,7 +334,7 @@ std::shared_ptr<const Schema> read_schema(sqlite3* connection) {
     relation.oid = oids.give(entry.temporary ? "temporary" : "relation", entry.name);
     const Definition definition = relation.kind == 'r' ? definition_of(entry.sql) : Definition{};
     std::vector<int> key;
-    read_columns(connection, relation, definition, key);
+    read_columns(connection, relation, definition, listing, key);
     if (relation.kind == 'r') {
       read_indexes(connection, relation, definition, key, texts, used);
       for (SchemaIndex& index : relation.indexes) index.oid = oids.give(entry.temporary ? "temporary index" : "index", index.name);
@@ -336,9 +346,8 @@ std::shared_ptr<const Schema> read_schema(sqlite3* connection) {
         }
       }
     }
-    for (const Entry& trigger : all) {
-      if (trigger.type != "trigger" || trigger.table != entry.name || own(trigger.name)) continue;
-      relation.triggers.push_back({oids.give("trigger", trigger.name), trigger.name, trigger.sql});
+    for (auto [trigger, last] = triggers.equal_range(entry.name); trigger != last; ++trigger) {
+      relation.triggers.push_back({oids.give("trigger", trigger->second->name), trigger->second->name, trigger->second->sql});
     }
     schema->relations.push_back(std::move(relation));
   }

@@ -1,7 +1,7 @@
 // An SQLite schema as PostgreSQL would tell it: relations, columns, constraints, indexes, triggers, with OIDs.
 //
-// OIDs are made of kind and name, so they are the same on every connection and after any change but a rename; two names that meet
-// (about even odds in a file of 50,000 objects) go to the next free number, in the order of the names.
+// OIDs are made of kind and name, so they are the same on every connection and after any change but a rename. Where two names meet
+// (of 50,000 objects two do, at even odds), the later in the order of names takes the next number that is free.
 #pragma once
 
 #include <cstdint>

@@ -760,7 +760,7 @@ Moment shifted(Moment moment, const Interval& by, int sign) {
     const std::int64_t count = at.day.year * 12 + at.day.month - 1 + sign * by.months;
     const std::int64_t year = floor_div(count, 12);
     const int month = static_cast<int>(count - year * 12) + 1;
-    moment.micros = days_since_2000({year, month, std::min(at.day.day, days_of_month(year, month))}) * day_us + at.of_day;
+    moment.micros = added(times(days_since_2000({year, month, std::min(at.day.day, days_of_month(year, month))}), day_us), at.of_day);
   }
   moment.micros = added(added(moment.micros, times(sign * by.days, day_us)), sign * by.micros);
   check_moment(moment);
