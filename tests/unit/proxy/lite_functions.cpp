@@ -63,7 +63,8 @@ std::vector<std::string> fields(const std::string& row) {
   return out;
 }
 
-void compare(const std::string& path, std::size_t least) {
+// SQLite's own failures (constraints) have no SQLSTATE here; those of functions have PostgreSQL's.
+void compare(const std::string& path, std::size_t least, bool same_sqlstate) {
   const auto all = cases(path);
   REQUIRE(all.size() > least);
   const bool with_setup = all[0].name == "setup";
@@ -76,6 +77,7 @@ void compare(const std::string& path, std::size_t least) {
       const Answer answer = connection.run(each.sql);
       CAPTURE(each.sql, answer.sql, answer.message, answer.rows, each.rows);
       CHECK(answer.sqlstate.empty() == each.sqlstate.empty());
+      if (same_sqlstate) CHECK(answer.sqlstate == each.sqlstate);
       if (!each.sqlstate.empty() || !answer.sqlstate.empty()) continue;
       REQUIRE(answer.rows.size() == each.rows.size());
       for (std::size_t row = 0; row < each.rows.size(); ++row) {
@@ -92,9 +94,9 @@ void compare(const std::string& path, std::size_t least) {
 
 }  // namespace
 
-TEST_CASE("functions: the dialect's texts answer as PostgreSQL answered", "[proxy][lite]") { compare(TERMGATE_DIALECT_DATA "/oracle.txt", 80); }
+TEST_CASE("functions: the dialect's texts answer as PostgreSQL answered", "[proxy][lite]") { compare(TERMGATE_DIALECT_DATA "/oracle.txt", 80, false); }
 
-TEST_CASE("functions: what a session supplies computes as PostgreSQL computed", "[proxy][lite]") { compare(TERMGATE_LITE_DATA "/functions.txt", 40); }
+TEST_CASE("functions: what a session supplies computes as PostgreSQL computed", "[proxy][lite]") { compare(TERMGATE_LITE_DATA "/functions.txt", 40, true); }
 
 TEST_CASE("functions: everything that translate may write is there", "[proxy][lite]") {
   Connection connection;
