@@ -32,8 +32,8 @@ constexpr Renaming renamings[] = {
 // The result is of the first argument's type.
 constexpr std::string_view same_type[] = {"min", "max", "lag", "lead", "first_value", "last_value", "nth_value", "abs", "floor", "ceil", "round", "trunc"};
 
-constexpr std::string_view sets[] = {"generate_series", "unnest", "json_array_elements", "jsonb_array_elements", "json_array_elements_text", "jsonb_array_elements_text", "regexp_split_to_table", "string_to_table", "_pg_expandarray"};
-constexpr std::string_view other_sets[] = {"json_each", "jsonb_each", "json_each_text", "jsonb_each_text", "regexp_matches", "json_to_recordset", "jsonb_to_recordset", "json_object_keys", "jsonb_object_keys", "generate_subscripts", "json_populate_recordset"};
+constexpr std::string_view sets[] = {"generate_series", "unnest", "json_array_elements", "jsonb_array_elements", "json_array_elements_text", "jsonb_array_elements_text", "regexp_split_to_table", "string_to_table", "_pg_expandarray", "generate_subscripts"};
+constexpr std::string_view other_sets[] = {"json_each", "jsonb_each", "json_each_text", "jsonb_each_text", "regexp_matches", "json_to_recordset", "jsonb_to_recordset", "json_object_keys", "jsonb_object_keys", "json_populate_recordset"};
 
 template <class Range>
 bool among(std::string_view name, const Range& range) {
@@ -153,7 +153,11 @@ Sql Writer::call(Node body) {
     std::string source;
     if (name == "generate_series") source = supplied("pg_series", arguments(body), oid::json).text;
     else if (name == "unnest") source = array_rows(body["args"].at(0));
-    else if (name == "regexp_split_to_table" || name == "string_to_table") source = supplied("pg_array_json", supplied(name == "string_to_table" ? "string_to_array" : "regexp_split_to_array", arguments(body), oid::text_array).text, oid::json).text;
+    else if (name == "generate_subscripts") {
+      // The places of the same rows that unnest() has.
+      if (body["args"].size() != 2 || body["args"].at(1).as("A_Const")["ival"].integer("ival") != 1) refuse("generate_subscripts of other than one dimension", body);
+      source = array_rows(body["args"].at(0));
+    } else if (name == "regexp_split_to_table" || name == "string_to_table") source = supplied("pg_array_json", supplied(name == "string_to_table" ? "string_to_array" : "regexp_split_to_array", arguments(body), oid::text_array).text, oid::json).text;
     else if (name == "_pg_expandarray") source = supplied("pg_expandarray", arguments(body), oid::json).text;
     else source = arguments(body);
     rows_of_targets_ = rows;
@@ -161,6 +165,7 @@ Sql Writer::call(Node body) {
     const std::string item = "json_each(" + source + ") AS pg_rows";
     if (!rows->empty() && rows->front() != item) refuse("two set-returning functions in one list", body);
     if (rows->empty()) rows->push_back(item);
+    if (name == "generate_subscripts") return {"pg_rows.key + " + supplied("array_lower", expression(body["args"].at(0)).text + ", 1", oid::int4).text, sum, oid::int4};
     return {"pg_rows.value", primary, name == "generate_series" ? oid::int4 : 0};
   }
   if (among(name, other_sets)) refuse("function " + name + "() here", body);

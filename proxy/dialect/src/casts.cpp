@@ -151,7 +151,10 @@ Sql Writer::constant_as(const Type& type, Node constant_node, Node type_name, No
       if (is_whole_number(trimmed(text))) return {trimmed(text), primary, oid::oid};
       break;
     case oid::json: return {quoted_text(text), primary, type.oid};
-    case oid::interval: return {quoted_text(text), primary, oid::interval};
+    case oid::interval:
+      // In its own words in the schema, where other programs read it.
+      if (stored_) return {quoted_text(text), primary, oid::interval};
+      break;
     default: break;
   }
   Sql value{quoted_text(text), primary, oid::unknown};

@@ -127,18 +127,22 @@ Sql Writer::column(Node body) {
     names.erase(names.begin());
   }
   if (names.size() == 2 && !returned_.empty() && names[0] == returned_) names.erase(names.begin());
+  Oid type = 0;
   if (!star) {
     for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
       for (const Renamed& renamed : *scope) {
         const bool match = names.size() == 1 ? renamed.column == names[0] : renamed.relation == names[0] && renamed.column == names[1];
-        if (match) return {renamed.sql, primary, renamed.type};
+        if (!match) continue;
+        if (!renamed.sql.empty()) return {renamed.sql, primary, renamed.type};
+        // Further out, a table between may have a column of that name.
+        if (scope == scopes_.rbegin()) type = renamed.type;
       }
     }
   }
   std::vector<std::string> quoted;
   for (const std::string& name : names) quoted.push_back(quoted_name(name));
   if (star) quoted.emplace_back("*");
-  return {joined(quoted, ".")};
+  return {joined(quoted, "."), primary, type};
 }
 
 Sql Writer::expression(Node node) {

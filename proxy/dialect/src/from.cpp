@@ -72,6 +72,7 @@ std::string Writer::relation(Node body, bool with_alias) {
 
 std::string Writer::subselect(Node body) {
   const Node alias = body["alias"];
+  subselect_.clear();
   OutputNames names;
   if (alias["colnames"]) names.names = strings(alias["colnames"]);
   if (body.flag("lateral") && alias && is_one_row(body["subquery"]) && mentions_column(body["subquery"])) {
@@ -80,7 +81,16 @@ std::string Writer::subselect(Node body) {
     for (const Target& target : targets(body["subquery"].body()["targetList"], names)) scopes_.back().push_back({relation_name_text, target.name, "(" + target.sql.text + ")", target.sql.type});
     return "(SELECT 1) AS " + quoted_name(relation_name_text);
   }
-  std::string text = "(" + query(body["subquery"].as("SelectStmt"), names) + ")";
+  std::vector<Column> columns;
+  std::string text = "(" + query(body["subquery"].as("SelectStmt"), names, &columns) + ")";
+  for (const Column& column : columns) {
+    if (column.star) {
+      columns.clear();
+      break;
+    }
+    if (alias && column.type != 0 && column.type != oid::unknown) scopes_.back().push_back({alias.text("aliasname"), column.name, {}, column.type});
+  }
+  subselect_ = std::move(columns);
   return alias ? text + " AS " + quoted_name(alias.text("aliasname")) : text;
 }
 

@@ -221,6 +221,8 @@ std::string Writer::core(Node body, const OutputNames& names, std::vector<Column
   if (body["valuesLists"]) return values(body, names, columns);
   // What FROM brings into view is seen by everything after it.
   std::string source = from(body["fromClause"]);
+  // `*` of one subquery is what that has.
+  const std::vector<Column> whole = body["fromClause"].size() == 1 && body["fromClause"].at(0).is("RangeSubselect") ? subselect_ : std::vector<Column>();
   std::vector<std::string> rows_of_list;
   const bool may_multiply = !body["groupClause"] && !body["havingClause"];
   auto* const outside = rows_of_targets_;
@@ -229,6 +231,14 @@ std::string Writer::core(Node body, const OutputNames& names, std::vector<Column
   rows_of_targets_ = nullptr;
   if (list.empty()) refuse("SELECT without columns");
   describe(list, columns);
+  if (columns != nullptr && !whole.empty()) {
+    for (std::size_t i = 0; i < columns->size(); ++i) {
+      if (!(*columns)[i].star) continue;
+      columns->erase(columns->begin() + static_cast<std::ptrdiff_t>(i));
+      columns->insert(columns->begin() + static_cast<std::ptrdiff_t>(i), whole.begin(), whole.end());
+      i += whole.size() - 1;
+    }
+  }
   if (!rows_of_list.empty()) source += (source.empty() ? " FROM " : ", ") + rows_of_list[0];
   std::string text = std::string("SELECT ") + (body["distinctClause"] ? "DISTINCT " : "") + target_text(list) + source;
   if (body["whereClause"]) text += " WHERE " + expression(body["whereClause"]).text;

@@ -66,8 +66,8 @@ struct Spelling {
 constexpr Spelling spellings[] = {
     {"smallint", "int2"}, {"int", "int4"}, {"integer", "int4"}, {"bigint", "int8"}, {"smallserial", "int2"}, {"serial2", "int2"}, {"serial", "int4"}, {"serial4", "int4"}, {"bigserial", "int8"},
     {"serial8", "int8"}, {"real", "float4"}, {"float", "float8"}, {"double precision", "float8"}, {"double", "float8"}, {"decimal", "numeric"}, {"boolean", "bool"}, {"character varying", "varchar"},
-    {"nvarchar", "varchar"}, {"character", "bpchar"}, {"nchar", "bpchar"}, {"clob", "text"}, {"blob", "bytea"}, {"time without time zone", "time"}, {"time with time zone", "timetz"},
-    {"timestamp without time zone", "timestamp"}, {"timestamp with time zone", "timestamptz"}, {"datetime", "timestamp"}};
+    {"character", "bpchar"}, {"nchar", "bpchar"}, {"clob", "text"}, {"blob", "bytea"}, {"time without time zone", "time"}, {"time with time zone", "timetz"},
+    {"timestamp without time zone", "timestamp"}, {"timestamp with time zone", "timestamptz"}, {"datetime", "timestamp"}, {"tinyint", "int2"}, {"mediumint", "int4"}, {"nvarchar", "varchar"}, {"varying character", "varchar"}};
 
 }  // namespace
 
@@ -101,9 +101,11 @@ Oid oid_of_declared(std::string_view declared) noexcept {
   for (const Type& type : table) {
     if (type.declared == name && type.oid != oid::unknown) return array ? type.array : type.oid;
   }
-  const Type* type = type_named(name);
-  if (type == nullptr) return oid::text;
-  return array ? type->array : type->oid;
+  if (const Type* type = type_named(name)) return array ? type->array : type->oid;
+  // A word of nobody's: as SQLite reads an affinity out of it. NUMERIC, which may hold anything, is text to a client.
+  const auto has = [&](std::string_view part) { return lower.find(part) != std::string::npos; };
+  const Oid by_affinity = has("int") && !has("point") ? oid::int8 : has("char") || has("clob") || has("text") ? oid::text : has("blob") ? oid::bytea : has("real") || has("floa") || has("doub") ? oid::float8 : oid::text;
+  return array ? type_of(by_affinity)->array : by_affinity;
 }
 
 }  // namespace termgate::dialect

@@ -50,7 +50,7 @@ class Writer {
    private:
     Writer& writer_;
   };
-  // A column of a function in FROM that SQLite calls otherwise.
+  // A column in FROM that SQLite calls otherwise; `sql` is empty where only its type is known.
   struct Renamed {
     std::string relation;
     std::string column;
@@ -174,6 +174,7 @@ class Writer {
   std::vector<std::vector<Renamed>> scopes_;
   // Set-returning functions of the target list being written, as items for its FROM; null where they may not stand.
   std::vector<std::string>* rows_of_targets_ = nullptr;
+  std::vector<Column> subselect_;  // what the subquery in FROM that was written last has; empty where that is not known
   std::size_t made_ = 0;  // names made up so far
 };
 

@@ -1,5 +1,6 @@
 // date, time, timestamp, timestamptz: ISO text, and binary counted from 2000-01-01 (days for a date, microseconds for the others).
 #include "forms.hpp"
+#include "times.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -340,5 +341,18 @@ MaybeProblem append_time_like(std::string& out, const Stored& value, Oid type, F
   }
   return std::nullopt;
 }
+
+std::int64_t days_since_2000(const CalendarDay& day) noexcept { return days_of(day.year, day.month, day.day); }
+CalendarDay calendar_day(std::int64_t days) noexcept {
+  const Date date = date_of(days);
+  return {date.year, date.month, date.day};
+}
+int days_of_month(std::int64_t year, int month) noexcept { return days_in(year, month); }
+
+std::optional<ValueProblem> read_time_like(std::string_view text, Oid type, std::int64_t& value) {
+  const Reading reading = read(text, type, value);
+  return reading == Reading::fine ? std::nullopt : std::optional(problem_of(reading, text, type));
+}
+std::string write_time_like(std::int64_t value, Oid type) { return written(value, type); }
 
 }  // namespace termgate::lite

@@ -140,6 +140,7 @@ inline void compute(std::string_view name, sqlite3_context* context, int count, 
     for (const Value& value : elements(a)) result += (result.empty() ? "" : b) + value.text;
     return answer(context, result);
   }
+  if (name == "array_lower") return sqlite3_result_int(context, 1);
   if (name == "array_length" || name == "array_upper") return sqlite3_result_int64(context, static_cast<sqlite3_int64>(elements(a).size()));
   if (name == "pg_substr") {
     auto from = whole(1) - 1, to = count > 2 ? from + whole(2) : static_cast<sqlite3_int64>(a.size());

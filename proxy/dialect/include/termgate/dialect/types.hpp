@@ -31,7 +31,8 @@ std::span<const Type> types() noexcept;
 const Type* type_named(std::string_view name) noexcept;
 const Type* type_of(Oid oid) noexcept;
 // The OID for SQLite's declared type of a column: any case, with or without (10,2), [] for arrays; SQLite's own words (INTEGER is
-// int8, as it holds 64 bits; int4 only where `int4`, `int` or `serial` was written) included. text where it says nothing known.
+// int8, as it holds 64 bits; int4 only where `int4`, `int` or `serial` was written) included. What is none of these
+// has the OID of its affinity, and text where that is NUMERIC or nothing was declared.
 Oid oid_of_declared(std::string_view declared) noexcept;
 
 }  // namespace termgate::dialect

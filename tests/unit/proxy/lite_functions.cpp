@@ -1,0 +1,193 @@
+// The functions that translate() leaves to a session: all are there, the texts of the dialect's oracle answer with them what a
+// PostgreSQL 15 answered, and what is out of bounds is refused.
+#include <catch2/catch.hpp>
+#include <sqlite3.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <map>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include <termgate/dialect/functions.hpp>
+
+#include "lite_connection.hpp"
+
+namespace dialect = termgate::dialect;
+using lite_test::Answer;
+using lite_test::Connection;
+using lite_test::file;
+
+namespace {
+
+struct Case {
+  std::string name, sql, sqlstate;
+  std::vector<std::string> rows;
+};
+
+std::vector<Case> cases(const std::string& path) {
+  std::vector<Case> all;
+  std::istringstream lines(file(path));
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("-- ")) all.push_back({line.substr(3), {}, {}, {}});
+    else if (all.empty()) continue;
+    else if (line.starts_with("= ") || line == "=") all.back().rows.push_back(line.size() < 2 ? "" : line.substr(2));
+    else if (line.starts_with("! ")) all.back().sqlstate = line.substr(2);
+    else if (!line.empty()) all.back().sql += line + "\n";
+  }
+  return all;
+}
+
+// t and f of what the text gives no type for are 1 and 0; numeric keeps no zeros behind the point.
+bool same(const std::string& ours, const std::string& theirs) {
+  if (ours == theirs || (ours == "1" && theirs == "t") || (ours == "0" && theirs == "f")) return true;
+  if (theirs.find('.') == std::string::npos || theirs.find_first_not_of("-0123456789.") != std::string::npos) return false;
+  std::string bare = theirs;
+  while (bare.back() == '0') bare.pop_back();
+  if (bare.back() == '.') bare.pop_back();
+  if (ours == bare) return true;
+  // numeric is SQLite's double.
+  const double a = std::atof(ours.c_str()), b = std::atof(theirs.c_str());
+  return ours.find('.') != std::string::npos && std::abs(a - b) <= std::abs(b) * 1e-14;
+}
+
+std::vector<std::string> fields(const std::string& row) {
+  std::vector<std::string> out(1);
+  for (const char c : row) {
+    if (c == '|') out.emplace_back();
+    else out.back() += c;
+  }
+  return out;
+}
+
+// SQLite's own failures (constraints) have no SQLSTATE here; those of functions have PostgreSQL's.
+void compare(const std::string& path, std::size_t least, bool same_sqlstate) {
+  const auto all = cases(path);
+  REQUIRE(all.size() > least);
+  const bool with_setup = all[0].name == "setup";
+  for (std::size_t i = with_setup ? 1 : 0; i < all.size(); ++i) {
+    const Case& each = all[i];
+    DYNAMIC_SECTION(each.name) {
+      Connection connection;
+      connection.open = true;
+      if (with_setup) REQUIRE(connection.run(all[0].sql).message == "");
+      const Answer answer = connection.run(each.sql);
+      CAPTURE(each.sql, answer.sql, answer.message, answer.rows, each.rows);
+      CHECK(answer.sqlstate.empty() == each.sqlstate.empty());
+      if (same_sqlstate) CHECK(answer.sqlstate == each.sqlstate);
+      if (!each.sqlstate.empty() || !answer.sqlstate.empty()) continue;
+      REQUIRE(answer.rows.size() == each.rows.size());
+      for (std::size_t row = 0; row < each.rows.size(); ++row) {
+        const auto ours = fields(answer.rows[row]), theirs = fields(each.rows[row]);
+        REQUIRE(ours.size() == theirs.size());
+        for (std::size_t k = 0; k < ours.size(); ++k) {
+          CAPTURE(row, k);
+          if (!same(ours[k], theirs[k])) CHECK(ours[k] == theirs[k]);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("functions: the dialect's texts answer as PostgreSQL answered", "[proxy][lite]") { compare(TERMGATE_DIALECT_DATA "/oracle.txt", 80, false); }
+
+TEST_CASE("functions: what a session supplies computes as PostgreSQL computed", "[proxy][lite]") { compare(TERMGATE_LITE_DATA "/functions.txt", 40, true); }
+
+TEST_CASE("functions: everything that translate may write is there", "[proxy][lite]") {
+  Connection connection;
+  for (const dialect::Function& function : dialect::functions_to_supply()) {
+    const int most = function.arguments_max < 0 ? function.arguments_min + 2 : function.arguments_max;
+    for (int count = function.arguments_min; count <= most; ++count) {
+      std::string sql = "SELECT " + std::string(1, '"') + std::string(function.name) + "\"(";
+      for (int i = 0; i < count; ++i) sql += i > 0 ? ", NULL" : "NULL";
+      CAPTURE(sql + ")");
+      sqlite3_stmt* statement = nullptr;
+      CHECK(sqlite3_prepare_v2(connection.held, (sql + ")").c_str(), -1, &statement, nullptr) == SQLITE_OK);
+      // NULLs harm none of them.
+      const int code = sqlite3_step(statement);
+      CHECK((code == SQLITE_ROW || connection.catalog->problem()));
+      sqlite3_finalize(statement);
+    }
+  }
+}
+
+TEST_CASE("functions: what would grow without bound or run for ever is refused", "[proxy][lite]") {
+  Connection connection;
+  CHECK(connection.value("SELECT repeat('x', 2000000000)").starts_with("! 54000"));
+  CHECK(connection.value("SELECT lpad('x', 2000000000)").starts_with("! 54000"));
+  CHECK(connection.value("SELECT array_length(ARRAY(SELECT generate_series(1, 2, 0)), 1)").starts_with("! "));
+  const std::string backtracks = connection.value("SELECT (repeat('a', 40) || 'b') ~ '^(a+)+$'");
+  CHECK((backtracks == "f" || backtracks.starts_with("! 2201B")));
+  CHECK(connection.value("SELECT 'x' ~ '('").starts_with("! 2201B"));
+  CHECK(connection.value("SELECT repeat('a', 200000) LIKE '%a%a%a%a%b'") == "f");
+  // Long texts need no deep stack.
+  CHECK(connection.value("SELECT repeat('ab', 500000) ~ '^(ab)*$'").size() > 0);
+  CHECK(connection.value("SELECT cardinality((repeat('{', 100000) || repeat('}', 100000))::text[])").starts_with("! 54000"));
+  CHECK(connection.value("SELECT nextval('t_id_seq')").starts_with("! 25006"));
+  CHECK(connection.value("SELECT pg_advisory_lock(1)").starts_with("! 0A000"));
+  CHECK(connection.value("SELECT set_config('a.b', 'c', false)").starts_with("! 55P02"));
+  CHECK(connection.value("SELECT pg_cancel_backend(1)") == "f");
+  CHECK(connection.value("SELECT interval '9223372036854775807 years'").starts_with("! 22"));
+  CHECK(connection.value("SELECT timestamp '2000-01-01' + interval '999999999 days'").starts_with("! 22008"));
+}
+
+namespace {
+
+struct Session : termgate::lite::CatalogSession {
+  std::string user() const override { return "Ann"; }
+  std::int32_t process_id() const override { return 77; }
+  std::int64_t transaction_began_us() const override { return 1'700'000'000'123'456; }
+  std::optional<std::string> setting(std::string_view name) const override {
+    const auto found = values.find(std::string(name));
+    return found == values.end() ? CatalogSession::setting(name) : std::optional(found->second);
+  }
+  std::variant<std::string, termgate::lite::ValueProblem> set(std::string_view name, std::string_view value, bool) override { return values[std::string(name)] = value; }
+  bool may_write() const override { return writer; }
+  bool cancelled() const override { return cancel; }
+  std::map<std::string, std::string> values;
+  bool writer = false, cancel = false;
+};
+
+}  // namespace
+
+TEST_CASE("functions: what only the session knows is asked of the one that is served", "[proxy][lite]") {
+  Connection connection;
+  connection.open = true;
+  connection.run("CREATE TABLE t (id bigserial PRIMARY KEY, v text)");
+  Session session;
+  connection.catalog->serve(&session);
+  CHECK(connection.value("SELECT current_user") == "Ann");
+  CHECK(connection.value("SELECT pg_get_userbyid(relowner) FROM pg_class WHERE relname = 't'") == "Ann");
+  CHECK(connection.value("SELECT rolname FROM pg_roles") == "Ann");
+  CHECK(connection.value("SELECT 'ann'::regrole").starts_with("! 42704"));
+  CHECK(connection.value("SELECT pg_backend_pid()") == "77");
+  CHECK(connection.value("SELECT now()") == "2023-11-14 22:13:20.123456+00");
+  CHECK(connection.value("SELECT current_date") == "2023-11-14");
+  CHECK(connection.value("SELECT set_config('termgate.scope', 'a', false)") == "a");
+  CHECK(connection.value("SELECT current_setting('termgate.scope')") == "a");
+  // Counters: none before the first, none without leave to write, then each once.
+  CHECK(connection.value("SELECT currval('t_id_seq')").starts_with("! 55000"));
+  CHECK(connection.value("SELECT nextval('t_id_seq')").starts_with("! 25006"));
+  CHECK(connection.value("SELECT setval('t_id_seq', 5)").starts_with("! 25006"));
+  session.writer = true;
+  connection.open = false;
+  CHECK(connection.value("SELECT nextval('t_id_seq')") == "1");
+  CHECK(connection.value("SELECT nextval('public.t_id_seq')") == "2");
+  CHECK(connection.value("SELECT currval('t_id_seq') + lastval()") == "4");
+  CHECK(connection.value("SELECT setval('t_id_seq', 40)") == "40");
+  connection.open = true;
+  connection.run("INSERT INTO t (v) VALUES ('x')");
+  CHECK(connection.value("SELECT id FROM t") == "41");
+  CHECK(connection.value("SELECT nextval('none_seq')").starts_with("! 42P01"));
+  session.cancel = true;
+  CHECK(connection.value("SELECT pg_sleep(30)").starts_with("! 57014"));
+  CHECK(connection.value("SELECT repeat('a', 3000000) LIKE '%' || repeat('a', 100000) || 'b'").starts_with("! 57014"));
+  connection.catalog->serve(nullptr);
+  CHECK(connection.value("SELECT current_user") == "postgres");
+  CHECK(connection.value("SELECT lastval()").starts_with("! 55000"));
+}
