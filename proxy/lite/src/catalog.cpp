@@ -143,11 +143,15 @@ std::shared_ptr<const Schema> CatalogState::schema() {
 std::shared_ptr<Rows> CatalogState::rows(const SystemRelation& relation) {
   const auto now = schema();
   const bool fresh = of_the_session(relation.name);
+  if (std::string database = this->database(); database != rows_database_) {
+    rows_.clear();
+    rows_database_ = std::move(database);
+  }
   if (!fresh) {
     if (const auto found = rows_.find(&relation); found != rows_.end()) return found->second;
   }
   auto made = std::make_shared<Rows>();
-  write_rows(relation, {*now, session(), database_}, made->rows);
+  write_rows(relation, {*now, session(), rows_database_}, made->rows);
   if (!fresh) rows_[&relation] = made;
   return made;
 }

@@ -30,7 +30,7 @@ class CatalogState final : public Catalog {
 
   CatalogSession& session() noexcept { return session_ == nullptr ? nobody_ : *session_; }
   sqlite3* connection() const noexcept { return connection_; }
-  const std::string& database() const noexcept { return database_; }
+  std::string database() { return session().database().value_or(database_); }
 
   // Fails the call that is under way.
   void fail(sqlite3_context* context, ValueProblem problem);
@@ -64,6 +64,7 @@ class CatalogState final : public Catalog {
   Mark mark_;
   std::shared_ptr<const Schema> schema_;
   std::unordered_map<const SystemRelation*, std::shared_ptr<Rows>> rows_;
+  std::string rows_database_;  // which rows_ name
 };
 
 // catalog_module.cpp

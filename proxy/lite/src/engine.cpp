@@ -83,7 +83,7 @@ std::unique_ptr<Lane> Engine::borrow() {
 }
 
 void Engine::give_back(std::unique_ptr<Lane> lane) noexcept {
-  lane->facts = nullptr;
+  lane->serve(nullptr);
   const std::lock_guard lock(lanes_mutex_);
   lanes_.push_back(std::move(lane));
   lane_free_.notify_one();

@@ -67,6 +67,8 @@ class Engine {
   Plans plan(const std::string& text);
 
   std::chrono::milliseconds check_wait();
+  // When it was opened, since 1970.
+  std::int64_t began_us() const noexcept { return began_us_; }
   std::int64_t commits() const noexcept { return queue_->commits(); }
 
  private:
@@ -75,6 +77,7 @@ class Engine {
   void watch();
 
   const EngineOptions options_;
+  const std::int64_t began_us_ = std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
   OpenAs how_;
   std::unique_ptr<Lane> writer_;
   std::unique_ptr<sqlite::WriteQueue> queue_;

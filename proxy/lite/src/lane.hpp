@@ -1,5 +1,5 @@
-// Lane: one connection of storage/sqlite's with what a session needs on it: the guard over texts from the network, statements kept
-// prepared, the functions that ask who is at work. One thread at a time.
+// Lane: one connection of storage/sqlite's with what a session needs on it: the guard over texts from the network, the catalog and its
+// functions, statements kept prepared. One thread at a time.
 //
 // Statements are prepared with SQLite's older interface on purpose: it never prepares one anew by itself. A schema that has changed
 // is met as SQLITE_SCHEMA, and the text goes past the guard again.
@@ -17,6 +17,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+
+#include <termgate/lite/catalog.hpp>
 
 #include "connection.hpp"
 #include "fault.hpp"
@@ -53,24 +55,11 @@ class Control {
   std::atomic<bool> evicted_{false};
 };
 
-// What the functions of a session ask.
-class Facts {
- public:
-  virtual ~Facts() = default;
-  virtual std::uint32_t pid() const = 0;
-  virtual std::string setting(std::string_view name, bool missing_is_fine) = 0;  // throws Failed
-  virtual std::string set(std::string_view name, std::string_view value, bool local) = 0;
-  virtual std::string user() const = 0;
-  virtual std::string database() const = 0;
-  virtual std::int64_t transaction_began_us() const = 0;  // since 1970
-  virtual Control& control() = 0;
-};
-
 using sqlite::OpenAs;
 
 class Lane {
  public:
-  // `install`: what else is put on the connection (the catalog); may be empty.
+  // `install`: what else is put on the connection; may be empty.
   Lane(const OpenAs& how, const std::function<void(sqlite3*)>& install);
   ~Lane();
   Lane(const Lane&) = delete;
@@ -107,7 +96,10 @@ class Lane {
   sqlite3* handle() const noexcept { return connection_.handle(); }
   [[noreturn]] void fail(int code);
 
-  Facts* facts = nullptr;  // of the session that has the lane
+  // Who has the lane from now on; nullptr: nobody.
+  void serve(CatalogSession* session) noexcept { catalog_->serve(session); }
+  Catalog& catalog() noexcept { return *catalog_; }
+
   // Where it is false, no transaction of this lane that has written anything can commit, whatever made it write.
   bool writable = false;
 
@@ -116,7 +108,6 @@ class Lane {
   static int authorize(void* self, int action, const char* first, const char* second, const char* schema, const char* asking);
   sqlite3_stmt* prepare_now(const std::string& sql);
   void keep(std::string&& sql, sqlite3_stmt* statement, bool calls_writer) noexcept;
-  void register_functions();
   void name_index(Fault& fault);
 
   struct Kept {
@@ -128,6 +119,7 @@ class Lane {
   static constexpr std::size_t kept_text_bytes_max = 16 * 1024;
 
   sqlite::Connection connection_;
+  Catalog* catalog_ = nullptr;  // the connection's
   bool from_network_ = false;  // a text of a client's is being prepared
   std::string refused_;
   bool calls_writer_ = false;

@@ -290,7 +290,7 @@ void Session::run_group() {
         Session& session;
         ~Leave() {
           for (auto& [name, portal] : session.portals_) portal->text = {};
-          session.tx_.lane->facts = nullptr;
+          session.tx_.lane->serve(nullptr);
           session.tx_.lane = nullptr;
           session.tx_.writer = session.tx_.grouped = session.tx_.began = false;
         }
@@ -496,7 +496,7 @@ void Session::begin_if_needed() {
 void Session::take_lane(Lane& lane, bool shared) {
   tx_.lane = &lane;
   tx_.shared = shared;
-  lane.facts = this;
+  lane.serve(this);
 }
 
 Lane& Session::lane() {
@@ -563,7 +563,7 @@ void Session::release_lane() noexcept {
     lane.connection().control("ROLLBACK");
     lane.connection().law().transaction_undone();
   }
-  lane.facts = nullptr;
+  lane.serve(nullptr);
   lane.writable = &lane == &engine_.writer();
   tx_.lane = nullptr;
   tx_.began = tx_.writer = false;

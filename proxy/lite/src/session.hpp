@@ -41,7 +41,7 @@ struct SessionOptions {
   std::size_t gathered_bytes_max = 64u << 20;  // of answers that wait for a commit
 };
 
-class Session final : private Facts {
+class Session final : private CatalogSession {
  public:
   using Sink = std::function<void(std::string_view)>;
 
@@ -163,6 +163,8 @@ class Session final : private Facts {
   // True when the portal is done; false: suspended. `tag`: what CommandComplete says instead of the plan's.
   bool give_rows(Portal& portal, std::uint64_t rows_max);
   void append_row(const Portal& portal);
+  // A value of `on`, as PostgreSQL shows one of that type. Throws Failed.
+  static void append_field(std::string& out, Lane& on, const Stored& value, Oid type, std::int32_t modifier, Format format);
   std::string tag_of(const Portal& portal) const;
   void bind_values(sqlite3_stmt* statement, const std::vector<Stored>& values);
   void describe_rows(const std::vector<OutColumn>& columns, const std::vector<Format>& formats);
@@ -201,14 +203,19 @@ class Session final : private Facts {
   void end_copy_in();
   void abandon_copy() noexcept;
 
-  // Facts
-  std::uint32_t pid() const override { return options_.pid; }
-  std::string setting(std::string_view name, bool missing_is_fine) override;
-  std::string set(std::string_view name, std::string_view value, bool local) override;
+  // CatalogSession
   std::string user() const override { return user_; }
-  std::string database() const override { return options_.database; }
+  std::optional<std::string> database() const override { return options_.database; }
+  std::int32_t process_id() const override { return static_cast<std::int32_t>(options_.pid); }
+  std::string application_name() const override { return settings_.get("application_name").value_or(""); }
   std::int64_t transaction_began_us() const override { return tx_.began_us; }
-  Control& control() override { return control_; }
+  std::int64_t server_began_us() const override { return engine_.began_us(); }
+  std::optional<std::string> setting(std::string_view name) const override;
+  std::vector<Setting> settings() const override;
+  std::variant<std::string, ValueProblem> set(std::string_view name, std::string_view value, bool local) override;
+  // Only behind the check, under the lock.
+  bool may_write() const override { return tx_.writer && !tx_.read_only; }
+  bool cancelled() const override { return control_.interrupted(); }
 
   Engine& engine_;
   Control& control_;

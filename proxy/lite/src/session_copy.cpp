@@ -93,7 +93,7 @@ void Session::copy_out(const dialect::Copy& copy) {
         }
         const Oid type = portal.columns[static_cast<std::size_t>(i)].type;
         std::string field;
-        if (const auto problem = append_value(field, value, type == 0 ? oid::text : type, binary ? Format::binary : Format::text)) throw Failed(problem->sqlstate, problem->message);
+        append_field(field, portal.text.lane(), value, type == 0 ? oid::text : type, portal.columns[static_cast<std::size_t>(i)].modifier, binary ? Format::binary : Format::text);
         row.emplace_back(std::move(field));
       }
       append_copy_row(line, copy, names, row);
@@ -120,7 +120,7 @@ void Session::begin_copy_in(const dialect::Copy& copy) {
   std::vector<Oid> types;
   const auto type_at = [&](int i) {
     const char* declared = sqlite3_column_decltype(shape.get(), i);
-    return declared != nullptr ? dialect::oid_of_declared(declared) : oid::text;
+    return declared != nullptr ? type_of_declaration(declared).oid : oid::text;
   };
   const int count = sqlite3_column_count(shape.get());
   if (copy.columns.empty()) {

@@ -1,7 +1,6 @@
 // Statements and portals: what Parse, Bind, Describe, Execute and Close do, and simple queries with them.
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstring>
 
 #include <termgate/pgwire/decode.hpp>
@@ -64,22 +63,6 @@ std::int16_t size_of(Oid type) {
   }
 }
 
-// varchar(20) -> 24, numeric(10,2) -> (10 << 16 | 2) + 4
-std::int32_t modifier_of(Oid type, std::string_view declared) {
-  const auto open = declared.find('(');
-  if (open == std::string_view::npos) return -1;
-  int first = 0, second = 0;
-  const char* end = declared.data() + declared.size();
-  const auto [at, failure] = std::from_chars(declared.data() + open + 1, end, first);
-  if (failure != std::errc()) return -1;
-  if (type == oid::varchar || type == oid::bpchar) return first + 4;
-  if (type != oid::numeric) return -1;
-  const char* next = at;
-  while (next < end && (*next == ',' || *next == ' ')) ++next;
-  std::from_chars(next, end, second);
-  return (first << 16 | second) + 4;
-}
-
 Stored stored_of(sqlite3_stmt* statement, int column) {
   const auto bytes = [&](const void* data) { return std::string(data != nullptr ? static_cast<const char*>(data) : "", static_cast<std::size_t>(sqlite3_column_bytes(statement, column))); };
   switch (sqlite3_column_type(statement, column)) {
@@ -89,6 +72,28 @@ Stored stored_of(sqlite3_stmt* statement, int column) {
     case SQLITE_BLOB: return Blob{bytes(sqlite3_column_blob(statement, column))};
     default: return std::monostate();
   }
+}
+
+void append_made(std::string& out, const Stored& value, Oid type, Format format) {
+  if (const auto problem = append_value(out, value, type, format)) throw Failed(problem->sqlstate, problem->message);
+}
+
+bool is_reg(Oid type) {
+  static constexpr std::array<Oid, 11> all = {24, 2202, 2203, 2204, 2205, 2206, 3734, 3769, 4089, 4096, 4191};
+  return std::find(all.begin(), all.end(), type) != all.end();
+}
+
+// A number as numeric(p,s) shows it: with the zeros behind the point that SQLite does not keep. What has more digits keeps them.
+Stored scaled(const Stored& value, int scale) {
+  std::string text;
+  if (scale == 0 || append_value(text, value, oid::numeric, Format::text)) return value;
+  if (text.empty() || text.find_first_not_of("-.0123456789") != std::string::npos) return value;
+  const auto point = text.find('.');
+  const std::size_t digits = point == std::string::npos ? 0 : text.size() - point - 1;
+  if (digits >= static_cast<std::size_t>(scale)) return value;
+  if (point == std::string::npos) text += '.';
+  text.append(static_cast<std::size_t>(scale) - digits, '0');
+  return text;
 }
 
 bool stays_in_failed(const Plan& plan) {
@@ -138,7 +143,7 @@ void Session::infer_parameters(Prepared& prepared, const Plan& plan) {
           if (sqlite3_stricmp(sqlite3_column_name(text.get(), i), beside.column.c_str()) == 0) at = i;
         }
         if (at >= count) continue;
-        if (const char* declared = sqlite3_column_decltype(text.get(), at)) know(beside.parameter, dialect::oid_of_declared(declared));
+        if (const char* declared = sqlite3_column_decltype(text.get(), at)) know(beside.parameter, type_of_declaration(declared).oid);
         break;
       } catch (const Failed&) {
         continue;  // a common table expression, or one that is not there: said where it is run
@@ -433,8 +438,9 @@ std::vector<Session::OutColumn> Session::columns_of(const Plan& plan, sqlite3_st
       column.name = name != nullptr ? name : "?column?";
     }
     if (const char* declared = sqlite3_column_decltype(statement, static_cast<int>(i)); declared != nullptr && column.type == 0) {
-      column.type = dialect::oid_of_declared(declared);
-      column.modifier = modifier_of(column.type, declared);
+      const DeclaredType said_by_table = type_of_declaration(declared);
+      column.type = said_by_table.oid;
+      column.modifier = said_by_table.typmod;
     }
   }
   return columns;
@@ -520,6 +526,15 @@ void Session::make(Portal& portal, std::vector<OutColumn> columns, std::deque<st
   portal.described = portal.made = portal.started = true;
 }
 
+void Session::append_field(std::string& out, Lane& on, const Stored& value, Oid type, std::int32_t modifier, Format format) {
+  if (format == Format::text && is_reg(type) && std::holds_alternative<std::int64_t>(value)) {
+    out += on.catalog().reg_text(std::get<std::int64_t>(value), type);
+    return;
+  }
+  if (type == oid::numeric && modifier >= 4) return append_made(out, scaled(value, (modifier - 4) & 0xffff), type, format);
+  append_made(out, value, type, format);
+}
+
 // One DataRow; its length is written when it is known.
 void Session::append_row(const Portal& portal) {
   const std::size_t begin = out_.size();
@@ -540,9 +555,14 @@ void Session::append_row(const Portal& portal) {
     const Format format = portal.formats.empty() ? Format::text : portal.formats.size() == 1 ? portal.formats[0] : i < portal.formats.size() ? portal.formats[i] : Format::text;
     if (!portal.made && sqlite3_column_type(statement, column) == SQLITE_TEXT && (type == oid::text || type == oid::varchar)) {
       out_.append(reinterpret_cast<const char*>(sqlite3_column_text(statement, column)), static_cast<std::size_t>(sqlite3_column_bytes(statement, column)));
-    } else if (const auto problem = append_value(out_, portal.made ? portal.made_rows.front()[i] : stored_of(statement, column), type, format)) {
-      out_.resize(begin);
-      throw Failed(problem->sqlstate, problem->message);
+    } else {
+      try {
+        if (portal.made) append_made(out_, portal.made_rows.front()[i], type, format);
+        else append_field(out_, portal.text.lane(), stored_of(statement, column), type, portal.columns[i].modifier, format);
+      } catch (...) {
+        out_.resize(begin);
+        throw;
+      }
     }
     const auto size = static_cast<std::uint32_t>(out_.size() - at - 4);
     for (std::size_t byte = 0; byte < 4; ++byte) out_[at + byte] = static_cast<char>(size >> (24 - 8 * byte) & 0xff);

@@ -189,22 +189,35 @@ std::string Session::show(std::string_view given) const {
   return *value;
 }
 
-std::string Session::setting(std::string_view name, bool missing_is_fine) {
+std::optional<std::string> Session::setting(std::string_view name) const {
   try {
     return show(name);
   } catch (const Failed&) {
-    if (missing_is_fine) return {};
-    throw;
+    return std::nullopt;
   }
 }
 
-std::string Session::set(std::string_view name, std::string_view value, bool local) {
+std::vector<Setting> Session::settings() const {
+  std::vector<Setting> all = CatalogSession::settings();
+  for (const auto& [name, value] : settings_.all()) {
+    const auto known = std::find_if(all.begin(), all.end(), [&](const Setting& each) { return lowered(each.name) == lowered(name); });
+    if (known == all.end()) all.push_back({name, value, "", name.find('.') != std::string::npos ? "Customized Options" : "Client Connection Defaults", ""});
+  }
+  for (Setting& each : all) each.value = setting(each.name).value_or(each.value);
+  return all;
+}
+
+std::variant<std::string, ValueProblem> Session::set(std::string_view name, std::string_view value, bool local) {
   dialect::SetVariable one;
   one.name = name;
   one.values = {std::string(value)};
   one.local = local;
-  set_variable(one);
-  return show(name);
+  try {
+    set_variable(one);
+    return show(name);
+  } catch (const Failed& failed) {
+    return ValueProblem{failed.fault().sqlstate, failed.fault().message};
+  }
 }
 
 void Session::set_variable(const dialect::SetVariable& set) {

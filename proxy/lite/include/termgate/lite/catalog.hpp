@@ -44,6 +44,8 @@ class CatalogSession {
  public:
   virtual ~CatalogSession() = default;
   virtual std::string user() const { return "postgres"; }
+  // What current_database() says; nullopt: what install_catalog() was told.
+  virtual std::optional<std::string> database() const { return std::nullopt; }
   virtual std::int32_t process_id() const { return 0; }
   virtual std::string application_name() const { return {}; }
   // Microseconds since 1970-01-01 UTC.
@@ -96,7 +98,8 @@ class Catalog {
   Catalog() = default;
 };
 
-// On a connection that is open and has no authorizer yet. `database` is what current_database() says. Throws std::bad_alloc.
+// On a connection that is open, and whose authorizer, if it has one already, lets this thread's own statements through. `database` is
+// what current_database() says where the session does not. Throws std::bad_alloc.
 Catalog& install_catalog(sqlite3* connection, std::string database);
 
 }  // namespace termgate::lite
