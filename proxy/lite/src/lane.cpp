@@ -1,5 +1,8 @@
 #include "lane.hpp"
 
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
 #include <utility>
 
 #include "guard.hpp"
@@ -97,12 +100,82 @@ sqlite3_stmt* Lane::prepare_now(const std::string& sql) {
   refused_.clear();
   calls_writer_ = false;
   sqlite3_stmt* statement = nullptr;
-  from_network_ = true;
-  const int code = sqlite3_prepare(handle(), sql.data(), static_cast<int>(sql.size()) + 1, &statement, nullptr);
-  from_network_ = false;
+  const auto attempt = [&](const std::string& text) {
+    from_network_ = true;
+    const int code = sqlite3_prepare(handle(), text.data(), static_cast<int>(text.size()) + 1, &statement, nullptr);
+    from_network_ = false;
+    return code;
+  };
+  int code = attempt(sql);
+  if (code == SQLITE_ERROR && refused_.empty()) {
+    if (const std::string longer = with_columns(sql); !longer.empty()) code = attempt(longer);
+  }
   if (code == SQLITE_OK) return statement;
   if (!refused_.empty()) throw Failed("42501", refused_);
   fail(code);
+}
+
+// PostgreSQL lets INSERT have fewer values than the table has columns, SQLite only where the columns are named: here they are, where
+// that is what the last failure was about; else nothing.
+std::string Lane::with_columns(const std::string& sql) {
+  const std::string_view message = sqlite3_errmsg(handle());
+  const auto has = message.rfind(" has "), but = message.rfind(" columns but ");
+  if (!message.starts_with("table ") || !message.ends_with(" values were supplied") || has == std::string_view::npos || but == std::string_view::npos || has > but) return {};
+  const std::string table(message.substr(6, has - 6));
+  const int there = std::atoi(message.data() + has + 5), given = std::atoi(message.data() + but + 13);
+  if (given <= 0 || given >= there) return {};
+  // Behind INTO, the table's name and its alias; what is quoted or a comment is gone over as one token.
+  std::size_t at = 0;
+  const auto token = [&]() -> std::string_view {
+    for (;;) {
+      while (at < sql.size() && std::isspace(static_cast<unsigned char>(sql[at])) != 0) ++at;
+      if (sql.compare(at, 2, "--") == 0) at = std::min(sql.find('\n', at), sql.size());
+      else if (sql.compare(at, 2, "/*") == 0) at = std::min(sql.find("*/", at + 2), sql.size() - 2) + 2;
+      else break;
+    }
+    const std::size_t begin = at;
+    if (at == sql.size()) return {};
+    const char first = sql[at++];
+    if (first == '"' || first == '\'' || first == '`' || first == '[') {
+      const char last = first == '[' ? ']' : first;
+      while (at < sql.size()) {
+        if (sql[at++] != last) continue;
+        if (first == '[' || at == sql.size() || sql[at] != last) break;
+        ++at;
+      }
+    } else if (std::isalnum(static_cast<unsigned char>(first)) != 0 || first == '_' || (first & 0x80) != 0) {
+      while (at < sql.size() && (std::isalnum(static_cast<unsigned char>(sql[at])) != 0 || sql[at] == '_' || sql[at] == '$' || (sql[at] & 0x80) != 0)) ++at;
+    }
+    return std::string_view(sql).substr(begin, at - begin);
+  };
+  const auto is = [](std::string_view word, std::string_view wanted) { return word.size() == wanted.size() && sqlite3_strnicmp(word.data(), wanted.data(), static_cast<int>(wanted.size())) == 0; };
+  for (std::string_view word = token(); !is(word, "into"); word = token()) {
+    if (word.empty()) return {};
+  }
+  token();
+  std::size_t behind = at;
+  std::string_view next = token();
+  if (next == ".") {
+    token();
+    behind = at;
+    next = token();
+  }
+  if (is(next, "as")) {
+    token();
+    behind = at;
+  }
+  sqlite3_stmt* columns = nullptr;
+  std::string names;
+  if (sqlite3_prepare_v2(handle(), "SELECT name FROM pragma_table_xinfo(?1) WHERE hidden = 0 ORDER BY cid LIMIT ?2", -1, &columns, nullptr) != SQLITE_OK) return {};
+  sqlite3_bind_text(columns, 1, table.data(), static_cast<int>(table.size()), SQLITE_STATIC);
+  sqlite3_bind_int(columns, 2, given);
+  while (sqlite3_step(columns) == SQLITE_ROW) {
+    names += names.empty() ? " (\"" : ", \"";
+    for (const char* name = reinterpret_cast<const char*>(sqlite3_column_text(columns, 0)); *name != '\0'; ++name) names += *name == '"' ? std::string("\"\"") : std::string(1, *name);
+    names += '"';
+  }
+  sqlite3_finalize(columns);
+  return names.empty() ? std::string() : sql.substr(0, behind) + names + ") " + sql.substr(behind);
 }
 
 Lane::Text Lane::prepare(const std::string& sql) {

@@ -107,6 +107,7 @@ class Lane {
   friend class Text;
   static int authorize(void* self, int action, const char* first, const char* second, const char* schema, const char* asking);
   sqlite3_stmt* prepare_now(const std::string& sql);
+  std::string with_columns(const std::string& sql);
   void keep(std::string&& sql, sqlite3_stmt* statement, bool calls_writer) noexcept;
   void name_index(Fault& fault);
 

@@ -528,10 +528,13 @@ void Session::become_writer(const Want& want) {
   if (tx_.writer) return;
   engine_.take_turn(control_, want.term == 0 && !tx_.passes.empty() ? tx_.passes.front() : want);
   tx_.turn = true;
-  if (!tx_.began && !stands_on_row()) {
-    // Nothing was read that has to stay: the lane whose cache knows the newest pages is the better one.
-    for (auto& [name, portal] : portals_) portal->text = {};
-    if (tx_.own) engine_.give_back(std::move(tx_.own));
+  if (!tx_.began) {
+    // The lane whose cache knows the newest pages is the better one. A portal that stands on a row goes on reading on its own, and sees
+    // nothing of what is written from now on, as on PostgreSQL.
+    if (!stands_on_row()) {
+      for (auto& [name, portal] : portals_) portal->text = {};
+      if (tx_.own) engine_.give_back(std::move(tx_.own));
+    }
     take_lane(engine_.writer(), false);
   }
   lane();
@@ -552,6 +555,44 @@ void Session::become_writer(const Want& want) {
   declare_to_law();
   if (held_) check(held_->scope, held_->term);
   for (const Want& pass : tx_.passes) check(pass.scope, pass.term);
+}
+
+// What a portal has not given yet is read now.
+void Session::read_rest(Portal& portal, std::string_view what) {
+  std::deque<std::vector<Stored>> rows;
+  std::size_t bytes = 0;
+  know_columns(portal, false);
+  sqlite3_stmt* statement = portal.text.get();
+  at_work(portal.text.lane(), [&] {
+    while (std::exchange(portal.peeked, false) || portal.text.step() == SQLITE_ROW) {
+      std::vector<Stored> row;
+      statement = portal.text.get();
+      for (int i = 0; i < sqlite3_column_count(statement); ++i) {
+        const auto size = static_cast<std::size_t>(sqlite3_column_bytes(statement, i));
+        const auto held = [&](const void* data) { return std::string(data != nullptr ? static_cast<const char*>(data) : "", size); };
+        switch (sqlite3_column_type(statement, i)) {
+          case SQLITE_INTEGER: row.emplace_back(static_cast<std::int64_t>(sqlite3_column_int64(statement, i))); break;
+          case SQLITE_FLOAT: row.emplace_back(sqlite3_column_double(statement, i)); break;
+          case SQLITE_TEXT: row.emplace_back(held(sqlite3_column_text(statement, i))); break;
+          case SQLITE_BLOB: row.emplace_back(Blob{held(sqlite3_column_blob(statement, i))}); break;
+          default: row.emplace_back(); break;
+        }
+        bytes += 16 + size;
+      }
+      if (bytes > options_.gathered_bytes_max) throw Failed("54000", std::string(what) + " may keep " + std::to_string(options_.gathered_bytes_max) + " bytes");
+      rows.push_back(std::move(row));
+    }
+  });
+  portal.text = {};
+  make(portal, portal.columns, std::move(rows));
+}
+
+// Before a write: SQLite's statements see what their own connection writes behind them, PostgreSQL's cursors do not.
+void Session::settle_portals(const Portal* but) {
+  for (auto& [name, portal] : portals_) {
+    if (portal.get() == but || !portal->started || portal->done || portal->made || !portal->text || &portal->text.lane() != tx_.lane) continue;
+    read_rest(*portal, "a cursor that is open while its own transaction writes");
+  }
 }
 
 // Whatever is open on the lane is rolled back.

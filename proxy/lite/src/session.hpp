@@ -134,6 +134,8 @@ class Session final : private CatalogSession {
   Lane& lane();
   void take_lane(Lane& lane, bool shared);
   void become_writer(const Want& want);
+  void settle_portals(const Portal* but);
+  void read_rest(Portal& portal, std::string_view what);
   void declare_to_law();
   void release_lane() noexcept;
   void release_idle_lane() noexcept;
@@ -158,13 +160,14 @@ class Session final : private CatalogSession {
   void check_allowed(const Plan& plan);
   void start(Portal& portal);
   void start_sql(Portal& portal);
+  void notice_of(Lane& on, const std::string& definition);
   void know_columns(Portal& portal, bool peek);
   std::vector<OutColumn> columns_of(const Plan& plan, sqlite3_stmt* statement) const;
   // True when the portal is done; false: suspended. `tag`: what CommandComplete says instead of the plan's.
   bool give_rows(Portal& portal, std::uint64_t rows_max);
   void append_row(const Portal& portal);
-  // A value of `on`, as PostgreSQL shows one of that type. Throws Failed.
-  static void append_field(std::string& out, Lane& on, const Stored& value, Oid type, std::int32_t modifier, Format format);
+  // A value as PostgreSQL shows one of that type; `on`: where it comes from, nullptr for one that was kept. Throws Failed.
+  void append_field(std::string& out, Lane* on, const Stored& value, Oid type, std::int32_t modifier, Format format);
   std::string tag_of(const Portal& portal) const;
   void bind_values(sqlite3_stmt* statement, const std::vector<Stored>& values);
   void describe_rows(const std::vector<OutColumn>& columns, const std::vector<Format>& formats);

@@ -93,7 +93,7 @@ void Session::copy_out(const dialect::Copy& copy) {
         }
         const Oid type = portal.columns[static_cast<std::size_t>(i)].type;
         std::string field;
-        append_field(field, portal.text.lane(), value, type == 0 ? oid::text : type, portal.columns[static_cast<std::size_t>(i)].modifier, binary ? Format::binary : Format::text);
+        append_field(field, &portal.text.lane(), value, type == 0 ? oid::text : type, portal.columns[static_cast<std::size_t>(i)].modifier, binary ? Format::binary : Format::text);
         row.emplace_back(std::move(field));
       }
       append_copy_row(line, copy, names, row);
@@ -113,6 +113,7 @@ void Session::begin_copy_in(const dialect::Copy& copy) {
   if (tx_.grouped) throw Failed("0A000", "COPY FROM STDIN behind a write of the same pipeline: send a Sync before it");
   if (tx_.read_only) throw Failed("25006", "cannot execute COPY FROM in a read-only transaction");
   become_writer({});
+  settle_portals(nullptr);
   tx_.queried = true;
   Lane& on = lane();
   Lane::Text shape = on.prepare("SELECT * FROM " + copy.table);

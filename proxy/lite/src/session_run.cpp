@@ -384,14 +384,52 @@ void Session::bind_values(sqlite3_stmt* statement, const std::vector<Stored>& va
   }
 }
 
+// What IF [NOT] EXISTS leaves undone is told, as on PostgreSQL.
+void Session::notice_of(Lane& on, const std::string& definition) {
+  struct Form {
+    std::string_view begins, type, before, after, sqlstate;
+    bool where_there;
+  };
+  static constexpr Form forms[] = {{"DROP TABLE IF EXISTS ", "table", "table ", " does not exist, skipping", "00000", false},
+                                   {"DROP VIEW IF EXISTS ", "view", "view ", " does not exist, skipping", "00000", false},
+                                   {"DROP INDEX IF EXISTS ", "index", "index ", " does not exist, skipping", "00000", false},
+                                   {"CREATE TABLE IF NOT EXISTS ", "", "relation ", " already exists, skipping", "42P07", true},
+                                   {"CREATE INDEX IF NOT EXISTS ", "", "relation ", " already exists, skipping", "42P07", true},
+                                   {"CREATE UNIQUE INDEX IF NOT EXISTS ", "", "relation ", " already exists, skipping", "42P07", true}};
+  for (const Form& form : forms) {
+    if (!definition.starts_with(form.begins)) continue;
+    std::string name;
+    std::size_t at = form.begins.size();
+    if (at < definition.size() && definition[at] == '"') {
+      for (++at; at < definition.size(); ++at) {
+        if (definition[at] == '"' && (++at == definition.size() || definition[at] != '"')) break;
+        name += definition[at];
+      }
+    } else {
+      while (at < definition.size() && definition[at] != ' ' && definition[at] != '(' && definition[at] != ';') name += definition[at++];
+    }
+    Lane::Text text = on.prepare("SELECT 1 FROM sqlite_schema WHERE name = ?1 COLLATE NOCASE AND ?2 IN ('', type)");
+    sqlite3_bind_text(text.get(), 1, name.data(), static_cast<int>(name.size()), SQLITE_STATIC);
+    sqlite3_bind_text(text.get(), 2, form.type.data(), static_cast<int>(form.type.size()), SQLITE_STATIC);
+    if ((text.step() == SQLITE_ROW) == form.where_there) {
+      pgwire::append_notice_response(out_, pgwire::report("NOTICE", form.sqlstate, std::string(form.before) + "\"" + name + "\"" + std::string(form.after)));
+    }
+    return;
+  }
+}
+
 void Session::start_sql(Portal& portal) {
   const Plan& plan = *portal.plan;
   if (plan_writes(plan)) {
     if (tx_.read_only) throw Failed("25006", "cannot execute " + plan.does.tag + " in a read-only transaction");
     become_writer({});
+    settle_portals(&portal);
   }
   Lane& on = lane();
   tx_.queried = true;
+  if (plan.does.effect == dialect::Effect::definition) {
+    for (const std::string& text : plan.does.sql) notice_of(on, text);
+  }
   for (std::size_t i = 0; i + 1 < plan.does.sql.size(); ++i) {
     Lane::Text text = on.prepare(plan.does.sql[i]);
     bind_values(text.get(), portal.values);
@@ -526,9 +564,9 @@ void Session::make(Portal& portal, std::vector<OutColumn> columns, std::deque<st
   portal.described = portal.made = portal.started = true;
 }
 
-void Session::append_field(std::string& out, Lane& on, const Stored& value, Oid type, std::int32_t modifier, Format format) {
+void Session::append_field(std::string& out, Lane* on, const Stored& value, Oid type, std::int32_t modifier, Format format) {
   if (format == Format::text && is_reg(type) && std::holds_alternative<std::int64_t>(value)) {
-    out += on.catalog().reg_text(std::get<std::int64_t>(value), type);
+    out += (on != nullptr ? *on : lane()).catalog().reg_text(std::get<std::int64_t>(value), type);
     return;
   }
   if (type == oid::numeric && modifier >= 4) return append_made(out, scaled(value, (modifier - 4) & 0xffff), type, format);
@@ -557,8 +595,8 @@ void Session::append_row(const Portal& portal) {
       out_.append(reinterpret_cast<const char*>(sqlite3_column_text(statement, column)), static_cast<std::size_t>(sqlite3_column_bytes(statement, column)));
     } else {
       try {
-        if (portal.made) append_made(out_, portal.made_rows.front()[i], type, format);
-        else append_field(out_, portal.text.lane(), stored_of(statement, column), type, portal.columns[i].modifier, format);
+        if (portal.made) append_field(out_, nullptr, portal.made_rows.front()[i], type, portal.columns[i].modifier, format);
+        else append_field(out_, &portal.text.lane(), stored_of(statement, column), type, portal.columns[i].modifier, format);
       } catch (...) {
         out_.resize(begin);
         throw;

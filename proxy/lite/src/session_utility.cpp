@@ -97,24 +97,7 @@ std::string Session::run_control(const TransactionControl& control) {
         for (auto& [name, portal] : portals_) {
           // A cursor WITH HOLD outlives what it reads.
           if (!portal->hold || portal->made || !portal->text) continue;
-          std::deque<std::vector<Stored>> rows;
-          std::size_t bytes = 0;
-          know_columns(*portal, false);
-          while (portal->text.step() == SQLITE_ROW) {
-            std::vector<Stored> row;
-            for (int i = 0; i < sqlite3_column_count(portal->text.get()); ++i) {
-              if (sqlite3_column_type(portal->text.get(), i) == SQLITE_NULL) row.emplace_back();
-              else if (sqlite3_column_type(portal->text.get(), i) == SQLITE_INTEGER) row.emplace_back(static_cast<std::int64_t>(sqlite3_column_int64(portal->text.get(), i)));
-              else if (sqlite3_column_type(portal->text.get(), i) == SQLITE_FLOAT) row.emplace_back(sqlite3_column_double(portal->text.get(), i));
-              else if (sqlite3_column_type(portal->text.get(), i) == SQLITE_BLOB) row.emplace_back(Blob{std::string(static_cast<const char*>(sqlite3_column_blob(portal->text.get(), i)), static_cast<std::size_t>(sqlite3_column_bytes(portal->text.get(), i)))});
-              else row.emplace_back(std::string(reinterpret_cast<const char*>(sqlite3_column_text(portal->text.get(), i)), static_cast<std::size_t>(sqlite3_column_bytes(portal->text.get(), i))));
-              bytes += 16 + static_cast<std::size_t>(sqlite3_column_bytes(portal->text.get(), i));
-            }
-            if (bytes > options_.gathered_bytes_max) throw Failed("54000", "a cursor WITH HOLD may keep " + std::to_string(options_.gathered_bytes_max) + " bytes");
-            rows.push_back(std::move(row));
-          }
-          portal->text = {};
-          make(*portal, portal->columns, std::move(rows));
+          read_rest(*portal, "a cursor WITH HOLD");
         }
         commit_lane();
       } catch (...) {

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """What programs on psycopg2 do, printed so that two runs can be compared. Where to connect: libpq's environment."""
+import os
 import threading
 
 import psycopg2
@@ -12,6 +13,8 @@ class Lines:
 
 
 lines = Lines()
+# What an SQLite file has not: PL/pgSQL, large objects, two-phase commit, NOTIFY.
+PLAIN = "CLIENT_PLAIN" in os.environ
 
 
 def tell(name, action):
@@ -44,7 +47,8 @@ tell("position", lambda: run("select *\nfrom nowhere"))
 connection.rollback()
 connection.set_session(autocommit=True)
 tell("two in one", lambda: run("insert into py2 (i) values (2); select 5"))
-tell("notice", lambda: run("do $$ begin raise notice 'hi'; insert into py2 (i) values (3); end $$"))
+if not PLAIN:
+    tell("notice", lambda: run("do $$ begin raise notice 'hi'; insert into py2 (i) values (3); end $$"))
 tell("many", lambda: psycopg2.extras.execute_values(cursor, "insert into py2 (i, v) values %s", [(100 + i, "q") for i in range(300)]))
 tell("batch", lambda: psycopg2.extras.execute_batch(cursor, "insert into py2 (i, v) values (%s, %s)", [(500 + i, "q") for i in range(150)]))
 tell("vacuum", lambda: run("vacuum py2"))
@@ -103,7 +107,8 @@ def large_object():
     return text, size
 
 
-tell("large object", large_object)
+if not PLAIN:
+    tell("large object", large_object)
 connection.commit()
 
 
@@ -133,7 +138,8 @@ def two_phase():
     return len(found), found[0].bqual
 
 
-tell("two phases", two_phase)
+if not PLAIN:
+    tell("two phases", two_phase)
 connection.rollback()
 
 
@@ -150,17 +156,21 @@ tell("cancelled", cancelled)
 connection.rollback()
 
 
+connection.set_session(autocommit=True)
+
+
 def notified():
-    connection.set_session(autocommit=True)
     run("listen py2")
     run("notify py2, 'hey'")
     connection.poll()
     return [(one.channel, one.payload, one.pid == connection.info.backend_pid) for one in connection.notifies]
 
 
-tell("notified", notified)
+if not PLAIN:
+    tell("notified", notified)
 tell("null byte", lambda: run("select %s", ("a\0b",)))
 tell("long text", lambda: run("select length(%s)", ("x" * 1_000_000,)))
 tell("end", lambda: run("select count(*), sum(i) from py2"))
 tell("drop", lambda: run("drop table py2"))
-tell("parameters", lambda: [connection.get_parameter_status(name) for name in ("server_encoding", "client_encoding", "is_superuser", "session_authorization", "DateStyle", "IntervalStyle", "TimeZone", "integer_datetimes", "standard_conforming_strings", "default_transaction_read_only", "in_hot_standby")])
+if not PLAIN:
+    tell("parameters", lambda: [connection.get_parameter_status(name) for name in ("server_encoding", "client_encoding", "is_superuser", "session_authorization", "DateStyle", "IntervalStyle", "TimeZone", "integer_datetimes", "standard_conforming_strings", "default_transaction_read_only", "in_hot_standby")])
