@@ -1,6 +1,7 @@
 // A connection's catalog: what it remembers of the schema, whose session it serves, and what went wrong last.
 #include <sqlite3.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "catalog_state.hpp"
@@ -154,6 +155,29 @@ std::shared_ptr<Rows> CatalogState::rows(const SystemRelation& relation) {
   write_rows(relation, {*now, session(), rows_database_}, made->rows);
   if (!fresh) rows_[&relation] = made;
   return made;
+}
+
+void CatalogState::find_origins(std::vector<Origin>& origins) {
+  std::shared_ptr<const Schema> now;
+  for (Origin& origin : origins) {
+    if (origin.table_name.empty()) continue;
+    if (now == nullptr) now = schema();
+    const SchemaRelation* relation = now->named(origin.table_name);
+    if (relation == nullptr) {
+      const auto& all = system_relations();
+      const auto own = std::find_if(all.begin(), all.end(), [&](const SystemRelation& each) { return each.name == origin.table_name; });
+      if (own == all.end()) continue;
+      const auto at = std::find_if(own->columns.begin(), own->columns.end(), [&](const SystemRelation::Column& each) { return each.name == origin.column_name; });
+      if (at == own->columns.end()) continue;
+      origin.table = own->oid;
+      origin.place = static_cast<std::uint16_t>(at - own->columns.begin() + 1);
+      continue;
+    }
+    const auto at = std::find_if(relation->columns.begin(), relation->columns.end(), [&](const SchemaColumn& each) { return lower(each.name) == lower(origin.column_name); });
+    if (at == relation->columns.end()) continue;
+    origin.table = relation->oid;
+    origin.place = static_cast<std::uint16_t>(at - relation->columns.begin() + 1);
+  }
 }
 
 Catalog& install_catalog(sqlite3* connection, std::string database) {

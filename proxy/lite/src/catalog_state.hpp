@@ -22,6 +22,7 @@ class CatalogState final : public Catalog {
   bool reading() const noexcept override { return reading_ > 0; }
   std::optional<ValueProblem> problem() const override;
   std::string reg_text(std::int64_t value, Oid type) override;
+  void find_origins(std::vector<Origin>& origins) override;
 
   // The schema as the open transaction sees it, read again only where it may have changed.
   std::shared_ptr<const Schema> schema();

@@ -27,6 +27,17 @@ void set_config(Call& call) {
 
 void current_schemas(Call& call) { call.answer(call.whole(0) != 0 ? "{pg_catalog,public}" : "{public}"); }
 
+// The first of the search path that is there.
+void current_schema(Call& call) {
+  const std::string path = call.state.session().setting("search_path").value_or("public");
+  for (std::string_view name : fields_of(path, ',')) {
+    while (!name.empty() && (name.front() == ' ' || name.front() == '"')) name.remove_prefix(1);
+    while (!name.empty() && (name.back() == ' ' || name.back() == '"')) name.remove_suffix(1);
+    if (name == "public" || name == "pg_catalog" || name == "information_schema" || name == "termgate") return call.answer(name);
+  }
+  call.answer_null();
+}
+
 void sleep(Call& call) {
   const double seconds = call.real(0);
   if (!(seconds >= 0 && seconds < 1e9)) fail("22023", "pg_sleep() of this many seconds is not supported");
@@ -168,7 +179,7 @@ void serial_sequence(Call& call) {
 
 constexpr Body bodies[] = {
     {"version", [](Call& call) { call.answer("PostgreSQL 15.0 (Termgate over SQLite " + std::string(sqlite3_libversion()) + ")"); }},
-    {"current_database", [](Call& call) { call.answer(call.state.database()); }}, {"current_schema", [](Call& call) { call.answer("public"); }}, {"current_schemas", current_schemas},
+    {"current_database", [](Call& call) { call.answer(call.state.database()); }}, {"current_schema", current_schema, false, false}, {"current_schemas", current_schemas},
     {"current_user", [](Call& call) { call.answer(call.state.session().user()); }, false, false}, {"session_user", [](Call& call) { call.answer(call.state.session().user()); }, false, false},
     {"current_setting", current_setting, true, false}, {"set_config", set_config, true, false}, {"pg_backend_pid", [](Call& call) { call.answer(std::int64_t{call.state.session().process_id()}); }, false, false},
     {"pg_is_in_recovery", [](Call& call) { call.answer(false); }}, {"pg_postmaster_start_time", [](Call& call) { call.answer(moment_of(call.state.session().server_began_us())); }, false, false},

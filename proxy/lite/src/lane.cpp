@@ -108,7 +108,10 @@ sqlite3_stmt* Lane::prepare_now(const std::string& sql) {
   };
   int code = attempt(sql);
   if (code == SQLITE_ERROR && refused_.empty()) {
-    if (const std::string longer = with_columns(sql); !longer.empty()) code = attempt(longer);
+    // Of the two failures the one that the text itself met is told.
+    const std::string longer = with_columns(sql);
+    if (!longer.empty()) code = attempt(longer);
+    if (code != SQLITE_OK) code = attempt(sql);
   }
   if (code == SQLITE_OK) return statement;
   if (!refused_.empty()) throw Failed("42501", refused_);
@@ -121,7 +124,6 @@ std::string Lane::with_columns(const std::string& sql) {
   const std::string_view message = sqlite3_errmsg(handle());
   const auto has = message.rfind(" has "), but = message.rfind(" columns but ");
   if (!message.starts_with("table ") || !message.ends_with(" values were supplied") || has == std::string_view::npos || but == std::string_view::npos || has > but) return {};
-  const std::string table(message.substr(6, has - 6));
   const int there = std::atoi(message.data() + has + 5), given = std::atoi(message.data() + but + 13);
   if (given <= 0 || given >= there) return {};
   // Behind INTO, the table's name and its alias; what is quoted or a comment is gone over as one token.
@@ -152,11 +154,20 @@ std::string Lane::with_columns(const std::string& sql) {
   for (std::string_view word = token(); !is(word, "into"); word = token()) {
     if (word.empty()) return {};
   }
-  token();
+  // The message names an alias where there is one.
+  std::string table;
+  const auto name = [&] {
+    const std::string_view word = token();
+    const bool quoted = word.size() >= 2 && std::isalnum(static_cast<unsigned char>(word.front())) == 0 && word.front() != '_' && (word.front() & 0x80) == 0;
+    table = quoted ? word.substr(1, word.size() - 2) : word;
+    if (!quoted) return;
+    for (auto twice = table.find("\"\""); twice != std::string::npos; twice = table.find("\"\"", twice + 1)) table.erase(twice, 1);
+  };
+  name();
   std::size_t behind = at;
   std::string_view next = token();
   if (next == ".") {
-    token();
+    name();
     behind = at;
     next = token();
   }

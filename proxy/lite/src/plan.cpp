@@ -272,6 +272,70 @@ void find_beside(Plan& plan, std::string_view text) {
 
 }  // namespace
 
+std::size_t place_of(const Fault& fault, std::string_view text, std::size_t offset, std::size_t length) {
+  const bool relation = fault.sqlstate == "42P01", function = fault.sqlstate == "42883";
+  if (!relation && !function && fault.sqlstate != "42703") return 0;
+  // "name", or name up to a space; t.name is found by its first part.
+  std::string_view name = fault.message;
+  name.remove_prefix(std::min(name.size(), name.find(' ') + 1));
+  name = name.starts_with('"') ? name.substr(1, name.find('"', 1) - 1) : name.substr(0, name.find_first_of(" ("));
+  std::string_view owner;
+  if (const auto dot = name.rfind('.'); dot != std::string_view::npos) {
+    owner = name.substr(0, dot);
+    name.remove_prefix(dot + 1);
+  }
+  const auto same = [](std::string_view word, std::string_view wanted) { return word.size() == wanted.size() && !word.empty() && sqlite3_strnicmp(word.data(), wanted.data(), static_cast<int>(word.size())) == 0; };
+  const auto before_relation = [&](std::string_view word) {
+    for (const std::string_view each : {"from", "join", "into", "update", "table", "only", "exists", ","}) {
+      if (same(word, each)) return true;
+    }
+    return false;
+  };
+  const std::size_t end = std::min(text.size(), length == 0 ? text.size() : offset + length);
+  std::string_view last, two_ago;  // tokens
+  std::size_t last_at = 0;
+  for (std::size_t at = std::min(offset, end); at < end;) {
+    const std::size_t begin = at;
+    const char c = text[at++];
+    std::string_view word;
+    if (std::isspace(static_cast<unsigned char>(c)) != 0) continue;
+    if (c == '-' && at < end && text[at] == '-') {
+      at = std::min(text.find('\n', at), end);
+      continue;
+    }
+    if (c == '/' && at < end && text[at] == '*') {
+      const auto close = text.find("*/", at + 1);
+      at = close == std::string_view::npos ? end : close + 2;
+      continue;
+    }
+    if (c == '\'' || c == '"') {
+      at = std::min(text.find(c, at), end - 1) + 1;
+      word = c == '"' ? text.substr(begin + 1, at - begin - 2) : std::string_view("'");
+    } else if (std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_' || (c & 0x80) != 0) {
+      while (at < end && (std::isalnum(static_cast<unsigned char>(text[at])) != 0 || text[at] == '_' || (text[at] & 0x80) != 0)) ++at;
+      word = text.substr(begin, at - begin);
+    } else {
+      word = text.substr(begin, 1);
+    }
+    if (same(word, name)) {
+      const bool qualified = last == "." && (owner.empty() || same(two_ago, owner));
+      std::size_t found = std::string_view::npos;
+      if (function) {
+        std::size_t next = at;
+        while (next < end && std::isspace(static_cast<unsigned char>(text[next])) != 0) ++next;
+        if (next < end && text[next] == '(') found = begin;
+      } else if (relation ? before_relation(last) : owner.empty() ? last != "." : qualified) {
+        found = qualified ? last_at : begin;
+      }
+      if (found != std::string_view::npos) return static_cast<std::size_t>(std::count_if(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(found), [](char each) { return (static_cast<unsigned char>(each) & 0xC0) != 0x80; })) + 1;
+    }
+    if (word != ".") last_at = begin;
+    two_ago = last;
+    last = word;
+  }
+  return 0;
+}
+
 Plans plan_text(const std::string& text) {
   auto plans = std::make_shared<std::vector<Plan>>();
   if (Words(text).at_end()) return plans;
@@ -290,6 +354,7 @@ Plans plan_text(const std::string& text) {
       for (const std::string& piece : pieces) {
         const Plans made = plan_text(piece);
         plans->insert(plans->end(), made->begin(), made->end());
+        for (Plan& plan : *plans) plan.text.reset();
       }
       return plans;
     }
@@ -298,8 +363,10 @@ Plans plan_text(const std::string& text) {
   // To PostgreSQL's grammar SQLite's table-valued pragmas are functions that it does not know.
   if (names_pragma(text)) translated = dialect::Problem{"42883", "there is no such function", 0};
   if (auto* all = std::get_if<std::vector<dialect::Translated>>(&translated)) {
+    const auto whole = std::make_shared<const std::string>(text);
     for (dialect::Translated& each : *all) {
       Plan plan;
+      plan.text = whole;
       plan.does = std::move(each);
       if (std::find(plan.does.parameters.begin(), plan.does.parameters.end(), dialect::Oid{0}) != plan.does.parameters.end()) find_beside(plan, std::string_view(text).substr(std::min(plan.does.offset, text.size()), plan.does.length));
       plans->push_back(std::move(plan));

@@ -39,6 +39,7 @@ struct Plan {
   bool native = false;          // SQLite's text; what it does, SQLite says when it is prepared
   std::optional<Fault> better;  // what to say should SQLite not know the text either
   std::optional<OwnCall> own;
+  std::shared_ptr<const std::string> text;  // the whole, where `does.offset` counts in it; else null
   std::vector<std::string> tables;  // of `beside`
   std::vector<Beside> beside;
 
@@ -48,6 +49,9 @@ struct Plan {
 };
 
 using Plans = std::shared_ptr<const std::vector<Plan>>;
+
+// Where in the client's text what a fault says is missing (a relation, a column, a function) stands: characters from 1; 0: not to be seen.
+std::size_t place_of(const Fault& fault, std::string_view text, std::size_t offset, std::size_t length);
 
 // Throws Failed. An empty list: an empty query.
 Plans plan_text(const std::string& text);

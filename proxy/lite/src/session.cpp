@@ -450,7 +450,9 @@ void Session::fail(const Fault& fault, bool extended) {
   else ready();
 }
 
-void Session::send_fault(const Fault& fault) {
+void Session::send_fault(const Fault& given) {
+  Fault fault = given;
+  if (fault.position == 0 && at_plan_.text) fault.position = place_of(fault, *at_plan_.text, at_plan_.offset, at_plan_.length);
   pgwire::ReportFields fields = pgwire::report(fault.fatal ? "FATAL" : "ERROR", fault.sqlstate, fault.message);
   const std::string position = std::to_string(fault.position);
   if (!fault.detail.empty()) fields.set('D', fault.detail);
@@ -539,6 +541,16 @@ void Session::become_writer(const Want& want) {
   }
   lane();
   sqlite::Connection& connection = tx_.lane->connection();
+  // Who fails on the way is no writer: the next write begins here again, with every check, a savepoint that is rolled back to or not.
+  struct Undo {
+    Session& session;
+    bool armed = true;
+    ~Undo() {
+      if (!armed) return;
+      session.tx_.lost = session.tx_.snapshot;
+      session.release_lane();
+    }
+  } undo{*this};
   tx_.lane->writable = true;
   if (!tx_.began) {
     if (const int code = connection.control("BEGIN IMMEDIATE"); code != SQLITE_OK) {
@@ -555,6 +567,7 @@ void Session::become_writer(const Want& want) {
   declare_to_law();
   if (held_) check(held_->scope, held_->term);
   for (const Want& pass : tx_.passes) check(pass.scope, pass.term);
+  undo.armed = false;
 }
 
 // What a portal has not given yet is read now.

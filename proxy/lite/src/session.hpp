@@ -66,6 +66,8 @@ class Session final : private CatalogSession {
     std::string name;
     Oid type = 0;
     std::int32_t modifier = -1;
+    std::uint32_t table = 0;  // where the column comes from; 0: from no table
+    std::uint16_t place = 0;
   };
   struct Prepared {
     Plans plans;
@@ -103,6 +105,7 @@ class Session final : private CatalogSession {
     bool snapshot = false;  // REPEATABLE READ or SERIALIZABLE
     bool began = false;     // SQLite's BEGIN was given on the lane
     bool writer = false;
+    bool lost = false;      // the snapshot that it reads is gone: only ROLLBACK is left
     bool turn = false;      // has the baton by itself
     bool grouped = false;
     Lane* lane = nullptr;
@@ -162,7 +165,7 @@ class Session final : private CatalogSession {
   void start_sql(Portal& portal);
   void notice_of(Lane& on, const std::string& definition);
   void know_columns(Portal& portal, bool peek);
-  std::vector<OutColumn> columns_of(const Plan& plan, sqlite3_stmt* statement) const;
+  std::vector<OutColumn> columns_of(const Plan& plan, Lane& on, sqlite3_stmt* statement) const;
   // True when the portal is done; false: suspended. `tag`: what CommandComplete says instead of the plan's.
   bool give_rows(Portal& portal, std::uint64_t rows_max);
   void append_row(const Portal& portal);
@@ -238,6 +241,11 @@ class Session final : private CatalogSession {
   std::deque<Message> pending_;
   std::size_t pending_bytes_ = 0;
   std::string out_;
+  // The text of the plan that was begun last, for the place of what it fails on.
+  struct AtPlan {
+    std::shared_ptr<const std::string> text;
+    std::size_t offset = 0, length = 0;
+  } at_plan_;
   bool gathering_ = false;
 
   Status status_ = Status::idle;

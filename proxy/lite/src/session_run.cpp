@@ -224,6 +224,8 @@ void Session::describe_rows(const std::vector<OutColumn>& columns, const std::ve
     column.type_oid = columns[i].type == 0 ? oid::text : columns[i].type;
     column.type_size = size_of(column.type_oid);
     column.type_modifier = columns[i].modifier;
+    column.table_oid = columns[i].table;
+    column.attribute = columns[i].place;
     const Format format = formats.empty() ? Format::text : formats.size() == 1 ? formats[0] : i < formats.size() ? formats[i] : Format::text;
     column.format = format == Format::binary ? 1 : 0;
     all.push_back(column);
@@ -325,6 +327,7 @@ void Session::simple(const Plans& plans, bool& responded) {
 // --- running
 
 void Session::check_allowed(const Plan& plan) {
+  at_plan_ = {plan.text, plan.does.offset, plan.does.length};
   if (status_ == Status::failed && !stays_in_failed(plan)) throw Failed("25P02", "current transaction is aborted, commands ignored until end of transaction block");
 }
 
@@ -447,16 +450,29 @@ void Session::start_sql(Portal& portal) {
   bind_values(portal.text.get(), portal.values);
 }
 
-std::vector<Session::OutColumn> Session::columns_of(const Plan& plan, sqlite3_stmt* statement) const {
+std::vector<Session::OutColumn> Session::columns_of(const Plan& plan, Lane& on, sqlite3_stmt* statement) const {
   const auto count = static_cast<std::size_t>(sqlite3_column_count(statement));
   std::vector<OutColumn> columns(count);
   const std::vector<dialect::Column>& said = plan.does.columns;
   const auto stars = static_cast<std::size_t>(std::count_if(said.begin(), said.end(), [](const dialect::Column& each) { return each.star; }));
   // Of several stars it is not known how far each goes: then SQLite's own names stand.
   const bool known = !said.empty() && stars <= 1 && count + stars >= said.size() && (stars == 1 || count == said.size());
+  std::vector<Origin> origins(count);
+  bool from_tables = false;
+  for (std::size_t i = 0; i < count; ++i) {
+    const char* table = sqlite3_column_table_name(statement, static_cast<int>(i));
+    const char* column = sqlite3_column_origin_name(statement, static_cast<int>(i));
+    if (table == nullptr || column == nullptr) continue;
+    origins[i].table_name = table;
+    origins[i].column_name = column;
+    from_tables = true;
+  }
+  if (from_tables) on.catalog().find_origins(origins);
   std::size_t place = 0;
   for (std::size_t i = 0; i < count; ++i) {
     OutColumn& column = columns[i];
+    column.table = static_cast<std::uint32_t>(origins[i].table);
+    column.place = origins[i].place;
     bool from_star = true;
     if (known) {
       const std::size_t star_columns = count - (said.size() - stars);
@@ -525,7 +541,7 @@ void Session::know_columns(Portal& portal, bool peek) {
     } else {
       // Of one that writes only what it would answer is looked at.
       Lane::Text text = lane().prepare(plan.does.sql.back());
-      portal.columns = columns_of(plan, text.get());
+      portal.columns = columns_of(plan, text.lane(), text.get());
       portal.described = portal.started;
       return;
     }
@@ -533,13 +549,13 @@ void Session::know_columns(Portal& portal, bool peek) {
   if (!portal.text) return;
   portal.described = true;
   if (!peek) {
-    portal.columns = columns_of(plan, portal.text.get());
+    portal.columns = columns_of(plan, portal.text.lane(), portal.text.get());
     return;
   }
   // The first step: a schema that has changed is met by it, and what an expression is only its value tells.
   int code = SQLITE_DONE;
   at_work(portal.text.lane(), [&] { code = portal.text.step(); });
-  portal.columns = columns_of(plan, portal.text.get());
+  portal.columns = columns_of(plan, portal.text.lane(), portal.text.get());
   if (code == SQLITE_ROW) {
     portal.peeked = true;
   } else {
@@ -622,7 +638,7 @@ bool Session::give_rows(Portal& portal, std::uint64_t rows_max) {
   }
   if (portal.done || !portal.text) return true;
   if (!portal.described) {
-    portal.columns = columns_of(*portal.plan, portal.text.get());
+    portal.columns = columns_of(*portal.plan, portal.text.lane(), portal.text.get());
     portal.described = true;
   }
   bool suspended = false;

@@ -146,7 +146,7 @@ std::string Session::run_control(const TransactionControl& control) {
       if (status_ == Status::idle) throw Failed("25P01", "ROLLBACK TO SAVEPOINT can only be used in transaction blocks");
       const std::size_t at = find();
       close_portals(false);
-      if (tx_.writer && !tx_.lane->connection().in_transaction()) {
+      if (tx_.lost || (tx_.writer && !tx_.lane->connection().in_transaction())) {
         // SQLite has rolled back all of it: an interrupt does that, a full disk too.
         throw Failed("25P02", "the whole transaction was rolled back by the error before: only ROLLBACK is left");
       }

@@ -303,3 +303,138 @@ TEST_CASE("lite: nothing of a schema that changed slips past the guard", "[F6][l
   two.ask(query("DROP TABLE t"));
   CHECK(one.ask(bind("", "s") + execute() + synced()) == "2 E(42P01) Z(I)");
 }
+
+// What clients ask of the server about itself: the catalog on the lane of whoever asks.
+TEST_CASE("lite: the catalog answers each session as itself", "[lite]") {
+  Lab lab;
+  Client client(lab.engine), other(lab.engine, {{"database", "second"}, {"application_name", "tool"}}, 8);
+  CHECK(client.ask(query("CREATE TABLE t (id serial PRIMARY KEY, n numeric(10,2), v varchar(5))")) == "C(CREATE TABLE) Z(I)");
+  CHECK(client.ask(query("SELECT relname FROM pg_class WHERE relname = 't'")) == "T(relname:19) D(t) C(SELECT 1) Z(I)");
+  CHECK(client.ask(query("SELECT attname, atttypid::regtype FROM pg_attribute WHERE attrelid = 't'::regclass AND attnum > 0 ORDER BY attnum")) ==
+        "T(attname:19,atttypid:2206) D(id,bigint) D(n,numeric) D(v,character varying) C(SELECT 3) Z(I)");
+  CHECK(client.ask(query("SELECT current_database(), pg_backend_pid()")) == "T(current_database:19,pg_backend_pid:23) D(app,7) C(SELECT 1) Z(I)");
+  CHECK(other.ask(query("SELECT current_database(), pg_backend_pid(), current_setting('application_name')")).find("D(second,8,tool)") != std::string::npos);
+  // One connection serves both, one after the other.
+  CHECK(client.ask(query("SELECT datname FROM pg_database")) == "T(datname:19) D(app) C(SELECT 1) Z(I)");
+  CHECK(other.ask(query("SELECT datname FROM pg_database")) == "T(datname:19) D(second) C(SELECT 1) Z(I)");
+  CHECK(client.ask(query("INSERT INTO t (n) VALUES (12.3), (4), (0.123)")) == "C(INSERT 0 3) Z(I)");
+  CHECK(client.ask(query("SELECT n FROM t ORDER BY id")) == "T(n:1700) D(12.30) D(4.00) D(0.123) C(SELECT 3) Z(I)");
+  CHECK(client.ask(query("COPY t (n) TO STDOUT")).find("d(12.30\n)") != std::string::npos);
+  CHECK(client.field(query("SELECT 'é', nope FROM t"), 'P') == "13");
+  CHECK(client.field(query("SELECT 'missing', 1 FROM missing"), 'P') == "26");
+  CHECK(client.field(query("SELECT x.nope FROM t AS x"), 'P') == "8");
+  CHECK(client.field(query("SELECT nope(1)"), 'P') == "8");
+  CHECK(client.ask(query("SELECT set_config('search_path', 'pg_catalog', false), current_setting('nope', true)")).find("D(pg_catalog,NULL)") != std::string::npos);
+  CHECK(client.ask(query("SELECT current_schema()")) == "T(current_schema:19) D(pg_catalog) C(SELECT 1) Z(I)");
+  CHECK(client.ask(query("SELECT set_config('server_version', 'x', false)")) == "E(55P02) Z(I)");
+  CHECK(client.ask(query("SELECT relname ~ '(' FROM pg_class")) == "E(2201B) Z(I)");
+}
+
+TEST_CASE("lite: the catalog is nobody's to write, and its functions write only behind the check", "[F6][lite]") {
+  Lab lab;
+  Client client(lab.engine);
+  client.ask(query("CREATE TABLE t (id serial PRIMARY KEY)"));
+  for (const char* attempt : {"INSERT INTO pg_class (relname) VALUES ('x')", "UPDATE pg_class SET relname = 'x'", "DELETE FROM pg_class", "DROP TABLE pg_class", "CREATE TRIGGER g AFTER INSERT ON pg_class BEGIN SELECT 1; END"}) {
+    CAPTURE(attempt);
+    CHECK(client.ask(query(attempt)).starts_with("E("));
+  }
+  CHECK(client.ask(query("SELECT nextval('t_id_seq')")) == "T(nextval:20) D(1) C(SELECT 1) Z(I)");
+  CHECK(client.ask(query("BEGIN READ ONLY; SELECT nextval('t_id_seq')")) == "C(BEGIN) E(25006) Z(E)");
+  client.ask(query("ROLLBACK"));
+  CHECK(client.ask(query("BEGIN READ ONLY; SELECT setval('t_id_seq', 99)")) == "C(BEGIN) E(25006) Z(E)");
+  client.ask(query("ROLLBACK"));
+  CHECK(client.ask(query("SELECT currval('t_id_seq'), lastval()")).find("D(1,1)") != std::string::npos);
+  // While the catalog reads the schema for a text of the network's, that text itself is let through nothing.
+  CHECK(client.ask(query("SELECT * FROM pg_class, pragma_database_list")) == "E(42501) Z(I)");
+  CHECK(client.ask(query("SELECT relname FROM pg_class WHERE relname = (SELECT value FROM termgate_settings LIMIT 1)")) == "E(42501) Z(I)");
+}
+
+TEST_CASE("lite: INSERT may give fewer values than the table has columns", "[lite]") {
+  Lab lab;
+  Client client(lab.engine);
+  client.ask(query("CREATE TABLE \"odd into\" (\"a\"\"b\" int, v text DEFAULT 'd', w int)"));
+  CHECK(client.ask(query("INSERT INTO /* into x */ \"odd into\" VALUES (1)")) == "C(INSERT 0 1) Z(I)");
+  CHECK(client.ask(query("INSERT INTO \"odd into\" AS o SELECT 2, 'x'")) == "C(INSERT 0 1) Z(I)");
+  CHECK(client.ask(query("WITH c AS (SELECT 3) INSERT INTO \"odd into\" SELECT * FROM c")) == "C(INSERT 0 1) Z(I)");
+  CHECK(client.ask(query("INSERT INTO \"odd into\" VALUES (1, 'x', 2, 3)")) == "E(42601) Z(I)");
+  CHECK(client.ask(query("SELECT * FROM \"odd into\" ORDER BY 1")) == "T(a\"b:23,v:25,w:23) D(1,d,NULL) D(2,x,NULL) D(3,d,NULL) C(SELECT 3) Z(I)");
+}
+
+TEST_CASE("lite: a cursor does not see what its own transaction writes behind it", "[F7][lite]") {
+  Lab lab;
+  Client client(lab.engine);
+  client.ask(query("CREATE TABLE t (id int); INSERT INTO t VALUES (1), (2)"));
+  for (const char* begin : {"BEGIN", "BEGIN ISOLATION LEVEL REPEATABLE READ", "BEGIN; UPDATE t SET id = id"}) {
+    CAPTURE(begin);
+    client.ask(query(begin));
+    client.ask(query("DECLARE c CURSOR FOR SELECT id FROM t ORDER BY rowid"));
+    CHECK(client.ask(query("FETCH 1 FROM c")) == "T(id:23) D(1) C(FETCH 1) Z(T)");
+    CHECK(client.ask(query("INSERT INTO t VALUES (3); UPDATE t SET id = id + 10")) == "C(INSERT 0 1) C(UPDATE 3) Z(T)");
+    CHECK(client.ask(query("FETCH ALL FROM c")) == "T(id:23) D(2) C(FETCH 1) Z(T)");
+    CHECK(client.ask(query("SELECT count(*) FROM t")) == "T(count:20) D(3) C(SELECT 1) Z(T)");
+    client.ask(query("ROLLBACK"));
+  }
+}
+
+// A block's check looks at the fence without the lock, and is made under it at the block's first write.
+TEST_CASE("lite: a raise between a block's check and its first write refuses the write", "[F1][F2][F5][lite]") {
+  Lab lab;
+  Client old(lab.engine), raiser(lab.engine);
+  old.ask(query("CREATE TABLE t (id int); SELECT termgate.check_term('s', 5)"));
+  const auto begin = [&] { CHECK(old.ask(query("BEGIN; SELECT termgate.check_term('s', 5)")).ends_with("D(5) C(SELECT 1) Z(T)")); };
+  std::int64_t higher = 6;
+  const auto raise = [&] {
+    CHECK(raiser.ask(query("SELECT termgate.check_term('s', " + std::to_string(higher) + ")")).ends_with("C(SELECT 1) Z(I)"));
+  };
+  SECTION("of a statement") {
+    begin();
+    raise();
+    CHECK(old.ask(query("INSERT INTO t VALUES (1)")) == "E(TG001) Z(E)");
+  }
+  SECTION("behind a savepoint, before which the check was made") {
+    begin();
+    old.ask(query("SAVEPOINT a"));
+    raise();
+    CHECK(old.ask(query("INSERT INTO t VALUES (1)")) == "E(TG001) Z(E)");
+    old.ask(query("ROLLBACK TO a"));
+    CHECK(old.ask(query("INSERT INTO t VALUES (1)")) == "E(TG001) Z(E)");
+    CHECK(old.ask(query("COMMIT")) == "C(ROLLBACK) Z(I)");
+  }
+  SECTION("behind a savepoint, and nobody else is kept from writing") {
+    begin();
+    old.ask(query("SAVEPOINT a"));
+    raise();
+    CHECK(old.ask(query("INSERT INTO t VALUES (1)")) == "E(TG001) Z(E)");
+    CHECK(raiser.ask(query("INSERT INTO t VALUES (2); DELETE FROM t")) == "C(INSERT 0 1) C(DELETE 1) Z(I)");
+  }
+  SECTION("behind a savepoint that the check was made in and that was rolled back") {
+    old.ask(query("BEGIN; SAVEPOINT a; SELECT termgate.check_term('s', 5); ROLLBACK TO a; SELECT termgate.check_term('s', 5)"));
+    raise();
+    CHECK(old.ask(query("INSERT INTO t VALUES (1)")) == "E(TG001) Z(E)");
+  }
+  SECTION("of COPY") {
+    begin();
+    raise();
+    CHECK(old.ask(query("COPY t FROM STDIN")) == "E(TG001) Z(E)");
+  }
+  SECTION("of a cursor's reader") {
+    begin();
+    old.ask(query("DECLARE c CURSOR FOR SELECT 1 UNION ALL SELECT 2"));
+    old.ask(query("FETCH 1 FROM c"));
+    raise();
+    CHECK(old.ask(query("INSERT INTO t VALUES (1)")) == "E(TG001) Z(E)");
+  }
+  SECTION("at REPEATABLE READ, whose snapshot hides the raise") {
+    old.ask(query("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT termgate.check_term('s', 5); SAVEPOINT a"));
+    raise();
+    const std::string said = old.ask(query("INSERT INTO t VALUES (1)"));
+    CHECK((said == "E(TG001) Z(E)" || said == "E(40001) Z(E)"));
+    CHECK(old.ask(query("ROLLBACK TO a")) == "E(25P02) Z(E)");
+  }
+  old.ask(query("ROLLBACK"));
+  CHECK(old.ask(query("SELECT count(*) FROM t")) == "T(count:20) D(0) C(SELECT 1) Z(I)");
+  // With nothing in between it passes, and from its first write on it holds the lock against a raise.
+  higher = 6;
+  CHECK(raiser.ask(query("BEGIN; SELECT termgate.check_term('s', 6); INSERT INTO t VALUES (6); COMMIT")).ends_with("C(INSERT 0 1) C(COMMIT) Z(I)"));
+  CHECK(raiser.ask(query("SELECT id FROM t")) == "T(id:23) D(6) C(SELECT 1) Z(I)");
+}

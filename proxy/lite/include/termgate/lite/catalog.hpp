@@ -77,6 +77,13 @@ class CatalogSession {
   std::optional<std::int64_t> counted_last_;
 };
 
+// The table and the column of it that a result's column is, as RowDescription says it; 0: none.
+struct Origin {
+  std::string table_name, column_name;
+  std::int64_t table = 0;
+  std::uint16_t place = 0;
+};
+
 // A connection's catalog; lives until the connection is closed.
 class Catalog {
  public:
@@ -93,6 +100,8 @@ class Catalog {
   virtual std::optional<ValueProblem> problem() const = 0;
   // An OID as text, where a value is of the type regclass, regtype, regproc …: its name, or its digits where nothing has it.
   virtual std::string reg_text(std::int64_t value, Oid type) = 0;
+  // Fills in where columns of results come from, by the names that SQLite gives.
+  virtual void find_origins(std::vector<Origin>& origins) = 0;
 
  protected:
   Catalog() = default;
