@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <stdexcept>
 #include <vector>
 
@@ -23,6 +24,7 @@ struct Leftovers {
   std::vector<std::filesystem::path> folders;
   std::vector<std::string> databases;
   std::string server;
+  std::map<std::string, std::string> direct;  // the PostgreSQL URL of a database that the library reaches through ODBC
 
   ~Leftovers() {
     for (const auto& folder : folders) {
@@ -57,7 +59,7 @@ std::string backend_name() {
   return name == nullptr ? "sqlite_memory" : name;
 }
 
-bool is_postgresql() { return backend_name().starts_with("postgresql_"); }
+bool is_postgresql() { return backend_name().find("postgresql_") != std::string::npos; }
 bool survives_reopening() { return backend_name() != "sqlite_memory"; }
 
 std::string fresh_url() {
@@ -71,7 +73,7 @@ std::string fresh_url() {
     return "sqlite:" + pattern + "/test.db" + (backend == "sqlite_journal" ? "?journal_mode=delete" : "");
   }
 #ifdef TERMGATE_TEST_WITH_POSTGRES
-  const std::string variable = "TERMGATE_TEST_POSTGRESQL_" + backend.substr(std::string("postgresql_").size());
+  const std::string variable = "TERMGATE_TEST_POSTGRESQL_" + backend.substr(backend.rfind('_') + 1);
   const char* server = std::getenv(variable.c_str());
   if (server == nullptr) throw std::runtime_error(variable + " is not set");
   const std::string name = "conformance_" + std::to_string(getpid()) + "_" + std::to_string(count++);
@@ -85,7 +87,11 @@ std::string fresh_url() {
   std::string url = server;
   const auto question = url.find('?');
   const auto slash = url.rfind('/', question);
-  return url.substr(0, slash + 1) + name + (question == std::string::npos ? "" : url.substr(question));
+  url = url.substr(0, slash + 1) + name + (question == std::string::npos ? "" : url.substr(question));
+  if (!backend.starts_with("odbc_")) return url;
+  const std::string through = "odbc:Driver={PostgreSQL Unicode};Server=127.0.0.1;Port=" + std::string(connection.port()) + ";Database=" + name + ";UID=postgres";
+  leftovers().direct[through] = url;
+  return through;
 #else
   throw std::runtime_error("no such backend: " + backend);
 #endif
@@ -110,7 +116,8 @@ std::string own_table(const std::string& name) { return is_postgresql() ? "termg
 void run_outside(const std::string& url, const std::string& statement) {
 #ifdef TERMGATE_TEST_WITH_POSTGRES
   if (is_postgresql()) {
-    pqxx::connection connection(url);
+    const auto direct = leftovers().direct.find(url);
+    pqxx::connection connection(direct == leftovers().direct.end() ? url : direct->second);
     pqxx::nontransaction(connection).exec(statement);
     return;
   }

@@ -27,3 +27,12 @@ if(TARGET termgate)
   termgate_test(unit_cli LABEL unit SOURCES unit/cli/secrets.cpp "${PROJECT_SOURCE_DIR}/cli/secrets.cpp" LIBRARIES Threads::Threads)
   target_include_directories(unit_cli PRIVATE "${PROJECT_SOURCE_DIR}")
 endif()
+if(TARGET termgate_odbc)
+  termgate_test(unit_odbc LABEL unit
+    SOURCES
+      unit/storage/odbc_connection_string.cpp
+      unit/storage/odbc_errors.cpp
+      unit/storage/odbc_statement_text.cpp
+    LIBRARIES Termgate::odbc Termgate::sql)
+  target_include_directories(unit_odbc PRIVATE "${PROJECT_SOURCE_DIR}/storage/odbc/src")
+endif()
