@@ -401,16 +401,16 @@ std::string Connection::read_long(SQLHSTMT statement, SQLUSMALLINT column, bool 
 std::size_t Connection::execute_rows(const Marked& text, std::span<const ArrayColumn> columns, milliseconds timeout) {
   const std::size_t total = columns.empty() ? 0 : columns.front().values.size();
   std::size_t row_bytes = 0;
-  bool long_values = false;
+  bool by_row = false;
   std::vector<std::size_t> widths;
   for (const ArrayColumn& column : columns) {
     std::size_t width = 1;
     for (const auto& value : column.values) width = std::max(width, value ? value->size() : 0);
-    long_values = long_values || width > (column.binary ? short_bytes_max : short_units_max);
+    by_row = by_row || (column.binary && !takes_arrays_of_bytes(maker_)) || width > (column.binary ? short_bytes_max : short_units_max);
     widths.push_back(column.binary ? width : 2 * (width + 1));  // never more UTF-16 units than bytes of UTF-8
     row_bytes += widths.back();
   }
-  if (long_values) {
+  if (by_row) {
     for (std::size_t row = 0; row < total; ++row) {
       std::vector<Value> values;
       for (const ArrayColumn& column : columns) {
@@ -450,7 +450,8 @@ std::size_t Connection::execute_rows(const Marked& text, std::span<const ArrayCo
         }
       }
     }
-    std::vector<SQLUSMALLINT> statuses(count, SQL_PARAM_UNUSED);
+    constexpr SQLUSMALLINT untouched = 0xFFFF;
+    std::vector<SQLUSMALLINT> statuses(count, untouched);
     SQLULEN processed = 0;
     SQLSetStmtAttrW(statement, SQL_ATTR_PARAM_BIND_TYPE, number(SQL_PARAM_BIND_BY_COLUMN), SQL_IS_UINTEGER);
     need(SQLSetStmtAttrW(statement, SQL_ATTR_PARAMSET_SIZE, number(count), SQL_IS_UINTEGER), SQL_HANDLE_STMT, statement);
@@ -464,10 +465,19 @@ std::size_t Connection::execute_rows(const Marked& text, std::span<const ArrayCo
            SQL_HANDLE_STMT, statement);
     }
     SQLRETURN code = SQLExecute(statement);
-    // A driver may answer "success with information" for a batch in which one row failed, and go on with those behind it.
-    const auto good = [](SQLUSMALLINT status) { return status == SQL_PARAM_SUCCESS || status == SQL_PARAM_SUCCESS_WITH_INFO; };
+    // A driver may answer "success with information" for a batch in which one row failed, and go on with those behind it. One that keeps no
+    // statuses is believed only where it says plain success.
+    const auto good = [&](SQLUSMALLINT status) { return status == SQL_PARAM_SUCCESS || status == SQL_PARAM_SUCCESS_WITH_INFO || (status == untouched && code == SQL_SUCCESS); };
     if (!SQL_SUCCEEDED(code) && code != SQL_NO_DATA) fail(SQL_HANDLE_STMT, statement);
-    if (processed != count || !std::all_of(statuses.begin(), statuses.end(), good)) fail(SQL_HANDLE_STMT, statement);
+    if (const auto bad = std::find_if_not(statuses.begin(), statuses.end(), good); bad != statuses.end() || processed != count) {
+      auto found = diagnostics_of(SQL_HANDLE_STMT, statement);
+      if (found.empty()) {
+        found.push_back({"HY000", 0, fmt::format("row {} of {} was not carried out: status {}, {} processed", start + static_cast<std::size_t>(bad - statuses.begin()) + 1, total,
+                                                 bad == statuses.end() ? untouched : *bad, processed)});
+      }
+      broken_ = broken_ || looks_dead();
+      throw Failure(std::move(found), broken_);
+    }
     read(statement, code);
     SQLFreeStmt(statement, SQL_CLOSE);
     SQLFreeStmt(statement, SQL_RESET_PARAMS);

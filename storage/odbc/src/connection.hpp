@@ -71,7 +71,7 @@ class Connection {
   Rows run(std::string_view text, milliseconds timeout = milliseconds(0)) { return execute({std::string(text), {}}, {}, false, timeout); }
 
   // The statement once for each row, columns bound as arrays, as many rows a round trip as fit into array_bytes_max; values longer than an
-  // ordinary one go row by row. Throws the Failure of the first row that failed, whatever the driver did with those behind it:
+  // ordinary one, and what the driver takes no array of, go row by row. Throws the Failure of the first row that failed, whatever the driver did with those behind it:
   // call it inside a transaction, and roll back. Returns how many rows were sent.
   std::size_t execute_rows(const Marked& text, std::span<const ArrayColumn> columns, milliseconds timeout);
 

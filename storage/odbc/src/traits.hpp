@@ -50,6 +50,9 @@ constexpr bool takes_braces_in_values(Maker maker) { return maker == Maker::micr
 constexpr std::size_t short_bytes_max = 8000;
 constexpr std::size_t short_units_max = 4000;
 
+// libsqliteodbc 0.99 gives each row of an array of bytes the length of the row before it.
+constexpr bool takes_arrays_of_bytes(Maker maker) { return maker != Maker::sqliteodbc; }
+
 // A parameter of varbinary(max): msodbcsql takes it as SQL_VARBINARY of size 0, FreeTDS as SQL_LONGVARBINARY.
 constexpr bool long_is_size_zero(Maker maker) { return maker == Maker::microsoft; }
 
