@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
@@ -15,6 +17,11 @@
 #ifdef TERMGATE_TEST_WITH_SQLITE
 #include <sqlite3.h>
 #endif
+#ifdef TERMGATE_TEST_WITH_ODBC
+#include "connection.hpp"
+
+namespace odbc = termgate::detail::odbc;
+#endif
 
 namespace conformance {
 namespace {
@@ -26,7 +33,18 @@ struct Leftovers {
   std::string server;
   std::map<std::string, std::string> direct;  // the PostgreSQL URL of a database that the library reaches through ODBC
 
+  std::vector<std::string> sqlserver_databases;
+
   ~Leftovers() {
+#ifdef TERMGATE_TEST_WITH_ODBC
+    for (const auto& name : sqlserver_databases) {
+      try {
+        odbc::Connection(odbc::connection_string_of(std::getenv("TERMGATE_TEST_SQLSERVER")), std::chrono::seconds(10)).run("DROP DATABASE " + name);
+      } catch (const std::exception& failure) {
+        std::fprintf(stderr, "database %s is left over: %s\n", name.c_str(), failure.what());
+      }
+    }
+#endif
     for (const auto& folder : folders) {
       std::error_code ignored;
       std::filesystem::remove_all(folder, ignored);
@@ -60,6 +78,7 @@ std::string backend_name() {
 }
 
 bool is_postgresql() { return backend_name().find("postgresql_") != std::string::npos; }
+bool is_sqlserver() { return backend_name() == "sqlserver"; }
 bool survives_reopening() { return backend_name() != "sqlite_memory"; }
 
 std::string fresh_url() {
@@ -72,6 +91,19 @@ std::string fresh_url() {
     leftovers().folders.emplace_back(pattern);
     return "sqlite:" + pattern + "/test.db" + (backend == "sqlite_journal" ? "?journal_mode=delete" : "");
   }
+#ifdef TERMGATE_TEST_WITH_ODBC
+  if (backend == "sqlserver") {
+    const auto server = odbc::connection_string_of(std::getenv("TERMGATE_TEST_SQLSERVER"));
+    const std::string name = "conformance_" + std::to_string(getpid()) + "_" + std::to_string(count++);
+    odbc::Connection(server, std::chrono::seconds(10)).run("CREATE DATABASE " + name);
+    leftovers().sqlserver_databases.push_back(name);
+    std::string url = "odbc:Database=" + name;
+    for (const auto& [key, value] : odbc::attributes_of(server.text)) {
+      if (key != "Database") url += ";" + key + "=" + odbc::quoted_value(key, value, server.maker);
+    }
+    return url;
+  }
+#endif
 #ifdef TERMGATE_TEST_WITH_POSTGRES
   const std::string variable = "TERMGATE_TEST_POSTGRESQL_" + backend.substr(backend.rfind('_') + 1);
   const char* server = std::getenv(variable.c_str());
@@ -111,9 +143,26 @@ std::string unique(const std::string& what) {
   return what + "-" + std::to_string(count++);
 }
 
-std::string own_table(const std::string& name) { return is_postgresql() ? "termgate." + name : "termgate_" + name; }
+std::string in_dialect(std::string statement) {
+  if (!is_sqlserver()) return statement;
+  static const std::pair<const char*, const char*> words[] = {{" text,", " nvarchar(400),"}, {" text)", " nvarchar(400))"}, {"ROLLBACK TO SAVEPOINT ", "ROLLBACK TRANSACTION "},
+                                                              {"SAVEPOINT ", "SAVE TRANSACTION "}};
+  if (statement.starts_with("RELEASE SAVEPOINT")) return "SELECT 1";
+  for (const auto& [from, to] : words) {
+    for (auto at = statement.find(from); at != std::string::npos; at = statement.find(from, at + 1)) statement.replace(at, std::string(from).size(), to);
+  }
+  return statement;
+}
+
+std::string own_table(const std::string& name) { return is_postgresql() || is_sqlserver() ? "termgate." + name : "termgate_" + name; }
 
 void run_outside(const std::string& url, const std::string& statement) {
+#ifdef TERMGATE_TEST_WITH_ODBC
+  if (is_sqlserver()) {
+    odbc::Connection(odbc::connection_string_of(url), std::chrono::seconds(10)).run(statement);
+    return;
+  }
+#endif
 #ifdef TERMGATE_TEST_WITH_POSTGRES
   if (is_postgresql()) {
     const auto direct = leftovers().direct.find(url);

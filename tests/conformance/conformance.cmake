@@ -23,6 +23,13 @@ if(TARGET termgate_sqlite)
   conformance_backend(sqlite_wal)
   conformance_backend(sqlite_journal)
 endif()
+if(TARGET termgate_odbc)
+  target_link_libraries(conformance PRIVATE Termgate::odbc)
+  target_include_directories(conformance PRIVATE "${PROJECT_SOURCE_DIR}/storage/odbc/src")
+  target_compile_definitions(conformance PRIVATE TERMGATE_TEST_WITH_ODBC=1)
+  # Any SQL Server: an ODBC connection string after odbc:, or a sqlserver:// URL. Skipped without it.
+  conformance_backend(sqlserver TERMGATE_TEST_SQLSERVER)
+endif()
 if(TARGET termgate_postgres AND TARGET termgate_odbc)
   # The ODBC driver with PostgreSQL's layer 1 behind it, through odbc-postgresql.
   conformance_backend(odbc_postgresql_15 TERMGATE_TEST_POSTGRESQL_15)

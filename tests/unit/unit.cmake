@@ -36,3 +36,6 @@ if(TARGET termgate_odbc)
     LIBRARIES Termgate::odbc Termgate::sql)
   target_include_directories(unit_odbc PRIVATE "${PROJECT_SOURCE_DIR}/storage/odbc/src")
 endif()
+# The T-SQL of sql/sqlserver/, read without a server.
+add_test(NAME unit_tsql_lint COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/unit/sql/tsql_lint.py" "${PROJECT_SOURCE_DIR}" --self)
+set_tests_properties(unit_tsql_lint PROPERTIES LABELS unit TIMEOUT 60)

@@ -184,6 +184,7 @@ class OdbcDriver final : public Driver {
     const bool ours = is_ours(sql);
     if (!ours) odbc::need_one_statement(sql, dialect_.family);
     const odbc::Marked text = odbc::marked(sql, parameters.size(), dialect_.family);
+    if (dialect_.family == Family::sqlserver && ours) guarded(Phase::before_commit, [&] { bring_batch(connection, parameters, limit); });
     Rows rows;
     guarded(phase, [&] { rows = connection.execute(text, parameters, ours, limit); });
     return rows;
@@ -250,6 +251,29 @@ class OdbcDriver final : public Driver {
         (*lent).run(text.empty() ? std::string_view("SELECT 1") : text, options_.answer_wait);
       }
     });
+  }
+
+  // SQL Server takes no array as a parameter: the rows of a batch go into a temporary table of the session, from where calls/append_many.sql has them. It is
+  // made by a batch of its own, for one that is made inside a prepared statement ends with it.
+  static void bring_batch(Connection& connection, std::span<const Value> parameters, milliseconds limit) {
+    const BytesArray* payloads = nullptr;
+    const TextArray* ids = nullptr;
+    for (const Value& value : parameters) {
+      if (const auto* bytes = std::get_if<BytesArray>(&value.variant())) payloads = bytes;
+      if (const auto* texts = std::get_if<TextArray>(&value.variant())) ids = texts;
+    }
+    if (payloads == nullptr) return;
+    connection.run("IF OBJECT_ID(N'tempdb..#termgate_batch') IS NULL CREATE TABLE #termgate_batch (position int NOT NULL PRIMARY KEY, payload varbinary(max) NULL, bytes bigint NULL, "
+                   "write_id uniqueidentifier NULL) ELSE DELETE FROM #termgate_batch", limit);
+    std::vector<odbc::ArrayColumn> columns(4);
+    columns[1].binary = true;
+    for (std::size_t row = 0; row < payloads->size(); ++row) {
+      columns[0].values.emplace_back(std::to_string(row));
+      columns[1].values.emplace_back((*payloads)[row]);
+      columns[2].values.emplace_back(std::to_string((*payloads)[row].size()));
+      columns[3].values.push_back(ids == nullptr ? std::nullopt : (*ids)[row]);
+    }
+    connection.execute_rows(odbc::marked("INSERT INTO #termgate_batch (position, payload, bytes, write_id) VALUES ($1, $2, $3, $4)", 4, Family::sqlserver), columns, limit);
   }
 
   // The user's own query: the database itself holds it to reading.
