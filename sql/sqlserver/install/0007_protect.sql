@@ -176,6 +176,11 @@ BEGIN
   EXEC @schema@._need_table @target, @table_id OUTPUT, @name OUTPUT;
   IF NOT EXISTS (SELECT 1 FROM sys.columns c WHERE c.object_id = @table_id AND c.name = @scope_column) OR NOT EXISTS (SELECT 1 FROM sys.columns c WHERE c.object_id = @table_id AND c.name = @term_column)
     THROW 50005, 'TG005 the table has no such column', 1;
+  -- Every first raise of any scope compares it with this column: one that text cannot be compared with would stop them all.
+  IF NOT EXISTS (SELECT 1 FROM sys.columns c JOIN sys.types t ON t.user_type_id = c.system_type_id WHERE c.object_id = @table_id AND c.name = @scope_column AND t.name IN (N'nvarchar', N'varchar'))
+    THROW 50005, 'TG005 the scope column of an adopted table is nvarchar or varchar', 1;
+  IF NOT EXISTS (SELECT 1 FROM sys.columns c JOIN sys.types t ON t.user_type_id = c.system_type_id WHERE c.object_id = @table_id AND c.name = @term_column AND t.name IN (N'bigint', N'int', N'smallint'))
+    THROW 50005, 'TG005 the term column of an adopted table is bigint, int or smallint', 1;
   IF NOT EXISTS (SELECT 1 FROM sys.indexes i JOIN sys.index_columns a ON a.object_id = i.object_id AND a.index_id = i.index_id AND a.key_ordinal = 1 JOIN sys.columns s ON s.object_id = a.object_id AND s.column_id = a.column_id
                    JOIN sys.index_columns b ON b.object_id = i.object_id AND b.index_id = i.index_id AND b.key_ordinal = 2 JOIN sys.columns t ON t.object_id = b.object_id AND t.column_id = b.column_id
                   WHERE i.object_id = @table_id AND i.is_disabled = 0 AND i.has_filter = 0 AND s.name = @scope_column AND t.name = @term_column)
