@@ -2,7 +2,7 @@
 include(CMakePackageConfigHelpers)
 
 set(modules termgate_fencing termgate_sql termgate_storage)
-foreach(driver IN ITEMS termgate_postgres termgate_sqlite)
+foreach(driver IN ITEMS termgate_postgres termgate_sqlite termgate_odbc)
   if(TARGET ${driver})
     list(APPEND modules ${driver})
   endif()

@@ -56,3 +56,11 @@ if(TARGET termgate)
   add_test(NAME live_demo COMMAND termgate demo)
   set_tests_properties(live_demo PROPERTIES LABELS live TIMEOUT 120 PASS_REGULAR_EXPRESSION "TG001 stale term 1 .*the law is kept")
 endif()
+if(TARGET termgate_odbc AND TARGET termgate_postgres)
+  # The ODBC layer itself, through odbc-postgresql and libsqliteodbc.
+  termgate_test(live_odbc LABEL live TIMEOUT 300 NEEDS TERMGATE_TEST_POSTGRESQL
+    SOURCES live/odbc_layer.cpp support/fault_proxy.cpp
+    LIBRARIES Termgate::storage Termgate::odbc PkgConfig::LIBPQ Threads::Threads)
+  target_include_directories(live_odbc PRIVATE "${PROJECT_SOURCE_DIR}/storage/odbc/src")
+  target_compile_definitions(live_odbc PRIVATE TERMGATE_TEST_PG_SERVER="${CMAKE_CURRENT_SOURCE_DIR}/support/pg_server.sh")
+endif()
