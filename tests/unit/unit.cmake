@@ -27,3 +27,5 @@ if(TARGET termgate)
   termgate_test(unit_cli LABEL unit SOURCES unit/cli/secrets.cpp "${PROJECT_SOURCE_DIR}/cli/secrets.cpp" LIBRARIES Threads::Threads)
   target_include_directories(unit_cli PRIVATE "${PROJECT_SOURCE_DIR}")
 endif()
+
+termgate_test(unit_testkit LABEL unit SOURCES unit/testkit/checker.cpp LIBRARIES Termgate::testkit fmt::fmt)
