@@ -21,6 +21,7 @@
 #include "storm.hpp"
 #include "storm_faults.hpp"
 #include "storm_log.hpp"
+#include "storm_relay.hpp"
 
 namespace po = boost::program_options;
 
@@ -234,7 +235,8 @@ class Ground {
   }
 
   // Takes away what the storm has made; fences stay, and the numbering of streams.
-  void clear() noexcept {
+  // False: not all of it.
+  bool clear() noexcept {
     try {
       for (int index = 0; database_ && index < plan_.scopes; ++index) {
         for (int at = 0; at < streams_a_scope; ++at) {
@@ -249,8 +251,10 @@ class Ground {
     try {
       const auto sql = connect(url_);
       for (const std::string& table : {plan_.names.rows(), plan_.names.counters(), plan_.names.leases()}) sql->run("DROP TABLE IF EXISTS " + table);
+      return true;
     } catch (const std::exception&) {
       // The caller is ending, perhaps because of an error that says more than this one.
+      return false;
     }
   }
 
@@ -286,7 +290,7 @@ std::jthread look(const Plan& plan, Database database, Log& log) {
           std::this_thread::sleep_for(milliseconds(50));
         }
       }
-      std::this_thread::sleep_for(milliseconds(5));
+      std::this_thread::sleep_for(milliseconds(10));
     }
   });
 }
@@ -372,6 +376,23 @@ void sort_breaches(std::vector<testkit::Breach>& breaches) {
   std::stable_sort(breaches.begin(), breaches.end(), [&](const auto& a, const auto& b) { return weight(a) < weight(b); });
 }
 
+// Who got the terms that a breach is about: without it a history is hard to read.
+void add_acquisitions(std::vector<testkit::Breach>& breaches, const std::vector<Operation>& operations) {
+  std::map<std::pair<std::string_view, std::int64_t>, std::size_t> acquired;
+  for (std::size_t i = 0; i < operations.size(); ++i) {
+    if (operations[i].kind == Operation::Kind::raise && operations[i].outcome == Outcome::committed) acquired.try_emplace({operations[i].scope, operations[i].term}, i);
+  }
+  for (testkit::Breach& breach : breaches) {
+    std::set<std::size_t> those(breach.operations.begin(), breach.operations.end());
+    for (const std::size_t i : breach.operations) {
+      const auto found = acquired.find({operations[i].scope, operations[i].term});
+      if (found != acquired.end()) those.insert(found->second);
+    }
+    breach.operations.assign(those.begin(), those.end());
+    std::sort(breach.operations.begin(), breach.operations.end(), [&](std::size_t a, std::size_t b) { return operations[a].invoked < operations[b].invoked; });
+  }
+}
+
 Judgement judge(const Plan& plan, Ground& ground, const History& history, const Faults& faults) {
   Judgement judgement;
   try {
@@ -390,6 +411,7 @@ Judgement judge(const Plan& plan, Ground& ground, const History& history, const 
     for (testkit::Breach& breach : judgement.verdict.breaches) breach.operations.clear();  // indices of another history
   }
   sort_breaches(judgement.verdict.breaches);
+  if (judgement.unjudged.empty()) add_acquisitions(judgement.verdict.breaches, history.operations());
   return judgement;
 }
 
@@ -459,7 +481,8 @@ int report(const Plan& plan, const Arguments& arguments, const History& history,
   print_line(broken ? "THE LAW IS BROKEN." : judgement.unjudged.empty() ? "The law is kept." : "No breach was seen, and not all could be judged.");
   if (broken) print_line("Again, by the same schedule: " + again(plan, arguments));
   if (cleared && plan.naive.empty()) print_line("Its tables and stream writes are gone; its fences stay, as fences do (F3).");
-  if (!cleared) print_line(fmt::format("Kept: tables {}, {}{}; logs {}", plan.names.rows(), plan.names.counters(), plan.naive.empty() ? "" : ", " + plan.names.leases(), logs));
+  const std::string tables = fmt::format("{}, {}{}", plan.names.rows(), plan.names.counters(), plan.naive.empty() ? "" : ", " + plan.names.leases());
+  if (!cleared) print_line(logs.empty() ? fmt::format("Could not be taken away: tables {}", tables) : fmt::format("Kept: tables {}; logs {}", tables, logs));
   return word == std::string_view("kept") ? Exit::done : Exit::failed;
 }
 
@@ -475,13 +498,28 @@ int run(const Arguments& arguments) {
   History history;
   Log looks(plan.folder + "/looker.log");
   history.add(plan.folder + "/looker.log", "looker");
+#ifdef TERMGATE_WITH_POSTGRES
+  std::unique_ptr<Relay> relay_owner;
+  if (std::find(plan.faults.begin(), plan.faults.end(), "lose") != plan.faults.end()) {
+    try {
+      relay_owner = std::make_unique<Relay>(plan.url);
+      plan.relayed_url = relay_owner->url();
+    } catch (const Error& error) {
+      if (arguments.maybe("faults")) throw UsageError(fmt::format("--faults lose: {}", error.what()));
+      std::erase(plan.faults, "lose");
+    }
+  }
+  Relay* const relay = relay_owner.get();
+#else
+  Relay* const relay = nullptr;
+#endif
   const auto begun = std::chrono::steady_clock::now();
   const auto end = begun + plan.time;
   Judgement judgement;
   int status = Exit::failed;
   {
     Crew crew(plan, history);
-    Faults faults(plan, crew, history, ground.database());
+    Faults faults(plan, crew, history, ground.database(), relay);
     // A naive boundary is judged every few seconds, and done with at the first breach.
     const auto round = plan.naive.empty() ? plan.time : std::chrono::nanoseconds(std::chrono::seconds(5));
     do {
@@ -492,14 +530,16 @@ int run(const Arguments& arguments) {
       {
         Progress progress(!arguments.json());
         auto told = begun;
+        milliseconds cost{0};  // of the figures; they may grow long
         for (auto now = std::chrono::steady_clock::now(); now < until && !interrupted; now = std::chrono::steady_clock::now()) {
           crew.tick();
           faults.tick();
           std::this_thread::sleep_for(milliseconds(5));
-          if (now - told < milliseconds(isatty(STDERR_FILENO) ? 250 : 10'000)) continue;
+          if (now - told < std::max(milliseconds(isatty(STDERR_FILENO) ? 250 : 10'000), 20 * cost)) continue;
           told = now;
           history.read_on();
           const Figures figures = figures_of(history, crew.stops());
+          cost = std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - now);
           const std::string line = fmt::format("storm {}: {} of {} s: {} writes, {} refused as stale, {} takeovers, {} unanswered", plan.seed,
                                                std::chrono::duration_cast<std::chrono::seconds>(now - begun).count(), std::chrono::duration_cast<std::chrono::seconds>(plan.time).count(),
                                                figures.acknowledged, figures.stale, figures.takeovers, figures.unanswered);
@@ -530,8 +570,8 @@ int run(const Arguments& arguments) {
     }
     const bool keep = arguments.flag("keep") || !judgement.findings.empty() || (!judgement.verdict.breaches.empty() && plan.naive.empty());
     folder.keep = keep;
-    if (!keep) ground.clear();
-    status = report(plan, arguments, history, judgement, crew, faults, evictions, seconds, !keep, folder.path());
+    const bool cleared = !keep && ground.clear();
+    status = report(plan, arguments, history, judgement, crew, faults, evictions, seconds, cleared, keep ? folder.path() : "");
   }
   return status;
 }

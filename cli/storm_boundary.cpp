@@ -95,7 +95,7 @@ class NaiveBoundary final : public Boundary {
       sql.run("UPDATE " + names_.leases() + " SET owner = $2, term = term + 1, expires_ms = " + expires + " WHERE scope = $1", {scope, owner});
     }
     // An acquisition that does anything else under its lock, as reading where the last leader left off.
-    if (name_ == "one-statement") std::this_thread::sleep_for(milliseconds(3));
+    if (name_ == "one-statement") std::this_thread::sleep_for(milliseconds(10));
     open.commit();
     return held;
   }

@@ -10,19 +10,22 @@
 
 #include <fmt/format.h>
 
+#include "storm_relay.hpp"
+
 extern char** environ;
 
 namespace termgate::cli::storm {
 
 const std::vector<Fault>& all_faults() {
   static const std::vector<Fault> all = {
-      {"stop", "SIGSTOP at any moment, SIGCONT up to four TTLs later", true, true},
-      {"kill", "kill -9, and a new process up to two TTLs later", true, true},
-      {"cut", "sessions of the storm's own are ended by the server (pg_terminate_backend)", false, false},
-      {"freeze", "a client passes the check, writes, and does nothing for up to three TTLs; on SQLite it holds the file's lock", true, false},
-      {"prepare", "a prepared transaction is left behind for up to two TTLs (where max_prepared_transactions allows)", false, false},
-      {"force", "a lease is released by force", true, false},
-      {"prune", "the storm's own streams are pruned", true, false},
+      {"stop", "SIGSTOP at any moment, SIGCONT up to four TTLs later", true, true, 4},
+      {"kill", "kill -9, and a new process up to two TTLs later", true, true, 2},
+      {"cut", "sessions of the storm's own are ended by the server (pg_terminate_backend)", false, false, 1},
+      {"freeze", "a client passes the check, writes, and does nothing for up to three TTLs; on SQLite it holds the file's lock", true, false, 1},
+      {"prepare", "a prepared transaction is left behind for up to two TTLs (where max_prepared_transactions allows)", false, false, 1},
+      {"lose", "answers are lost, to COMMIT above all, and the connection closed, or left open without a word (where the connection is not encrypted)", false, false, 2},
+      {"force", "a lease is released by force", true, false, 1},
+      {"prune", "the storm's own streams are pruned", true, false, 1},
   };
   return all;
 }
@@ -46,7 +49,8 @@ void Crew::start(std::size_t index) {
                                     std::to_string(plan_.scopes), "--writers", std::to_string(plan_.writers), "--ttl", fmt::format("{}ms", plan_.ttl.count()), "--schema", plan_.schema, "--log", log};
   if (!plan_.naive.empty()) words.insert(words.end(), {"--naive", plan_.naive});
   // The URL goes by the environment: it may hold a password, and arguments are for everybody to read.
-  std::vector<std::string> settings = {"TERMGATE_DB=" + plan_.url};
+  const bool relayed = !plan_.relayed_url.empty() && index % 2 == 0;
+  std::vector<std::string> settings = {"TERMGATE_DB=" + (relayed ? plan_.relayed_url : plan_.url)};
   for (char** at = environ; *at != nullptr; ++at) {
     if (!std::string_view(*at).starts_with("TERMGATE_DB=")) settings.emplace_back(*at);
   }
@@ -151,8 +155,8 @@ void Crew::end_all(milliseconds patience) {
 
 // ---- the faults ------------------------------------------------------------------------------------
 
-Faults::Faults(const Plan& plan, Crew& crew, History& history, std::optional<Database> database)
-    : plan_(plan), crew_(crew), database_(std::move(database)), log_(plan.folder + "/faults.log"), choice_(plan.seed, "faults"), next_(std::chrono::steady_clock::now() + plan.ttl) {
+Faults::Faults(const Plan& plan, Crew& crew, History& history, std::optional<Database> database, Relay* relay)
+    : plan_(plan), crew_(crew), database_(std::move(database)), relay_(relay), log_(plan.folder + "/faults.log"), choice_(plan.seed, "faults"), next_(std::chrono::steady_clock::now() + plan.ttl) {
   history.add(plan.folder + "/faults.log", "fault");
 }
 
@@ -161,7 +165,11 @@ Faults::~Faults() { hands_.clear(); }
 void Faults::tick() {
   if (plan_.faults.empty() || std::chrono::steady_clock::now() < next_) return;
   next_ = std::chrono::steady_clock::now() + choice_.span(plan_.ttl / 8, plan_.ttl);
-  begin(plan_.faults[static_cast<std::size_t>(choice_.number(0, static_cast<std::int64_t>(plan_.faults.size()) - 1))]);
+  std::vector<const Fault*> those;
+  for (const Fault& fault : all_faults()) {
+    if (std::find(plan_.faults.begin(), plan_.faults.end(), fault.name) != plan_.faults.end()) those.insert(those.end(), static_cast<std::size_t>(fault.weight), &fault);
+  }
+  begin(std::string(those[static_cast<std::size_t>(choice_.number(0, static_cast<std::int64_t>(those.size()) - 1))]->name));
 }
 
 void Faults::begin(const std::string& fault) {
@@ -177,6 +185,8 @@ void Faults::begin(const std::string& fault) {
     hand(fault, [this](Choice& choice) { prepare(choice); });
   } else if (fault == "force") {
     hand(fault, [this](Choice& choice) { force(choice); });
+  } else if (fault == "lose") {
+    hand(fault, [this](Choice& choice) { lose(choice); });
   } else if (fault == "prune") {
     hand(fault, [this](Choice& choice) { prune(choice); });
   }
@@ -240,7 +250,7 @@ void Faults::cut(Choice& choice) {
 void Faults::freeze(Choice& choice) {
   const std::string scope = scope_of(choice);
   const milliseconds time = choice.span(plan_.ttl / 2, 3 * plan_.ttl);
-  const bool numbered = choice.in(50);
+  const bool numbered = choice.in(25);
   const auto sql = connect(plan_.url);
   if (is_sqlite(plan_.url)) {
     sql->run("BEGIN IMMEDIATE");
@@ -297,6 +307,7 @@ void Faults::prepare(Choice& choice) {
     std::this_thread::sleep_for(time);
     connect(plan_.url)->run(fmt::format("{} PREPARED '{}'", commits ? "COMMIT" : "ROLLBACK", gid));
     outcome = commits ? Outcome::committed : Outcome::refused;
+    if (!commits) code = "rolled-back";
   } catch (const Error& error) {
     code = error.code().empty() ? "error" : std::string(error.code());
     if (prepared) outcome = Outcome::unknown;
@@ -310,6 +321,18 @@ void Faults::prepare(Choice& choice) {
       // It was not there, or finish() finds it.
     }
   }
+}
+
+void Faults::lose(Choice& choice) {
+#ifdef TERMGATE_WITH_POSTGRES
+  const std::int64_t luck = choice.number(1, 10);
+  const milliseconds pause = choice.span(plan_.ttl / 2, 3 * plan_.ttl);
+  const std::lock_guard lock(relay_mutex_);
+  const Relay::Loss loss = luck <= 5 ? Relay::Loss::commit : luck <= 8 ? Relay::Loss::any : Relay::Loss::silent;
+  if (relay_ == nullptr || !relay_->lose(loss, pause, 2 * plan_.ttl)) throw Error("nothing was said");
+#else
+  static_cast<void>(choice);
+#endif
 }
 
 void Faults::force(Choice& choice) {

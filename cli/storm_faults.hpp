@@ -17,16 +17,20 @@
 
 namespace termgate::cli::storm {
 
+class Relay;
+
 struct Fault {
   std::string_view name;
   std::string_view what;
   bool on_sqlite;
   bool on_naive;  // what needs layer 1, or would be no fault of a naive boundary's, is left out there
+  int weight;     // how often, to the others
 };
 const std::vector<Fault>& all_faults();
 
 struct Plan {
   std::string url;  // with the storm's application_name
+  std::string relayed_url;  // every other leader's, where answers are to be lost; else empty
   std::string schema, naive;
   Names names;
   std::uint64_t seed = 0;
@@ -84,7 +88,8 @@ class Crew {
 // The faults. tick() on the director's thread; what takes time is done on threads of its own.
 class Faults {
  public:
-  Faults(const Plan& plan, Crew& crew, History& history, std::optional<Database> database);
+  // `relay`: none where no answers are lost. It must outlive this.
+  Faults(const Plan& plan, Crew& crew, History& history, std::optional<Database> database, Relay* relay);
   ~Faults();
   Faults(const Faults&) = delete;
   Faults& operator=(const Faults&) = delete;
@@ -104,6 +109,7 @@ class Faults {
   void prepare(Choice& choice);
   void force(Choice& choice);
   void prune(Choice& choice);
+  void lose(Choice& choice);
   std::string scope_of(Choice& choice) const { return plan_.names.scope(static_cast<int>(choice.number(0, plan_.scopes - 1))); }
   void count(const std::string& fault);
   std::string check_term() const;
@@ -111,6 +117,8 @@ class Faults {
   const Plan& plan_;
   Crew& crew_;
   std::optional<Database> database_;
+  Relay* relay_;
+  std::mutex relay_mutex_;  // guards what relay_ is told
   Log log_;
   Choice choice_;
   std::chrono::steady_clock::time_point next_;

@@ -148,14 +148,14 @@ void elect(const Setting& setting, Log& log, const std::optional<Database>& data
       nap(choice.span(ttl / 16, ttl / 4));
       continue;
     }
-    auto over = std::chrono::steady_clock::now() + choice.span(ttl, 6 * ttl);
+    auto over = std::chrono::steady_clock::now() + choice.span(ttl / 2, 4 * ttl);
     while (!stopping) {
       nap(ttl / 4);
       auto held = belief.get();
       if (!held) break;  // a writer was refused
       if (std::chrono::steady_clock::now() >= over) {
         const std::int64_t way = choice.number(1, 10);
-        if (way <= 3) {  // hands over; writes that were admitted before may still be on their way
+        if (way <= 2) {  // hands over; writes that were admitted before may still be on their way
           belief.drop(held->term);
           try {
             boundary->release(scope, setting.who, *held);
@@ -165,9 +165,9 @@ void elect(const Setting& setting, Log& log, const std::optional<Database>& data
           nap(choice.span(ttl / 4, ttl));
           break;
         }
-        if (way <= 5) {  // once more, with a new term, although it still leads: what was admitted under the old one must not ride on the new one
+        if (way <= 4 && !boundary->watches_its_lease()) {  // once more, with a new term, although it still leads: what was admitted under the old one must not ride on the new one
           acquire();
-          over = std::chrono::steady_clock::now() + choice.span(ttl, 6 * ttl);
+          over = std::chrono::steady_clock::now() + choice.span(ttl / 2, 4 * ttl);
           continue;
         }
         // Deaf: it renews no more and does not notice.
@@ -203,11 +203,11 @@ class Writer {
     while (!stopping) {
       const auto held = belief_.get();
       if (!held) {
-        nap(milliseconds(5));
+        nap(milliseconds(2));
         continue;
       }
       // Admitted under this term, whatever the process holds when its turn comes.
-      if (choice_.in(4)) nap(choice_.span(milliseconds(1), setting_.ttl));
+      if (choice_.in(2)) nap(choice_.span(milliseconds(1), setting_.ttl));
       const Ended ended = setting_.naive.empty() ? write_ours(*held) : write_naive(*held);
       if (ended.stale) belief_.drop(held->term);
       else if (ended.outcome != Outcome::committed) nap(milliseconds(10));
@@ -222,7 +222,10 @@ class Writer {
   void work() {
     const std::int64_t luck = choice_.number(1, 100);
     if (luck <= 60) return;
-    if (luck <= 97 || sqlite_) std::this_thread::sleep_for(std::chrono::microseconds(choice_.number(100, sqlite_ && setting_.naive.empty() ? 1000 : 5000)));
+    // On SQLite all others wait for it.
+    if (sqlite_ && setting_.naive.empty()) std::this_thread::sleep_for(std::chrono::microseconds(choice_.number(100, 1000)));
+    else if (luck <= (setting_.naive.empty() ? 96 : 88)) std::this_thread::sleep_for(std::chrono::microseconds(choice_.number(100, 5000)));
+    else if (luck <= 98) std::this_thread::sleep_for(choice_.span(milliseconds(5), milliseconds(30)));
     else std::this_thread::sleep_for(choice_.span(milliseconds(5), setting_.ttl / 2));
   }
 
