@@ -143,15 +143,17 @@ class Ground {
     const auto sql = connect(url_);
     if (!is_sqlite(url_)) measure(arguments, *sql);
     try {
-      sql->run("CREATE TABLE " + plan.names.rows() + " (op text NOT NULL, part bigint NOT NULL, scope text NOT NULL, term bigint NOT NULL, place bigint)");
-      sql->run("CREATE INDEX " + plan.names.rows() + "_by_op ON " + plan.names.rows() + " (op)");
+      for (const std::string& table : tables()) {
+        sql->run("CREATE TABLE " + table + " (op text NOT NULL, part bigint NOT NULL, scope text NOT NULL, term bigint NOT NULL, place bigint)");
+        sql->run("CREATE INDEX " + table + "_by_op ON " + table + " (op)");
+      }
       sql->run("CREATE TABLE " + plan.names.counters() + " (scope text PRIMARY KEY, n bigint NOT NULL)");
       for (int index = 0; index < plan.scopes; ++index) sql->run("INSERT INTO " + plan.names.counters() + " VALUES ($1, 0)", {plan.names.scope(index)});
       if (!plan.naive.empty())
         sql->run("CREATE TABLE " + plan.names.leases() + " (scope text PRIMARY KEY, owner text NOT NULL, term bigint NOT NULL, expires_ms bigint NOT NULL)");
       Database::Protection protection;
       protection.scope_column = "scope";
-      if (database_) database_->protect(plan.names.rows(), protection);
+      if (database_) database_->protect(plan.names.guarded(), protection);
     } catch (...) {
       clear();
       throw;
@@ -180,7 +182,9 @@ class Ground {
     for (const testkit::Row& row : pruned) known.insert({row.sequence, *row.place});
     state.rows = std::move(pruned);
     const auto sql = connect(url_);
-    for (const auto& row : sql->run("SELECT op, scope, term, place FROM " + plan_.names.rows()).rows) {
+    std::string all;
+    for (const std::string& table : tables()) all += (all.empty() ? "" : " UNION ALL ") + ("SELECT op, scope, term, place FROM " + table);
+    for (const auto& row : sql->run(all).rows) {
       testkit::Row one{row[1], std::stoll(row[2]), row[0], {}, {}};
       if (!row[3].empty()) {
         one.sequence = "counter of " + row[1];
@@ -244,13 +248,13 @@ class Ground {
           if (database_->stream(stream)) database_->prune(stream, SequenceNo(Term::max_value));
         }
       }
-      if (database_) database_->unprotect(plan_.names.rows());
+      if (database_) database_->unprotect(plan_.names.guarded());
     } catch (const std::exception&) {
       // The tables can go all the same.
     }
     try {
       const auto sql = connect(url_);
-      for (const std::string& table : {plan_.names.rows(), plan_.names.counters(), plan_.names.leases()}) sql->run("DROP TABLE IF EXISTS " + table);
+      for (const std::string& table : {plan_.names.rows(), plan_.names.guarded(), plan_.names.counters(), plan_.names.leases()}) sql->run("DROP TABLE IF EXISTS " + table);
       return true;
     } catch (const std::exception&) {
       // The caller is ending, perhaps because of an error that says more than this one.
@@ -259,6 +263,11 @@ class Ground {
   }
 
  private:
+  std::vector<std::string> tables() const {
+    if (database_) return {plan_.names.rows(), plan_.names.guarded()};
+    return {plan_.names.rows()};
+  }
+
   // Whether the server has room for all connections, and what it allows.
   void measure(const Arguments& arguments, Sql& sql) {
     const std::int64_t room = std::stoll(sql.run("SELECT current_setting('max_connections')::bigint - count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'").rows[0][0]);
@@ -471,17 +480,19 @@ int report(const Plan& plan, const Arguments& arguments, const History& history,
   print_line(fmt::format("  faults        {}", done.empty() ? "none" : done));
   if (plan.naive.empty()) print_line(fmt::format("  looks         {} at the fences", figures.looks));
   for (const std::string& what : judgement.unjudged) print_line("  NOT JUDGED    " + printable(what));
-  std::size_t shown = 0;
+  // A write of several rows is a breach for each of them: its history is told once.
+  std::set<std::vector<std::size_t>> told;
+  std::size_t more = 0;
   for (const auto& breach : verdict.breaches) {
-    if (shown++ == 3) break;
-    print_line("\n" + testkit::tell(breach, history.operations()));
+    if (told.size() == 3 || !told.insert(breach.operations).second) ++more;
+    else print_line("\n" + testkit::tell(breach, history.operations()));
   }
-  if (verdict.breaches.size() > 3) print_line(fmt::format("and {}{} more breaches", verdict.breaches.size() >= 100 ? "at least " : "", verdict.breaches.size() - 3));
+  if (more > 0) print_line(fmt::format("and {}{} more breaches", verdict.breaches.size() >= 100 ? "at least " : "", more));
   for (const Finding& finding : judgement.findings) print_line(printable(fmt::format("verify: {} {} {}: {}", finding.kind, finding.scope, finding.object, finding.detail)));
   print_line(broken ? "THE LAW IS BROKEN." : judgement.unjudged.empty() ? "The law is kept." : "No breach was seen, and not all could be judged.");
   if (broken) print_line("Again, by the same schedule: " + again(plan, arguments));
   if (cleared && plan.naive.empty()) print_line("Its tables and stream writes are gone; its fences stay, as fences do (F3).");
-  const std::string tables = fmt::format("{}, {}{}", plan.names.rows(), plan.names.counters(), plan.naive.empty() ? "" : ", " + plan.names.leases());
+  const std::string tables = fmt::format("{}, {}, {}", plan.names.rows(), plan.names.counters(), plan.naive.empty() ? plan.names.guarded() : plan.names.leases());
   if (!cleared) print_line(logs.empty() ? fmt::format("Could not be taken away: tables {}", tables) : fmt::format("Kept: tables {}; logs {}", tables, logs));
   return word == std::string_view("kept") ? Exit::done : Exit::failed;
 }

@@ -37,7 +37,8 @@ struct Names {
   std::string run;
   std::string scope(int index) const { return "storm-" + run + "-" + std::to_string(index); }
   std::string stream(const std::string& scope, int index) const { return scope + "-stream-" + std::to_string(index); }
-  std::string rows() const { return "storm_" + run + "_rows"; }
+  std::string rows() const { return "storm_" + run + "_rows"; }        // the check alone guards it
+  std::string guarded() const { return "storm_" + run + "_guarded"; }  // the same columns, behind `protect`
   std::string counters() const { return "storm_" + run + "_counters"; }
   std::string leases() const { return "storm_" + run + "_leases"; }  // of the naive boundaries
   std::string application() const { return "storm-" + run; }
@@ -86,8 +87,8 @@ std::unique_ptr<Boundary> naive_boundary(std::string_view name, const std::strin
 // The rows of a task through an open transaction of any kind; the last one's number. `from`: the first part that is not there yet; parts below it are
 // numbered here.
 using Run = std::function<Table(const std::string& statement, const std::vector<std::string>& values)>;
-std::int64_t write_numbered(const Run& run, const Names& names, const Task& task, int from = 0);
-void write_unnumbered(const Run& run, const Names& names, const std::string& id, const std::string& scope, std::int64_t term, int rows);
+std::int64_t write_numbered(const Run& run, const Names& names, const std::string& table, const Task& task, int from = 0);
+void write_unnumbered(const Run& run, const std::string& table, const std::string& id, const std::string& scope, std::int64_t term, int rows);
 
 int lead(const Arguments& arguments);  // the hidden command `storm-leader`
 

@@ -28,22 +28,22 @@ const Naive* find_naive(std::string_view name) {
   return found == all.end() ? nullptr : &*found;
 }
 
-void write_unnumbered(const Run& run, const Names& names, const std::string& id, const std::string& scope, std::int64_t term, int rows) {
+void write_unnumbered(const Run& run, const std::string& table, const std::string& id, const std::string& scope, std::int64_t term, int rows) {
   for (int part = 0; part < rows; ++part) {
-    run("INSERT INTO " + names.rows() + " (op, part, scope, term) VALUES ($1, CAST($2 AS bigint), $3, CAST($4 AS bigint))", {id, std::to_string(part), scope, std::to_string(term)});
+    run("INSERT INTO " + table + " (op, part, scope, term) VALUES ($1, CAST($2 AS bigint), $3, CAST($4 AS bigint))", {id, std::to_string(part), scope, std::to_string(term)});
   }
 }
 
-std::int64_t write_numbered(const Run& run, const Names& names, const Task& task, int from) {
+std::int64_t write_numbered(const Run& run, const Names& names, const std::string& table, const Task& task, int from) {
   const Table counter = run("UPDATE " + names.counters() + " SET n = n + CAST($2 AS bigint) WHERE scope = $1 RETURNING n", {task.scope, std::to_string(task.rows)});
   if (counter.rows.size() != 1) throw DatabaseError("storm: the counter of " + task.scope + " is gone");
   const std::int64_t last = std::stoll(counter.rows[0][0]);
   for (int part = 0; part < task.rows; ++part) {
     const std::string place = std::to_string(last - task.rows + 1 + part);
     if (part < from)
-      run("UPDATE " + names.rows() + " SET place = CAST($3 AS bigint) WHERE op = $1 AND part = CAST($2 AS bigint)", {task.id, std::to_string(part), place});
+      run("UPDATE " + table + " SET place = CAST($3 AS bigint) WHERE op = $1 AND part = CAST($2 AS bigint)", {task.id, std::to_string(part), place});
     else
-      run("INSERT INTO " + names.rows() + " (op, part, scope, term, place) VALUES ($1, CAST($2 AS bigint), $3, CAST($4 AS bigint), CAST($5 AS bigint))",
+      run("INSERT INTO " + table + " (op, part, scope, term, place) VALUES ($1, CAST($2 AS bigint), $3, CAST($4 AS bigint), CAST($5 AS bigint))",
           {task.id, std::to_string(part), task.scope, std::to_string(task.held.term), place});
   }
   return last;
@@ -95,7 +95,7 @@ class NaiveBoundary final : public Boundary {
       sql.run("UPDATE " + names_.leases() + " SET owner = $2, term = term + 1, expires_ms = " + expires + " WHERE scope = $1", {scope, owner});
     }
     // An acquisition that does anything else under its lock, as reading where the last leader left off.
-    if (name_ == "one-statement") std::this_thread::sleep_for(milliseconds(10));
+    if (name_ == "one-statement") std::this_thread::sleep_for(milliseconds(20));
     open.commit();
     return held;
   }
@@ -128,7 +128,7 @@ class NaiveBoundary final : public Boundary {
                                   {task.id, task.scope, std::to_string(task.held.term)});
       if (first.affected == 0) refuse(task);
       task.work();
-      const std::int64_t place = write_numbered(run, names_, task, 1);
+      const std::int64_t place = write_numbered(run, names_, names_.rows(), task, 1);
       open.commit();
       return place;
     }
@@ -163,7 +163,7 @@ class NaiveBoundary final : public Boundary {
       refuse_if_higher(sql, task, sqlite_ ? "" : " FOR SHARE");
       task.work();
     }
-    const std::int64_t place = write_numbered(run, names_, task);
+    const std::int64_t place = write_numbered(run, names_, names_.rows(), task);
     open.commit();
     return place;
   }

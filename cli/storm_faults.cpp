@@ -269,8 +269,8 @@ void Faults::freeze(Choice& choice) {
     sql->run("BEGIN");
     sql->run(check_term(), {scope, std::to_string(fence->term)});
     const Run run = [&](const std::string& statement, const std::vector<std::string>& values) { return sql->run(statement, values); };
-    if (numbered) place = write_numbered(run, plan_.names, task);
-    else write_unnumbered(run, plan_.names, task.id, scope, fence->term, 1);
+    if (numbered) place = write_numbered(run, plan_.names, plan_.names.rows(), task);
+    else write_unnumbered(run, plan_.names.rows(), task.id, scope, fence->term, 1);
     std::this_thread::sleep_for(time);
     sql->run("COMMIT");
     outcome = Outcome::committed;
@@ -300,7 +300,7 @@ void Faults::prepare(Choice& choice) {
     sql->run("BEGIN");
     sql->run(check_term(), {scope, std::to_string(fence->term)});
     const Run run = [&](const std::string& statement, const std::vector<std::string>& values) { return sql->run(statement, values); };
-    write_unnumbered(run, plan_.names, id, scope, fence->term, 1);
+    write_unnumbered(run, plan_.names.rows(), id, scope, fence->term, 1);
     prepared = true;  // from here on its fate is open until an answer says otherwise
     sql->run("PREPARE TRANSACTION '" + gid + "'");
     sql.reset();

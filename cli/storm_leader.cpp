@@ -221,10 +221,10 @@ class Writer {
   // What a program does inside its transaction. Mostly nothing; now and then it takes a while.
   void work() {
     const std::int64_t luck = choice_.number(1, 100);
-    if (luck <= 60) return;
+    if (luck <= 40) return;
     // On SQLite all others wait for it.
     if (sqlite_ && setting_.naive.empty()) std::this_thread::sleep_for(std::chrono::microseconds(choice_.number(100, 1000)));
-    else if (luck <= (setting_.naive.empty() ? 96 : 88)) std::this_thread::sleep_for(std::chrono::microseconds(choice_.number(100, 5000)));
+    else if (luck <= 75) std::this_thread::sleep_for(std::chrono::microseconds(choice_.number(100, 5000)));
     else if (luck <= 98) std::this_thread::sleep_for(choice_.span(milliseconds(5), milliseconds(30)));
     else std::this_thread::sleep_for(choice_.span(milliseconds(5), setting_.ttl / 2));
   }
@@ -260,6 +260,9 @@ class Writer {
     if (luck <= 35 && !sqlite_) return plain_sql(held, id, rows);
     if (luck <= 38) return look(term);
     const bool numbered = luck <= 80;
+    // The number says when it committed, and nobody else gets one from then on: the later it is taken, the more of the write can be seen to come too late.
+    const bool late = numbered && choice_.in(50);
+    const std::string table = choice_.in(70) ? setting_.names.rows() : setting_.names.guarded();
     const bool with_savepoint = choice_.in(20);
     const bool with_append = !numbered && choice_.in(30);
     const bool again = choice_.in(70);
@@ -276,23 +279,24 @@ class Writer {
           [&](Transaction& transaction) {
             const Run run = [&](const std::string& statement, const std::vector<std::string>& values) {
               const Rows done = transaction.exec_values(statement, std::vector<Value>(values.begin(), values.end()));
-              Table table;
-              table.affected = done.affected;
+              Table result;
+              result.affected = done.affected;
               for (const auto& row : done.rows) {
-                auto& cells = table.rows.emplace_back();
+                auto& cells = result.rows.emplace_back();
                 for (const Value& value : row) cells.push_back(value.as_text());
               }
-              return table;
+              return result;
             };
             run("SELECT n FROM " + setting_.names.counters() + " WHERE scope = $1", {scope_});  // on the transaction's snapshot, where it has one
             work();
             if (with_savepoint) {
               run("SAVEPOINT before_a_mistake", {});
-              write_unnumbered(run, setting_.names, id + "-undone", scope_, term, 1);
+              write_unnumbered(run, table, id + "-undone", scope_, term, 1);
               run("ROLLBACK TO SAVEPOINT before_a_mistake", {});
             }
-            if (numbered) place = write_numbered(run, setting_.names, task);
-            else write_unnumbered(run, setting_.names, id, scope_, term, rows);
+            if (!numbered || late) write_unnumbered(run, table, id, scope_, term, rows);
+            if (late) work();
+            if (numbered) place = write_numbered(run, setting_.names, table, task, late ? rows : 0);
             if (with_append) transaction.append(stream, id + "/0");
             work();
           },
@@ -331,11 +335,11 @@ class Writer {
         run("SELECT set_config('termgate.scope', $1, true), set_config('termgate.term', $2, true)", {scope_, std::to_string(held.term)});
         if (with_savepoint) {
           run("SAVEPOINT before_a_mistake", {});
-          write_unnumbered(run, setting_.names, id + "-undone", scope_, held.term, 1);
+          write_unnumbered(run, setting_.names.guarded(), id + "-undone", scope_, held.term, 1);
           run("ROLLBACK TO SAVEPOINT before_a_mistake", {});
           work();
         }
-        const std::int64_t place = write_numbered(run, setting_.names, task);
+        const std::int64_t place = write_numbered(run, setting_.names, setting_.names.guarded(), task);
         work();
         run("COMMIT", {});
         return {held.term, place};

@@ -45,6 +45,10 @@ def tables_of(url):
 
 
 class Storm(unittest.TestCase):
+    def setUp(self):
+        begun = time.monotonic()
+        self.addCleanup(lambda: print(f"{time.monotonic() - begun:.1f} s ", end="", file=sys.stderr))
+
     @classmethod
     def setUpClass(cls):
         cls.server = Path(scratch.name) / "pg"
@@ -111,6 +115,20 @@ class Storm(unittest.TestCase):
         self.assertIn("B 1 ", (Path(kept[4]) / "leader1.1.log").read_text())
         sh("rm", "-rf", kept[4])
 
+    @unittest.skipUnless(LONG, "TERMGATE_TEST_LONG")
+    def test_mistakes_planted_in_layer_1_are_found(self):
+        for name, mistake in {
+            "unlocked": "CREATE OR REPLACE FUNCTION termgate._try_share(p_scope text) RETURNS boolean LANGUAGE sql AS 'SELECT true'",
+            "forgetful": "DO $$ BEGIN EXECUTE replace(pg_get_functiondef('termgate.claim_write'::regproc), 'fresh := false', 'fresh := true'); END $$",
+        }.items():
+            with self.subTest(name):
+                sh("psql", "-qX", self.postgres, "-c", f"CREATE DATABASE {name}")
+                url = re.sub("/postgres$", "/" + name, self.postgres)
+                sh(TERMGATE, "init", "--db", url)
+                sh("psql", "-qX", "-v", "ON_ERROR_STOP=1", url, "-c", mistake)
+                done = storm(url, "--seconds", "60", "--json", "--keep")
+                self.assertEqual((done.returncode, json.loads(done.stdout)["verdict"]), (1, "broken"), done.stdout)
+
     def test_wrong_usage(self):
         for words, said in [
             (["--naive", "hope"], "there is no naive boundary \"hope\""),
@@ -173,7 +191,7 @@ class Storm(unittest.TestCase):
         sh(TERMGATE, "init", "--db", url)
         process = subprocess.Popen([TERMGATE, "storm", "--seconds", "4"], env=dict(environment, TERMGATE_DB=url), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         time.sleep(2)
-        sh(PG_SERVER, "kill", server)
+        sh(PG_SERVER, "stop", server, "immediate")
         out, error = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 1, out + error)
         self.assertIn("NOT JUDGED    the rows", out)
@@ -184,7 +202,7 @@ class Storm(unittest.TestCase):
             sh(PG_SERVER, "start", "15", server)
             process = subprocess.Popen([TERMGATE, "storm", "--seconds", "30", "--json"], env=dict(environment, TERMGATE_DB=url), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             time.sleep(8)
-            sh(PG_SERVER, "kill", server)
+            sh(PG_SERVER, "stop", server, "immediate")
             sh(PG_SERVER, "start", "15", server)
             out, error = process.communicate(timeout=90)
             self.assertEqual(process.returncode, 0, out + error)
