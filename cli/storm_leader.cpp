@@ -399,12 +399,21 @@ int lead(const Arguments& arguments) {
   }
   std::vector<Belief> beliefs(static_cast<std::size_t>(setting.scopes));
   {
+    // What is not the database's doing (a full disk, a mistake of ours) ends the process; the director counts that and does not call the law kept.
+    const auto guarded = [&](const std::function<void()>& work) {
+      try {
+        work();
+      } catch (const std::exception& error) {
+        fmt::print(stderr, "termgate: {}: {}\n", setting.who, error.what());
+        _exit(Exit::failed);
+      }
+    };
     std::vector<std::jthread> threads;
     for (int scope = 0; scope < setting.scopes; ++scope) {
       Belief& belief = beliefs[static_cast<std::size_t>(scope)];
-      threads.emplace_back([&, scope] { elect(setting, log, database, scope, belief); });
+      threads.emplace_back([&, scope] { guarded([&] { elect(setting, log, database, scope, belief); }); });
       for (int index = 0; index < setting.writers; ++index)
-        threads.emplace_back([&, scope, index] { Writer(setting, log, database, scope, index, belief).run(); });
+        threads.emplace_back([&, scope, index] { guarded([&] { Writer(setting, log, database, scope, index, belief).run(); }); });
     }
   }
   return Exit::done;

@@ -24,7 +24,7 @@ LONG = bool(os.environ.get("TERMGATE_TEST_LONG"))
 SECONDS = "120" if LONG else "10"
 scratch = tempfile.TemporaryDirectory(prefix="termgate-storm-test.")
 os.chmod(scratch.name, 0o755)
-environment = {name: value for name, value in os.environ.items() if name != "TERMGATE_DB"}
+environment = dict({name: value for name, value in os.environ.items() if name != "TERMGATE_DB"}, TMPDIR=scratch.name)  # its logs go with it
 
 
 def sh(*words):
@@ -119,7 +119,8 @@ class Storm(unittest.TestCase):
     def test_mistakes_planted_in_layer_1_are_found(self):
         for name, mistake in {
             "unlocked": "CREATE OR REPLACE FUNCTION termgate._try_share(p_scope text) RETURNS boolean LANGUAGE sql AS 'SELECT true'",
-            "forgetful": "DO $$ BEGIN EXECUTE replace(pg_get_functiondef('termgate.claim_write'::regproc), 'fresh := false', 'fresh := true'); END $$",
+            "forgetful": "DO $$ BEGIN EXECUTE replace(replace(pg_get_functiondef('termgate.claim_write'::regproc), "
+                         "'fresh := NOT c.done', 'fresh := true'), 'fresh := FOUND', 'fresh := true'); END $$",
         }.items():
             with self.subTest(name):
                 sh("psql", "-qX", self.postgres, "-c", f"CREATE DATABASE {name}")

@@ -24,7 +24,9 @@ if(TARGET termgate_sqlite)
   target_include_directories(unit_sqlite PRIVATE "${PROJECT_SOURCE_DIR}/storage/sqlite/src")
 endif()
 if(TARGET termgate)
-  termgate_test(unit_cli LABEL unit SOURCES unit/cli/secrets.cpp "${PROJECT_SOURCE_DIR}/cli/secrets.cpp" LIBRARIES Threads::Threads)
+  termgate_test(unit_cli LABEL unit
+    SOURCES unit/cli/secrets.cpp unit/cli/storm_log.cpp "${PROJECT_SOURCE_DIR}/cli/secrets.cpp" "${PROJECT_SOURCE_DIR}/cli/storm_log.cpp"
+    LIBRARIES Termgate::fencing Termgate::testkit fmt::fmt Threads::Threads)
   target_include_directories(unit_cli PRIVATE "${PROJECT_SOURCE_DIR}")
 endif()
 
