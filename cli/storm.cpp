@@ -367,6 +367,7 @@ std::string again(const Plan& plan, const Arguments& arguments) {
   std::string text = fmt::format("termgate storm --seed {} --leaders {} --scopes {} --writers {} --seconds {} --ttl {}ms", plan.seed, plan.leaders, plan.scopes, plan.writers,
                                  std::chrono::duration_cast<std::chrono::seconds>(plan.time).count(), plan.ttl.count());
   if (const auto faults = arguments.maybe("faults")) text += " --faults " + *faults;
+  if (const auto schema = arguments.maybe("schema")) text += " --schema " + *schema;
   if (!plan.naive.empty()) text += " --naive " + plan.naive;
   return text + " --db …";
 }

@@ -79,6 +79,8 @@ class Boundary {
   virtual std::int64_t write(const Task& task) = 0;
   // Whether a leader that knows its lease to be over stops by itself. Where the term guards, it need not, and goes on until it is refused.
   virtual bool watches_its_lease() const { return false; }
+  // Whether its mistake is in the release: then leaders hand over more often than they go deaf.
+  virtual bool breaks_on_release() const { return false; }
 };
 
 // `skew`: how far the process's wall clock is off (`client-clock`).

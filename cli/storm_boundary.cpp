@@ -77,6 +77,8 @@ class NaiveBoundary final : public Boundary {
 
   bool watches_its_lease() const override { return name_ == "lock-only" || name_ == "client-clock"; }
 
+  bool breaks_on_release() const override { return name_ == "deleted-row"; }
+
   std::optional<Held> acquire(const std::string& scope, const std::string& owner, milliseconds ttl) override {
     const auto sent = std::chrono::steady_clock::now();
     Sql& sql = connection();

@@ -199,16 +199,17 @@ void Faults::count(const std::string& fault) {
 
 // A fault that does not come about (the database is away, its own session was cut) is none, and is not counted.
 void Faults::hand(const std::string& fault, std::function<void(Choice&)> work) {
-  if (busy_ >= 4) return;
-  ++busy_;
-  hands_.emplace_back([this, fault, work = std::move(work), seed = fmt::format("{}-{}", fault, ++serial_)] {
+  hands_.remove_if([](const Hand& hand) { return hand.done.load(); });
+  if (hands_.size() >= 4) return;
+  Hand& hand = hands_.emplace_back();
+  hand.thread = std::jthread([this, &hand, fault, work = std::move(work), seed = fmt::format("{}-{}", fault, ++serial_)] {
     Choice choice(plan_.seed, seed);
     try {
       work(choice);
       count(fault);
     } catch (const Error&) {
     }
-    --busy_;
+    hand.done = true;
   });
 }
 

@@ -4,6 +4,8 @@
 #include <sys/types.h>
 
 #include <atomic>
+#include <functional>
+#include <list>
 #include <map>
 #include <mutex>
 #include <string>
@@ -122,13 +124,16 @@ class Faults {
   Log log_;
   Choice choice_;
   std::chrono::steady_clock::time_point next_;
-  std::atomic<int> busy_{0};
   int serial_ = 0;
 
   mutable std::mutex mutex_;  // guards done_ and pruned_
   std::map<std::string, int> done_;
   std::map<std::pair<std::string, std::int64_t>, testkit::Row> pruned_;
-  std::vector<std::jthread> hands_;  // last: they use all of it
+  struct Hand {
+    std::atomic<bool> done{false};
+    std::jthread thread;
+  };
+  std::list<Hand> hands_;  // last: they use all of it
 };
 
 }  // namespace termgate::cli::storm

@@ -155,7 +155,7 @@ void elect(const Setting& setting, Log& log, const std::optional<Database>& data
       if (!held) break;  // a writer was refused
       if (std::chrono::steady_clock::now() >= over) {
         const std::int64_t way = choice.number(1, 10);
-        if (way <= 2) {  // hands over; writes that were admitted before may still be on their way
+        if (way <= (boundary->breaks_on_release() ? 8 : 2)) {  // hands over; writes that were admitted before may still be on their way
           belief.drop(held->term);
           try {
             boundary->release(scope, setting.who, *held);
