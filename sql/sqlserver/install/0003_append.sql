@@ -38,7 +38,9 @@ BEGIN
   DECLARE @key varbinary(800) = CONVERT(varbinary(800), @stream), @owner varbinary(800), @message nvarchar(2048);
   IF NOT EXISTS (SELECT 1 FROM @schema@.streams s WITH (UPDLOCK, HOLDLOCK) WHERE s.stream_key = @key)
     INSERT INTO @schema@.streams (stream_key, stream_id, scope_key, scope) VALUES (@key, @stream, CONVERT(varbinary(800), @scope), @scope);
-  UPDATE @schema@.streams SET @last = last_no, @owner = scope_key, last_no = last_no + @count WHERE stream_key = @key;
+  UPDATE @schema@.streams SET last_no = last_no + @count WHERE stream_key = @key;
+  -- The row is ours until the end of the transaction.
+  SELECT @last = s.last_no - @count, @owner = s.scope_key FROM @schema@.streams s WITH (READCOMMITTEDLOCK) WHERE s.stream_key = @key;
   IF @owner <> CONVERT(varbinary(800), @scope)
   BEGIN
     SET @message = CONCAT(N'TG005 stream "', @stream, N'" belongs to another scope than "', @scope, N'": another session made or moved it meanwhile');

@@ -13,7 +13,7 @@ GO
 CREATE PROCEDURE @schema@._need_owner @owner nvarchar(4000) AS
 BEGIN
   SET NOCOUNT ON;
-  IF @owner IS NULL OR DATALENGTH(@owner) NOT BETWEEN 2 AND 800 THROW 50005, 'TG005 the owner of a lease must be named, in 1 to 200 characters', 1;
+  IF @owner IS NULL OR DATALENGTH(@owner) NOT BETWEEN 1 AND 800 THROW 50005, 'TG005 the owner of a lease must be named, in 1 to 200 characters', 1;
 END
 GO
 CREATE PROCEDURE @schema@._need_ttl @ttl_ms bigint AS
