@@ -34,7 +34,7 @@ DROP PROCEDURE IF EXISTS @schema@._raise;
 DROP PROCEDURE IF EXISTS @schema@.check_term;
 DROP PROCEDURE IF EXISTS @schema@.seal;
 GO
--- 168 bits of a hash as decimal digits, seven bytes at a time so that no sign is in the way: CONVERT's hexadecimal styles are not on every T-SQL engine.
+-- 168 bits of a hash as decimal digits, seven bytes at a time so that no sign is in the way: neither CONVERT's hexadecimal styles nor + between bytes are on every T-SQL engine.
 CREATE FUNCTION @schema@._digits(@hash varbinary(32)) RETURNS nvarchar(60) AS
 BEGIN
   RETURN CONCAT(CONVERT(bigint, SUBSTRING(@hash, 1, 7)), CONVERT(bigint, SUBSTRING(@hash, 8, 7)), CONVERT(bigint, SUBSTRING(@hash, 15, 7)));
@@ -43,7 +43,7 @@ GO
 -- The name of an application lock: a kind (q queue, t turnstile, l lease, p pass, a announcement) and a hash of schema and scope's bytes. sys.dm_tran_locks shows 32 characters.
 CREATE FUNCTION @schema@._resource(@kind nchar(1), @scope_key varbinary(800)) RETURNS nvarchar(64) AS
 BEGIN
-  RETURN N'tg' + @kind + N':' + @schema@._digits(HASHBYTES('SHA2_256', CONVERT(varbinary(256), @schema_lit@) + 0x00 + @scope_key));
+  RETURN N'tg' + @kind + N':' + @schema@._digits(HASHBYTES('SHA2_256', CONVERT(varbinary(400), CONCAT(@schema_lit@, N' ', @schema@._digits(HASHBYTES('SHA2_256', @scope_key))))));
 END
 GO
 -- The lock by which a raise tells its term, so that a raise to a lower one does not evict it: all of it within the 32 characters that others can see.
@@ -367,7 +367,7 @@ CREATE PROCEDURE @schema@._mark @scope_key varbinary(800), @term bigint AS
 BEGIN
   SET NOCOUNT ON;
   DECLARE @name nvarchar(200), @role sysname = @schema_lit@ + N'_lock', @rc int;
-  SELECT @name = @schema@._resource(N'p', @scope_key) + @schema@._digits(HASHBYTES('SHA2_256', CONVERT(varbinary(16), f.pass_key) + CONVERT(varbinary(8), @term) + CONVERT(varbinary(4), @@SPID)))
+  SELECT @name = @schema@._resource(N'p', @scope_key) + @schema@._digits(HASHBYTES('SHA2_256', CONVERT(varbinary(200), CONCAT(f.pass_key, N' ', @term, N' ', @@SPID))))
     FROM @schema@.fences f WHERE f.scope_key = @scope_key AND f.marked = 1;
   IF @name IS NULL OR @@TRANCOUNT = 0 RETURN 0;
   EXEC @rc = sp_getapplock @Resource = @name, @LockMode = N'Shared', @LockOwner = N'Transaction', @LockTimeout = 1000, @DbPrincipal = @role;
