@@ -40,7 +40,7 @@ BEGIN
   RETURN CONCAT(CONVERT(bigint, SUBSTRING(@hash, 1, 7)), CONVERT(bigint, SUBSTRING(@hash, 8, 7)), CONVERT(bigint, SUBSTRING(@hash, 15, 7)));
 END
 GO
--- The name of an application lock: a kind (q queue, t turnstile, l lease, p pass, a announcement) and a hash of schema and scope's bytes. sys.dm_tran_locks shows 32 characters.
+-- The name of an application lock: a kind (q queue, t turnstile, l lease, s new stream, p pass, a announcement) and a hash of schema and scope's bytes. sys.dm_tran_locks shows 32 characters.
 CREATE FUNCTION @schema@._resource(@kind nchar(1), @scope_key varbinary(800)) RETURNS nvarchar(64) AS
 BEGIN
   RETURN N'tg' + @kind + N':' + @schema@._digits(HASHBYTES('SHA2_256', CONVERT(varbinary(400), CONCAT(@schema_lit@, N' ', @schema@._digits(HASHBYTES('SHA2_256', @scope_key))))));
