@@ -2,6 +2,7 @@
 -- and the row of fences. Application locks order the waiting, the row is the truth. Locks: a check holds the queue shared to the end of its transaction; a raise
 -- turnstile and queue exclusively: by its transaction inside one, else by its session, around a transaction of its own, for KILL is not allowed inside one.
 -- Keeps F1, F2, F3, F4, F5.
+DROP FUNCTION IF EXISTS @schema@._digits;
 DROP FUNCTION IF EXISTS @schema@._resource;
 DROP FUNCTION IF EXISTS @schema@._announcement;
 DROP FUNCTION IF EXISTS @schema@._setting;
@@ -33,16 +34,22 @@ DROP PROCEDURE IF EXISTS @schema@._raise;
 DROP PROCEDURE IF EXISTS @schema@.check_term;
 DROP PROCEDURE IF EXISTS @schema@.seal;
 GO
--- The name of an application lock: a kind (q queue, t turnstile, l lease, p pass, a announcement) and a hash of schema and scope's bytes. sys.dm_tran_locks shows 32 characters.
+-- 168 bits of a hash as decimal digits, seven bytes at a time so that no sign is in the way: neither CONVERT's hexadecimal styles nor + between bytes are on every T-SQL engine.
+CREATE FUNCTION @schema@._digits(@hash varbinary(32)) RETURNS nvarchar(60) AS
+BEGIN
+  RETURN CONCAT(CONVERT(bigint, SUBSTRING(@hash, 1, 7)), CONVERT(bigint, SUBSTRING(@hash, 8, 7)), CONVERT(bigint, SUBSTRING(@hash, 15, 7)));
+END
+GO
+-- The name of an application lock: a kind (q queue, t turnstile, l lease, s new stream, p pass, a announcement) and a hash of schema and scope's bytes. sys.dm_tran_locks shows 32 characters.
 CREATE FUNCTION @schema@._resource(@kind nchar(1), @scope_key varbinary(800)) RETURNS nvarchar(64) AS
 BEGIN
-  RETURN N'tg' + @kind + N':' + LOWER(LEFT(CONVERT(varchar(64), HASHBYTES('SHA2_256', CONVERT(varbinary(256), @schema_lit@) + 0x00 + @scope_key), 2), 56));
+  RETURN N'tg' + @kind + N':' + @schema@._digits(HASHBYTES('SHA2_256', CONVERT(varbinary(400), CONCAT(@schema_lit@, N' ', @schema@._digits(HASHBYTES('SHA2_256', @scope_key))))));
 END
 GO
 -- The lock by which a raise tells its term, so that a raise to a lower one does not evict it: all of it within the 32 characters that others can see.
 CREATE FUNCTION @schema@._announcement(@scope_key varbinary(800), @term bigint) RETURNS nvarchar(32) AS
 BEGIN
-  RETURN N'tga:' + SUBSTRING(@schema@._resource(N'a', @scope_key), 5, 12) + CONVERT(varchar(16), CONVERT(varbinary(8), @term), 2);
+  RETURN N'tga:' + LEFT(SUBSTRING(@schema@._resource(N'a', @scope_key), 5, 60), 9) + RIGHT(CONCAT(N'0000000000000000000', @term), 19);
 END
 GO
 CREATE FUNCTION @schema@._setting(@name varchar(40)) RETURNS nvarchar(100) AS
@@ -56,13 +63,13 @@ BEGIN
   RETURN DATEDIFF_BIG(millisecond, CAST('19700101' AS datetime2(3)), @at);
 END
 GO
--- Why a name is none, or NULL. DATALENGTH counts the trailing blanks that LEN leaves out; a pair of surrogates is one character.
+-- Why a name is none, or NULL. A dot behind it, for LEN leaves out trailing blanks; a pair of surrogates is one character. 200 characters have at most 800 bytes, in UTF-16 and in UTF-8.
 CREATE FUNCTION @schema@._name_problem(@name nvarchar(4000)) RETURNS nvarchar(200) AS
 BEGIN
-  DECLARE @units int = DATALENGTH(@name) / 2, @characters int, @at int = 1;
+  DECLARE @units int = LEN((@name + N'.') COLLATE Latin1_General_BIN2) - 1, @characters int, @at int = 1;
   IF @name IS NULL RETURN N'is NULL';
-  IF @units = 0 RETURN N'is empty: it needs 1 to 200 characters';
-  IF @units > 400 RETURN N'has more than 200 characters';
+  IF DATALENGTH(@name) = 0 RETURN N'is empty: it needs 1 to 200 characters';
+  IF DATALENGTH(@name) > 800 RETURN N'has more than 200 characters';
   IF CHARINDEX(NCHAR(0) COLLATE Latin1_General_BIN2, @name COLLATE Latin1_General_BIN2) > 0 RETURN N'has a NUL';
   SET @characters = @units;
   IF @units > 200
@@ -165,14 +172,14 @@ GO
 CREATE PROCEDURE @schema@._holders @resource nvarchar(64), @scope_key varbinary(800) AS
 BEGIN
   SET NOCOUNT ON;
-  DECLARE @announced nvarchar(20) = LEFT(@schema@._announcement(@scope_key, 1), 16);
+  DECLARE @announced nvarchar(20) = LEFT(@schema@._announcement(@scope_key, 1), 13);
   -- Asked first: an error, even a caught one, would doom the caller's transaction.
   IF OBJECT_ID(N'sys.dm_tran_locks') IS NOT NULL AND (HAS_PERMS_BY_NAME(NULL, NULL, 'VIEW SERVER STATE') = 1 OR HAS_PERMS_BY_NAME(NULL, NULL, 'VIEW SERVER PERFORMANCE STATE') = 1)
     EXEC sp_executesql N'
       INSERT INTO #holders (session_id, who, raising)
       SELECT DISTINCT l.request_session_id,
              CONCAT(N''session '', l.request_session_id, N'' (login '', s.login_name, N'', program "'', s.program_name, N''", host '', s.host_name, N'', '', s.status, N'' since '', CONVERT(nvarchar(30), s.last_request_end_time, 126), N'')''),
-             (SELECT MAX(CONVERT(bigint, CONVERT(varbinary(8), SUBSTRING(a.resource_description, CHARINDEX(N''['' + @announced, a.resource_description) + 17, 16), 2))) FROM sys.dm_tran_locks a
+             (SELECT MAX(TRY_CAST(SUBSTRING(a.resource_description, CHARINDEX(N''['' + @announced, a.resource_description) + 14, 19) AS bigint)) FROM sys.dm_tran_locks a
                WHERE a.request_session_id = l.request_session_id AND a.resource_type = N''APPLICATION'' AND a.resource_database_id = DB_ID() AND a.request_status = N''GRANT''
                  AND CHARINDEX(N''['' + @announced, a.resource_description) > 0)
         FROM sys.dm_tran_locks l JOIN sys.dm_exec_sessions s ON s.session_id = l.request_session_id
@@ -360,7 +367,7 @@ CREATE PROCEDURE @schema@._mark @scope_key varbinary(800), @term bigint AS
 BEGIN
   SET NOCOUNT ON;
   DECLARE @name nvarchar(200), @role sysname = @schema_lit@ + N'_lock', @rc int;
-  SELECT @name = @schema@._resource(N'p', @scope_key) + CONVERT(nvarchar(64), HASHBYTES('SHA2_256', CONVERT(varbinary(16), f.pass_key) + CONVERT(varbinary(8), @term) + CONVERT(varbinary(4), @@SPID)), 2)
+  SELECT @name = @schema@._resource(N'p', @scope_key) + @schema@._digits(HASHBYTES('SHA2_256', CONVERT(varbinary(200), CONCAT(f.pass_key, N' ', @term, N' ', @@SPID))))
     FROM @schema@.fences f WHERE f.scope_key = @scope_key AND f.marked = 1;
   IF @name IS NULL OR @@TRANCOUNT = 0 RETURN 0;
   EXEC @rc = sp_getapplock @Resource = @name, @LockMode = N'Shared', @LockOwner = N'Transaction', @LockTimeout = 1000, @DbPrincipal = @role;

@@ -36,9 +36,19 @@ BEGIN
   SET NOCOUNT ON;
   SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
   DECLARE @key varbinary(800) = CONVERT(varbinary(800), @stream), @owner varbinary(800), @message nvarchar(2048);
-  IF NOT EXISTS (SELECT 1 FROM @schema@.streams s WITH (UPDLOCK, HOLDLOCK) WHERE s.stream_key = @key)
-    INSERT INTO @schema@.streams (stream_key, stream_id, scope_key, scope) VALUES (@key, @stream, CONVERT(varbinary(800), @scope), @scope);
-  UPDATE @schema@.streams SET @last = last_no, @owner = scope_key, last_no = last_no + @count WHERE stream_key = @key;
+  IF NOT EXISTS (SELECT 1 FROM @schema@.streams s WITH (READCOMMITTEDLOCK) WHERE s.stream_key = @key)
+  BEGIN
+    -- Two first writers of one term: by a lock of the stream's own, so that no hint has to keep them apart.
+    DECLARE @lock nvarchar(64) = @schema@._resource(N's', @key), @role sysname = @schema_lit@ + N'_lock', @rc int, @wait int = CAST(@schema@._setting('check_wait_ms') AS int) + 1;
+    EXEC @rc = sp_getapplock @Resource = @lock, @LockMode = N'Exclusive', @LockOwner = N'Transaction', @LockTimeout = @wait, @DbPrincipal = @role;
+    IF @rc = -3 THROW 50006, 'TG006 chosen as the victim of a deadlock at a new stream: nothing was written', 1;
+    IF @rc < 0 EXEC @schema@._blocked @scope, @lock, N'the first write to a stream';
+    IF NOT EXISTS (SELECT 1 FROM @schema@.streams s WITH (UPDLOCK, HOLDLOCK) WHERE s.stream_key = @key)
+      INSERT INTO @schema@.streams (stream_key, stream_id, scope_key, scope) VALUES (@key, @stream, CONVERT(varbinary(800), @scope), @scope);
+  END
+  UPDATE @schema@.streams SET last_no = last_no + @count WHERE stream_key = @key;
+  -- The row is ours until the end of the transaction.
+  SELECT @last = s.last_no - @count, @owner = s.scope_key FROM @schema@.streams s WITH (READCOMMITTEDLOCK) WHERE s.stream_key = @key;
   IF @owner <> CONVERT(varbinary(800), @scope)
   BEGIN
     SET @message = CONCAT(N'TG005 stream "', @stream, N'" belongs to another scope than "', @scope, N'": another session made or moved it meanwhile');

@@ -13,7 +13,7 @@ GO
 CREATE PROCEDURE @schema@._need_owner @owner nvarchar(4000) AS
 BEGIN
   SET NOCOUNT ON;
-  IF @owner IS NULL OR DATALENGTH(@owner) NOT BETWEEN 2 AND 800 THROW 50005, 'TG005 the owner of a lease must be named, in 1 to 200 characters', 1;
+  IF @owner IS NULL OR DATALENGTH(@owner) NOT BETWEEN 1 AND 800 THROW 50005, 'TG005 the owner of a lease must be named, in 1 to 200 characters', 1;
 END
 GO
 CREATE PROCEDURE @schema@._need_ttl @ttl_ms bigint AS
@@ -86,7 +86,7 @@ BEGIN
         EXEC @schema@._admit @generation OUTPUT;
         SET @doubt = @schema@._in_doubt(@fence_generation);
         -- By chance never the same distance twice: the next failover may lose this very acquisition, and its successor must not issue the same term again.
-        IF @doubt = 1 SET @known = @known + 4294967296 + CONVERT(bigint, CONVERT(varbinary(4), CRYPT_GEN_RANDOM(4)));
+        IF @doubt = 1 SET @known = @known + 4294967296 + CONVERT(bigint, SUBSTRING(CONVERT(varbinary(16), NEWID()), 1, 4));
         SET @term = @known + 1;
         IF @term > 4611686018427387904 EXEC @schema@._out_of_terms @scope, @known;
         SET @expires = DATEADD(millisecond, @ttl_ms, @now);

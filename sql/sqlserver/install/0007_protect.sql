@@ -23,14 +23,12 @@ BEGIN
   END
   ELSE IF @scope = N'*'
   BEGIN
-    IF EXISTS (SELECT 1 FROM @schema@.fences f WHERE f.marked = 1 AND APPLOCK_MODE(@role, @schema@._resource(N'p', f.scope_key) + CONVERT(nvarchar(64),
-                 HASHBYTES('SHA2_256', CONVERT(varbinary(16), f.pass_key) + CONVERT(varbinary(8), f.term) + CONVERT(varbinary(4), @@SPID)), 2), N'Transaction') <> N'NoLock') RETURN 0;
+    IF EXISTS (SELECT 1 FROM @schema@.fences f WHERE f.marked = 1 AND APPLOCK_MODE(@role, @schema@._resource(N'p', f.scope_key) + @schema@._digits(HASHBYTES('SHA2_256', CONVERT(varbinary(200), CONCAT(f.pass_key, N' ', f.term, N' ', @@SPID)))), N'Transaction') <> N'NoLock') RETURN 0;
   END
   ELSE
   BEGIN
     SET @key = CONVERT(varbinary(800), @scope);
-    SELECT @fence = f.term, @passed = CASE WHEN APPLOCK_MODE(@role, @schema@._resource(N'p', f.scope_key) + CONVERT(nvarchar(64),
-             HASHBYTES('SHA2_256', CONVERT(varbinary(16), f.pass_key) + CONVERT(varbinary(8), f.term) + CONVERT(varbinary(4), @@SPID)), 2), N'Transaction') <> N'NoLock' THEN 1 ELSE 0 END
+    SELECT @fence = f.term, @passed = CASE WHEN APPLOCK_MODE(@role, @schema@._resource(N'p', f.scope_key) + @schema@._digits(HASHBYTES('SHA2_256', CONVERT(varbinary(200), CONCAT(f.pass_key, N' ', f.term, N' ', @@SPID)))), N'Transaction') <> N'NoLock' THEN 1 ELSE 0 END
       FROM @schema@.fences f WITH (READCOMMITTEDLOCK) WHERE f.scope_key = @key;
     IF @passed = 1 RETURN 0;
   END

@@ -34,8 +34,9 @@ SET @text = N'GRANT SELECT ON @schema@.fence_status TO ' + QUOTENAME(@role) + N'
   N'; GRANT SELECT ON @schema@.job_history TO ' + QUOTENAME(@role) + N'; GRANT SELECT ON @schema@.audit_log TO ' + QUOTENAME(@role) + N'; GRANT SELECT ON @schema@.setting_list TO ' + QUOTENAME(@role) +
   N'; GRANT SELECT ON @schema@.protected_tables TO ' + QUOTENAME(@role) + N'; GRANT SELECT ON @schema@.adopted_tables TO ' + QUOTENAME(@role);
 EXEC(@text);
+-- Babelfish has no rights on types, and lets everybody use one.
 SET @text = N'GRANT EXECUTE ON TYPE::@schema@.payload_batch TO ' + QUOTENAME(@schema_lit@ + N'_write');
-EXEC(@text);
+IF SERVERPROPERTY('Babelfish') IS NULL EXEC(@text);
 GO
 -- Whoever writes to a protected table runs its trigger; table owners call protect, unprotect and unadopt, which run as their caller.
 GRANT EXECUTE ON @schema@._guard TO public;
