@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """[F1] [F2] [F3] [F4] The law as a model (fence.pml): spin visits every state of it, and finds every mistake that is put in.
 
-  model_test.py               small sizes, and all mistakes: half a minute
+  model_test.py               small sizes, and all mistakes: about a minute
   model_test.py --long        besides: three leaders and two scopes with a failover, on both isolation levels; two failovers
   model_test.py --show NAME   the shortest history, as far as spin finds one, to the breach that a mistake leads to
 

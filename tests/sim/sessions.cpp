@@ -1,4 +1,4 @@
-// [F1] [F2] [F4] [F6] [F7] Deterministic simulation: clients of several terms behind several proxies before one server, on virtual time and a network that delivers byte by byte,
+// [F1] [F2] [F6] [F7] Deterministic simulation: clients of several terms behind several proxies before one server, on virtual time and a network that delivers byte by byte,
 // late, or not before a raise. Everything but the sockets is the proxy's own code; the server is the model of tests/support/postgres_model.hpp. A seed is a history, the same on every machine.
 //
 //   sim_sessions [--seeds N] [--from SEED]     N histories (default 1000) from SEED (default 1); ends the program at the first breach, whose seed is printed behind it

@@ -192,8 +192,8 @@ class Game {
     return names[input_.byte() % 3];
   }
 
-  // The client says something, bytes travel, or a new leader takes over.
  public:
+  // The client says something, bytes travel, or a new leader takes over.
   void move() {
     switch (input_.byte() % 18) {
       case 0: return query(std::string(text()));

@@ -1,4 +1,4 @@
-// Puts the schema's name into a statement of sql/postgres/: @schema@ quoted as an identifier, @schema_lit@
+// Puts the schema's name into a statement of sql/: @schema@ quoted as an identifier in PostgreSQL's way, @schema_lit@
 // as a string literal. The one place where a name is spliced into SQL on the client's side.
 #pragma once
 
