@@ -345,6 +345,8 @@ std::string kernel() {
 }
 
 std::unique_ptr<Target> target_of(const Database& database, const std::string& url, const std::string& schema, const std::string& suffix) {
+  // It measures beside the library with the database's own client, which knows no ODBC.
+  if (url.starts_with("odbc:") || url.starts_with("sqlserver:")) throw UsageError("bench measures PostgreSQL and SQLite through their own drivers, and not through ODBC");
 #ifdef TERMGATE_WITH_SQLITE
   if (database.kind() == "sqlite") return sqlite_target(url, suffix);
 #endif

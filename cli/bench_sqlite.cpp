@@ -19,22 +19,6 @@
 namespace termgate::cli::bench {
 namespace {
 
-// The path of sqlite:PATH?options, its %XX undone.
-std::string path_of(const std::string& url) {
-  const std::string rest = url.substr(url.find(':') + 1);
-  std::string path;
-  const std::string raw = rest.substr(0, rest.find('?'));
-  for (std::size_t at = 0; at < raw.size(); ++at) {
-    if (raw[at] == '%' && at + 2 < raw.size() && std::isxdigit(static_cast<unsigned char>(raw[at + 1])) && std::isxdigit(static_cast<unsigned char>(raw[at + 2]))) {
-      path += static_cast<char>(std::stoi(raw.substr(at + 1, 2), nullptr, 16));
-      at += 2;
-    } else {
-      path += raw[at];
-    }
-  }
-  return path;
-}
-
 // One connection and its prepared statements. run() is for one thread at a time.
 class Connection {
  public:
@@ -92,7 +76,7 @@ struct Shared {
 
 class SqliteTarget final : public Target {
  public:
-  SqliteTarget(std::string url, const std::string& suffix) : url_(std::move(url)), path_(path_of(url_)) {
+  SqliteTarget(std::string url, const std::string& suffix) : url_(std::move(url)), path_(sqlite_path(url_)) {
     if (path_.empty() || path_.find(":memory:") != std::string::npos) throw InvalidInput("bench: an SQLite database in memory has nothing to compare with; give a file");
     plain_ = "bench_" + suffix + "_plain";
     textbook_ = "bench_" + suffix + "_textbook";
@@ -259,6 +243,21 @@ class SqliteTarget final : public Target {
 }  // namespace
 
 std::unique_ptr<Target> sqlite_target(const std::string& url, const std::string& suffix) { return std::make_unique<SqliteTarget>(url, suffix); }
+
+std::string sqlite_path(const std::string& url) {
+  const std::string rest = url.substr(url.find(':') + 1);
+  std::string path;
+  const std::string raw = rest.substr(0, rest.find('?'));
+  for (std::size_t at = 0; at < raw.size(); ++at) {
+    if (raw[at] == '%' && at + 2 < raw.size() && std::isxdigit(static_cast<unsigned char>(raw[at + 1])) && std::isxdigit(static_cast<unsigned char>(raw[at + 2]))) {
+      path += static_cast<char>(std::stoi(raw.substr(at + 1, 2), nullptr, 16));
+      at += 2;
+    } else {
+      path += raw[at];
+    }
+  }
+  return path;
+}
 
 std::string sqlite_url(const std::string& url, bool durable) {
   std::string result = url.substr(0, url.find('?'));

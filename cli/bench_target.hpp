@@ -80,6 +80,7 @@ std::unique_ptr<Target> postgres_target(const std::string& url, const std::strin
 std::string postgres_url(const std::string& url, bool durable);
 std::unique_ptr<Target> sqlite_target(const std::string& url, const std::string& suffix);
 std::string sqlite_url(const std::string& url, bool durable);
+std::string sqlite_path(const std::string& url);  // the path of sqlite:PATH?options, its %XX undone
 
 // Opens `url` again with the session's commits flushed or not; raises need them flushed.
 Database open_with_durability(const std::string& url, const OpenOptions& options, bool durable);

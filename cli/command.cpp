@@ -76,7 +76,7 @@ std::string Arguments::database_url() const {
     return url;
   }
   if (const char* url = std::getenv("TERMGATE_DB"); url != nullptr && *url != '\0') return url;
-  throw UsageError("which database? Give --db URL (sqlite:app.db, postgresql://user@host/dbname), --db-file FILE or TERMGATE_DB");
+  throw UsageError("which database? Give --db URL (sqlite:app.db, postgresql://user@host/dbname, sqlserver://…, odbc:…), --db-file FILE or TERMGATE_DB");
 }
 
 Database Arguments::open() const {

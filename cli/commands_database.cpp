@@ -29,7 +29,8 @@ int run_init(const Arguments& arguments) {
     if (!failover.empty()) throw InvalidInput("TG005 an SQLite file has no failover: leave --failover out; nothing was installed");
   } else {
     for (const auto& [role, level] : grants) {
-      if (database.query("SELECT FROM pg_catalog.pg_roles WHERE rolname = $1", {Value(role)}).rows.empty())
+      const auto there = database.kind() == "sqlserver" ? "SELECT 1 FROM sys.database_principals WHERE name = $1" : "SELECT FROM pg_catalog.pg_roles WHERE rolname = $1";
+      if (database.query(there, {Value(role)}).rows.empty())
         throw Error(fmt::format("--grant {}={}: there is no such role; nothing was installed", role, level));
     }
   }

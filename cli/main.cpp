@@ -67,7 +67,7 @@ void print_overview(const std::vector<Command>& commands) {
   }
   print_line(
       "\nEvery command but proxy takes --db URL, --db-file FILE or TERMGATE_DB, and --json. `termgate COMMAND --help` teaches it.\n"
-      "A URL is sqlite:PATH or postgresql://user@host:port/dbname; passwords may come from PGPASSFILE or the environment.\n"
+      "A URL is sqlite:PATH, postgresql://user@host:port/dbname, sqlserver://USER:PASSWORD@HOST:PORT/DB or odbc:CONNECTION-STRING; passwords may come from PGPASSFILE or the environment.\n"
       "Exit status: 0 done, 1 failed, 2 wrong usage, 3 refused as stale, 4 the lease is another's, 5 the lease was lost,\n"
       "6 sequence conflict, 7 outcome unknown, 8 blocked, 9 any other TG code.");
 }
@@ -133,6 +133,7 @@ int run_all(const std::vector<std::string>& words, const std::string& program) {
 #endif
   add_bench_command(commands);
   add_demo_command(commands);
+  add_storm_command(commands);
   if (words.size() > 1 && words[0] == "help") {
     std::vector<std::string> asked(words.begin() + 1, words.end());
     asked.emplace_back("--help");

@@ -1,8 +1,8 @@
 # Installs the libraries, their headers, the command and the package files for find_package(Termgate).
 include(CMakePackageConfigHelpers)
 
-set(modules termgate_fencing termgate_sql termgate_storage)
-foreach(driver IN ITEMS termgate_postgres termgate_sqlite)
+set(modules termgate_fencing termgate_sql termgate_storage termgate_testkit)
+foreach(driver IN ITEMS termgate_postgres termgate_sqlite termgate_odbc)
   if(TARGET ${driver})
     list(APPEND modules ${driver})
   endif()

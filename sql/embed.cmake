@@ -8,7 +8,7 @@
 #   sql/<database>/what.sql              -> termgate::sql::<database>::what
 #
 # A call that one database has and another lacks is an error here: the library sends the same list to all.
-set(databases postgres sqlite)
+set(databases postgres sqlite sqlserver)
 set(header "// Generated from sql/ by sql/embed.cmake: edit the .sql files.\n#pragma once\n\n#include <span>\n#include <string_view>\n\nnamespace termgate::sql {\n\nstruct Migration {\n  int version;\n  std::string_view name;\n  std::string_view text;\n};\n\n")
 set(source "#include \"sql/statements.hpp\"\n\nnamespace termgate::sql {\n\n")
 

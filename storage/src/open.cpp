@@ -5,6 +5,9 @@
 #include <fmt/format.h>
 
 #include <termgate/error.hpp>
+#ifdef TERMGATE_WITH_ODBC
+#include <termgate/detail/odbc_driver.hpp>
+#endif
 #ifdef TERMGATE_WITH_POSTGRES
 #include <termgate/detail/postgres_driver.hpp>
 #endif
@@ -27,11 +30,16 @@ std::unique_ptr<Driver> open_driver(std::string_view url, const OpenOptions& opt
                                          options.check_wait.value_or(std::chrono::milliseconds(5000)), options.answer_wait});
   }
 #endif
+#ifdef TERMGATE_WITH_ODBC
+  if (scheme == "odbc" || scheme == "sqlserver") {
+    return open_odbc(url, OdbcOptions{options.schema, options.connections_max, options.check_wait.value_or(std::chrono::milliseconds(5000)), options.answer_wait});
+  }
+#endif
   if (scheme == "sqlite" || scheme == "postgresql" || scheme == "postgres" || scheme == "sqlserver" || scheme == "odbc") {
     throw InvalidInput(fmt::format("TG005 this build of Termgate has no driver for {}: databases", scheme));
   }
   throw InvalidInput(
-      "TG005 unknown kind of database URL: it starts with sqlite: or postgresql:, for example sqlite:app.db or "
+      "TG005 unknown kind of database URL: it starts with sqlite:, postgresql:, sqlserver: or odbc:, for example sqlite:app.db or "
       "postgresql://user@host/dbname");
 }
 

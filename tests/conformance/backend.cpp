@@ -3,8 +3,11 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <stdexcept>
 #include <vector>
 
@@ -13,6 +16,11 @@
 #endif
 #ifdef TERMGATE_TEST_WITH_SQLITE
 #include <sqlite3.h>
+#endif
+#ifdef TERMGATE_TEST_WITH_ODBC
+#include "connection.hpp"
+
+namespace odbc = termgate::detail::odbc;
 #endif
 
 namespace conformance {
@@ -23,8 +31,20 @@ struct Leftovers {
   std::vector<std::filesystem::path> folders;
   std::vector<std::string> databases;
   std::string server;
+  std::map<std::string, std::string> direct;  // the PostgreSQL URL of a database that the library reaches through ODBC
+
+  std::vector<std::string> sqlserver_databases;
 
   ~Leftovers() {
+#ifdef TERMGATE_TEST_WITH_ODBC
+    for (const auto& name : sqlserver_databases) {
+      try {
+        odbc::Connection(odbc::connection_string_of(std::getenv("TERMGATE_TEST_SQLSERVER")), std::chrono::seconds(10)).run("DROP DATABASE " + name);
+      } catch (const std::exception& failure) {
+        std::fprintf(stderr, "database %s is left over: %s\n", name.c_str(), failure.what());
+      }
+    }
+#endif
     for (const auto& folder : folders) {
       std::error_code ignored;
       std::filesystem::remove_all(folder, ignored);
@@ -57,7 +77,8 @@ std::string backend_name() {
   return name == nullptr ? "sqlite_memory" : name;
 }
 
-bool is_postgresql() { return backend_name().starts_with("postgresql_"); }
+bool is_postgresql() { return backend_name().find("postgresql_") != std::string::npos; }
+bool is_sqlserver() { return backend_name() == "sqlserver"; }
 bool survives_reopening() { return backend_name() != "sqlite_memory"; }
 
 std::string fresh_url() {
@@ -70,8 +91,21 @@ std::string fresh_url() {
     leftovers().folders.emplace_back(pattern);
     return "sqlite:" + pattern + "/test.db" + (backend == "sqlite_journal" ? "?journal_mode=delete" : "");
   }
+#ifdef TERMGATE_TEST_WITH_ODBC
+  if (backend == "sqlserver") {
+    const auto server = odbc::connection_string_of(std::getenv("TERMGATE_TEST_SQLSERVER"));
+    const std::string name = "conformance_" + std::to_string(getpid()) + "_" + std::to_string(count++);
+    odbc::Connection(server, std::chrono::seconds(10)).run("CREATE DATABASE " + name);
+    leftovers().sqlserver_databases.push_back(name);
+    std::string url = "odbc:Database=" + name;
+    for (const auto& [key, value] : odbc::attributes_of(server.text)) {
+      if (key != "Database") url += ";" + key + "=" + odbc::quoted_value(key, value, server.maker);
+    }
+    return url;
+  }
+#endif
 #ifdef TERMGATE_TEST_WITH_POSTGRES
-  const std::string variable = "TERMGATE_TEST_POSTGRESQL_" + backend.substr(std::string("postgresql_").size());
+  const std::string variable = "TERMGATE_TEST_POSTGRESQL_" + backend.substr(backend.rfind('_') + 1);
   const char* server = std::getenv(variable.c_str());
   if (server == nullptr) throw std::runtime_error(variable + " is not set");
   const std::string name = "conformance_" + std::to_string(getpid()) + "_" + std::to_string(count++);
@@ -85,7 +119,11 @@ std::string fresh_url() {
   std::string url = server;
   const auto question = url.find('?');
   const auto slash = url.rfind('/', question);
-  return url.substr(0, slash + 1) + name + (question == std::string::npos ? "" : url.substr(question));
+  url = url.substr(0, slash + 1) + name + (question == std::string::npos ? "" : url.substr(question));
+  if (!backend.starts_with("odbc_")) return url;
+  const std::string through = "odbc:Driver={PostgreSQL Unicode};Server=127.0.0.1;Port=" + std::string(connection.port()) + ";Database=" + name + ";UID=postgres";
+  leftovers().direct[through] = url;
+  return through;
 #else
   throw std::runtime_error("no such backend: " + backend);
 #endif
@@ -105,12 +143,30 @@ std::string unique(const std::string& what) {
   return what + "-" + std::to_string(count++);
 }
 
-std::string own_table(const std::string& name) { return is_postgresql() ? "termgate." + name : "termgate_" + name; }
+std::string in_dialect(std::string statement) {
+  if (!is_sqlserver()) return statement;
+  static const std::pair<const char*, const char*> words[] = {{" text,", " nvarchar(400),"}, {" text)", " nvarchar(400))"}, {"ROLLBACK TO SAVEPOINT ", "ROLLBACK TRANSACTION "},
+                                                              {"SAVEPOINT ", "SAVE TRANSACTION "}};
+  if (statement.starts_with("RELEASE SAVEPOINT")) return "SELECT 1";
+  for (const auto& [from, to] : words) {
+    for (auto at = statement.find(from); at != std::string::npos; at = statement.find(from, at + 1)) statement.replace(at, std::string(from).size(), to);
+  }
+  return statement;
+}
+
+std::string own_table(const std::string& name) { return is_postgresql() || is_sqlserver() ? "termgate." + name : "termgate_" + name; }
 
 void run_outside(const std::string& url, const std::string& statement) {
+#ifdef TERMGATE_TEST_WITH_ODBC
+  if (is_sqlserver()) {
+    odbc::Connection(odbc::connection_string_of(url), std::chrono::seconds(10)).run(statement);
+    return;
+  }
+#endif
 #ifdef TERMGATE_TEST_WITH_POSTGRES
   if (is_postgresql()) {
-    pqxx::connection connection(url);
+    const auto direct = leftovers().direct.find(url);
+    pqxx::connection connection(direct == leftovers().direct.end() ? url : direct->second);
     pqxx::nontransaction(connection).exec(statement);
     return;
   }

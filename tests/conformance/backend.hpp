@@ -16,6 +16,7 @@ std::string fresh_url();
 
 std::string backend_name();
 bool is_postgresql();
+bool is_sqlserver();
 bool survives_reopening();  // false for a database in memory
 
 // A scope or stream name that no other test uses.
@@ -23,6 +24,9 @@ std::string unique(const std::string& what);
 
 // Layer 1's own table, as this backend names it.
 std::string own_table(const std::string& name);
+
+// A statement of the tests in this backend's words: T-SQL has other names for text columns and for savepoints.
+std::string in_dialect(std::string statement);
 
 // Runs a statement past Termgate, as somebody with a client of their own would. Not for a database in memory.
 void run_outside(const std::string& url, const std::string& statement);

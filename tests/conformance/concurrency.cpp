@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <mutex>
 #include <random>
 #include <set>
@@ -178,4 +179,46 @@ TEST_CASE("race: two databases opened on one store obey one law", "[F1][conforma
   CHECK(two.stream(stream)->last_no == 40);
   one.seal(scope, Term(3));
   CHECK_THROWS_AS(two.append(stream, Term(2), "late"), StaleTerm);
+}
+
+// Found by `termgate storm`: on SQLite the failed renewal was a transaction that compared no fence, and made what the process remembered look fresh.
+TEST_CASE("write: whoever lost the lease is refused whatever it did in between", "[F1][F2]") {
+  const std::string url = conformance::fresh_url();
+  auto first = Database::open(url);
+  first.install();
+  // In memory nobody else can have the same database.
+  auto second = url.find(":memory:") == std::string::npos ? Database::open(url) : first;
+  const Scope scope("lost");
+  const auto nothing = [](Transaction&) {};
+  LeaseOptions by_first, by_second;
+  by_first.owner = "first";
+  by_second.owner = "second";
+  struct Row {
+    const char* name;
+    std::function<void(const Lease&)> between;
+  };
+  const Row rows[] = {
+      {"nothing", [](const Lease&) {}},
+      {"a renewal that fails", [&](const Lease& lease) { CHECK_THROWS_AS(first.renew_lease(lease.scope(), lease.term(), lease.owner(), 10s), LeaseLost); }},
+      {"an acquisition that gets nothing", [&](const Lease&) { CHECK_FALSE(first.try_acquire_lease(scope, 10s, by_first)); }},
+      {"a release that finds nothing", [&](const Lease& lease) { CHECK_FALSE(first.release_lease(lease)); }},
+      {"a write of another scope", [&](const Lease&) { first.write(Scope("another"), Term(1), nothing); }},
+      {"an append to another scope", [&](const Lease&) { first.append(Stream("another"), Term(1), "x"); }},
+      {"a forced release of another scope", [&](const Lease&) { first.force_release(Scope("another"), "test", "test"); }},
+      {"a setting", [&](const Lease&) { first.set_setting("check_wait_ms", "5000"); }},
+  };
+  for (const Row& row : rows) {
+    INFO(row.name);
+    Lease lease = first.acquire_lease(scope, 10s, by_first);
+    first.write(scope, lease.term(), nothing);
+    first.force_release(scope, "test", "test");
+    lease = first.acquire_lease(scope, 100ms, by_first);
+    first.write(scope, lease.term(), nothing);
+    const Lease next = second.acquire_lease(scope, 10s, by_second);
+    row.between(lease);
+    CHECK_THROWS_AS(first.write(scope, lease.term(), nothing), StaleTerm);
+    CHECK_THROWS_AS(first.append(Stream("lost"), lease.term(), "x", {.expected = {}, .scope = scope, .write_id = {}}), StaleTerm);
+    second.write(scope, next.term(), nothing);
+    second.release_lease(next);
+  }
 }

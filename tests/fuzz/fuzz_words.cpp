@@ -15,7 +15,7 @@
 #include "conninfo.hpp"
 #include "errors.hpp"
 #include "redact.hpp"
-#include "schema.hpp"
+#include <termgate/detail/schema.hpp>
 #include "statement_text.hpp"
 #endif
 

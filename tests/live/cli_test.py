@@ -528,12 +528,13 @@ class WithoutDatabase(unittest.TestCase):
 
     def test_url_of_no_kind(self):
         self.refused(9, "unknown kind of database URL", "status", url="mysql://u:hunter2@h/d")
-        self.refused(9, "no driver", "status", url="sqlserver://u:hunter2@h/d")
+        self.refused(9, "no ODBC driver for SQL Server", "status", url="sqlserver://u:hunter2@h/d?driver=mysql")
         self.assertNotIn("hunter2", self.refused(9, ".", "status", url="mysql://u:hunter2@h/d"))
 
     def test_no_server_and_no_password_in_sight(self):
-        said = self.refused(1, "refused|connect", "status", url="postgresql://u:hunter2@127.0.0.1:1/d")
-        self.assertNotIn("hunter2", said)
+        for url in ("postgresql://u:hunter2@127.0.0.1:1/d", "sqlserver://u:hunter2@127.0.0.1:1/d"):
+            said = self.refused(1, "refused|connect", "status", url=url)
+            self.assertNotIn("hunter2", said)
         said = self.refused(9, "TG005.*%40", "status", url="postgresql://u:hunt@er2@127.0.0.1:port/d")
         self.assertNotIn("er2", said.replace("server", ""))
 

@@ -63,6 +63,24 @@ if(TARGET termgate)
       endif()
     endforeach()
   endif()
+  if(TARGET termgate_postgres AND TARGET termgate_sqlite)
+    # Starts servers of its own; real time, so alone.
+    add_test(NAME live_storm COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/live/storm_test.py" $<TARGET_FILE:termgate> "${CMAKE_CURRENT_SOURCE_DIR}/support/pg_server.sh")
+    set_tests_properties(live_storm PROPERTIES LABELS live TIMEOUT 1800)
+  endif()
   add_test(NAME live_demo COMMAND termgate demo)
   set_tests_properties(live_demo PROPERTIES LABELS live TIMEOUT 120 PASS_REGULAR_EXPRESSION "TG001 stale term 1 .*the law is kept")
+endif()
+if(TARGET termgate_odbc AND TARGET termgate_postgres)
+  # The ODBC layer itself, through odbc-postgresql and libsqliteodbc.
+  termgate_test(live_odbc LABEL live TIMEOUT 300 NEEDS TERMGATE_TEST_POSTGRESQL
+    SOURCES live/odbc_layer.cpp support/fault_proxy.cpp
+    LIBRARIES Termgate::storage Termgate::odbc PkgConfig::LIBPQ Threads::Threads)
+  target_include_directories(live_odbc PRIVATE "${PROJECT_SOURCE_DIR}/storage/odbc/src")
+  target_compile_definitions(live_odbc PRIVATE TERMGATE_TEST_PG_SERVER="${CMAKE_CURRENT_SOURCE_DIR}/support/pg_server.sh")
+endif()
+if(TARGET termgate_odbc)
+  # The law on any T-SQL server; skipped without one.
+  termgate_test(live_sqlserver LABEL live TIMEOUT 300 NEEDS TERMGATE_TEST_SQLSERVER SOURCES live/sqlserver_law.cpp LIBRARIES Termgate::storage Termgate::odbc Threads::Threads)
+  target_include_directories(live_sqlserver PRIVATE "${PROJECT_SOURCE_DIR}/storage/odbc/src")
 endif()

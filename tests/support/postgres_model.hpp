@@ -24,6 +24,19 @@ namespace termgate::test {
   std::abort();
 }
 
+class PostgresModel;
+
+// What the sessions of one server share.
+struct PostgresWorld {
+  std::int64_t fence = 5;         // of orders
+  std::size_t commits = 0;        // of transactions that wrote behind a check
+  std::size_t evicted = 0;
+  std::vector<PostgresModel*> sessions;
+
+  // A new leader: whoever holds the check's lock is evicted (F4), but for `but`.
+  void raise(std::int64_t term, const PostgresModel* but = nullptr);
+};
+
 class PostgresModel {
  public:
   // What a text means here. Whatever is not in the list is a syntax error.
@@ -101,13 +114,18 @@ class PostgresModel {
   static constexpr std::uint32_t pid = 4711;
 
   // `guarded`: a write that the check does not stand before is a breach, and ends the program.
-  PostgresModel(bool guarded, bool reports_default, std::string declared_scope, std::int64_t declared_term)
-      : guarded_(guarded), reports_default_(reports_default), rules_(rules()), reader_(rules_) {
+  // Without `world` it has one of its own.
+  PostgresModel(bool guarded, bool reports_default, std::string declared_scope, std::int64_t declared_term, PostgresWorld* world = nullptr)
+      : world_(world != nullptr ? *world : own_), guarded_(guarded), reports_default_(reports_default), rules_(rules()), reader_(rules_) {
     now_.default_read_only = guarded;
     now_.scope = std::move(declared_scope);
     now_.term = declared_term;
     start_ = kept_ = now_;
+    world_.sessions.push_back(this);
   }
+  PostgresModel(const PostgresModel&) = delete;
+  PostgresModel& operator=(const PostgresModel&) = delete;
+  ~PostgresModel() { std::erase(world_.sessions, this); }
 
   void receive(std::string_view bytes) {
     while (!bytes.empty() && !over) {
@@ -120,14 +138,19 @@ class PostgresModel {
     }
   }
 
-  // A new leader: whoever holds the check's lock is evicted (F4).
-  void raise(std::int64_t term) {
-    if (term <= fence) return;
-    fence = term;
-    if (tx_.checked || held) {
-      out += made_error("FATAL", "57P01", "terminating connection due to administrator command");
-      over = true;
-    }
+  // Evicted where it holds the check's lock.
+  bool stands_in_the_way() const noexcept { return !over && (tx_.checked || held); }
+  void evict() {
+    out += made_error("FATAL", "57P01", "terminating connection due to administrator command");
+    end();
+  }
+  std::int64_t fence() const noexcept { return world_.fence; }
+  void raise(std::int64_t term) { world_.raise(term); }
+  // The connection is gone, and with it the transaction and the locks.
+  void end() {
+    over = true;
+    tx_ = Transaction();
+    held = false;
   }
 
   char state() const noexcept { return !tx_.block ? 'I' : tx_.failed ? 'E' : 'T'; }
@@ -135,7 +158,6 @@ class PostgresModel {
 
   std::string out;           // for the client
   bool over = false;         // the connection is gone behind `out`
-  std::int64_t fence = 5;    // of orders
   bool held = false;         // the check's lock at session level
   std::size_t swallowed = 0; // Syncs in the middle of a COPY
   std::size_t writes = 0;
@@ -147,11 +169,13 @@ class PostgresModel {
     std::int64_t term = 0;
   };
   struct Savepoint {
-    bool read_only, checked;
+    bool read_only, checked, wrote;
+    std::int64_t term;
     Settings settings, kept;
   };
   struct Transaction {
-    bool active = false, block = false, failed = false, read_only = false, snapshot = false, checked = false;
+    bool active = false, block = false, failed = false, read_only = false, snapshot = false, checked = false, wrote = false;
+    std::int64_t term = 0;  // that the check passed with, or that the session's lock is held under
     std::vector<Savepoint> savepoints;
   };
   struct Portal {
@@ -218,6 +242,11 @@ class PostgresModel {
   }
   void commit() {
     const bool was = tx_.failed;
+    if (!was && tx_.wrote && guarded_) {
+      // F1, F2: whoever raised meanwhile has evicted the holder of the lock, so a COMMIT that gets here stands under the highest fence.
+      if (tx_.term < world_.fence) broken("a write committed under a term lower than the fence", std::to_string(tx_.term));
+      ++world_.commits;
+    }
     tx_ = Transaction();
     if (was) now_ = kept_;
     now_.term = local_ ? kept_term_ : now_.term;
@@ -231,7 +260,8 @@ class PostgresModel {
   void fail() {
     if (!tx_.block) return abort();
     tx_.failed = true;
-    tx_.checked = false;  // an aborted transaction has given its locks back
+    // What is aborted has given its locks back: the innermost savepoint's part, or the whole transaction.
+    tx_.checked = !tx_.savepoints.empty() && tx_.savepoints.back().checked;
   }
   void ready() {
     if (reports_default_ && reported_ != now_.default_read_only) {
@@ -245,6 +275,8 @@ class PostgresModel {
     if (tx_.read_only && stopped_by_read_only) return Failure{"25006", "cannot execute in a read-only transaction"};
     if (guarded_ && !tx_.checked && !held) broken("a write without a check", sql);
     ++writes;
+    tx_.wrote = true;
+    if (!tx_.checked) tx_.term = held_term_;
     return {};
   }
 
@@ -253,12 +285,14 @@ class PostgresModel {
     const std::int64_t wanted = term ? std::atoll(term->c_str()) : now_.term;
     if (wanted_scope.empty() || (wanted == 0 && !term)) return Failure{"TG002", "TG002 no term declared: a write needs a scope and a term"};
     if (wanted < 1) return Failure{"TG005", "TG005 the term must be an integer from 1 to 2^62"};
-    if (wanted < fence) return Failure{"TG001", "TG001 stale term " + std::to_string(wanted) + " for scope \"" + wanted_scope + "\": the fence stands at " + std::to_string(fence)};
-    if (tx_.read_only && wanted > fence) return Failure{"25006", "cannot raise in a read-only transaction"};
-    fence = wanted;
+    if (wanted < world_.fence) return Failure{"TG001", "TG001 stale term " + std::to_string(wanted) + " for scope \"" + wanted_scope + "\": the fence stands at " + std::to_string(world_.fence)};
+    if (tx_.read_only && wanted > world_.fence) return Failure{"25006", "cannot raise in a read-only transaction"};
+    if (wanted > world_.fence && tx_.wrote) return Failure{"TG005", "TG005 this transaction has passed a lower term already"};
+    world_.raise(wanted, this);
     tx_.checked = true;
-    if (what == What::hold) held = true;
-    const std::string told_term = std::to_string(wanted), told_fence = std::to_string(fence);
+    tx_.term = wanted;
+    if (what == What::hold) held = true, held_term_ = wanted;
+    const std::string told_term = std::to_string(wanted), told_fence = std::to_string(world_.fence);
     if (what == What::check) {
       const pgwire::Field value = told_fence;
       pgwire::append_data_row(rows, std::span(&value, 1));
@@ -346,7 +380,7 @@ class PostgresModel {
         break;
       case What::savepoint:
         if (!tx_.block) return Failure{"25P01", "SAVEPOINT can only be used in transaction blocks"};
-        tx_.savepoints.push_back({tx_.read_only, tx_.checked, now_, kept_});
+        tx_.savepoints.push_back({tx_.read_only, tx_.checked, tx_.wrote, tx_.term, now_, kept_});
         tag = "SAVEPOINT";
         break;
       case What::rollback_to:
@@ -355,6 +389,8 @@ class PostgresModel {
         tx_.failed = false;
         tx_.read_only = tx_.savepoints.back().read_only;
         tx_.checked = tx_.savepoints.back().checked;
+        tx_.wrote = tx_.savepoints.back().wrote;
+        tx_.term = tx_.savepoints.back().term;
         now_ = tx_.savepoints.back().settings;
         tag = "ROLLBACK";
         break;
@@ -519,12 +555,12 @@ class PostgresModel {
     }
     // 15 and later: the session cannot go on.
     out += made_error("FATAL", "08P01", "unexpected message type during COPY from stdin");
-    over = true;
+    end();
   }
 
   void message(char type, std::string_view body) {
     if (type == 'X') {
-      over = true;
+      end();
       return;
     }
     if (copying_) return copy_message(type);
@@ -651,12 +687,15 @@ class PostgresModel {
     return values;
   }
 
+  PostgresWorld own_;
+  PostgresWorld& world_;
   bool guarded_, reports_default_;
   pgwire::Rules rules_;
   pgwire::Reader reader_;
   Settings now_, kept_, start_;      // in force, as they were when the transaction began, as the start-up said
   bool local_ = false;
   std::int64_t kept_term_ = 0;
+  std::int64_t held_term_ = 0;
   bool reported_ = true;
   Transaction tx_;
   std::map<std::string, std::string> statements_;
@@ -664,5 +703,15 @@ class PostgresModel {
   bool skipping_ = false, copying_ = false, copy_extended_ = false, simple_alone_ = false;
   std::vector<std::string> rest_;    // of a simple query
 };
+
+inline void PostgresWorld::raise(std::int64_t term, const PostgresModel* but) {
+  if (term <= fence) return;
+  fence = term;
+  for (PostgresModel* session : sessions) {
+    if (session == but || !session->stands_in_the_way()) continue;
+    session->evict();
+    ++evicted;
+  }
+}
 
 }  // namespace termgate::test

@@ -24,6 +24,22 @@ if(TARGET termgate_sqlite)
   target_include_directories(unit_sqlite PRIVATE "${PROJECT_SOURCE_DIR}/storage/sqlite/src")
 endif()
 if(TARGET termgate)
-  termgate_test(unit_cli LABEL unit SOURCES unit/cli/secrets.cpp "${PROJECT_SOURCE_DIR}/cli/secrets.cpp" LIBRARIES Threads::Threads)
+  termgate_test(unit_cli LABEL unit
+    SOURCES unit/cli/secrets.cpp unit/cli/storm_log.cpp "${PROJECT_SOURCE_DIR}/cli/secrets.cpp" "${PROJECT_SOURCE_DIR}/cli/storm_log.cpp"
+    LIBRARIES Termgate::fencing Termgate::testkit fmt::fmt Threads::Threads)
   target_include_directories(unit_cli PRIVATE "${PROJECT_SOURCE_DIR}")
 endif()
+if(TARGET termgate_odbc)
+  termgate_test(unit_odbc LABEL unit
+    SOURCES
+      unit/storage/odbc_connection_string.cpp
+      unit/storage/odbc_errors.cpp
+      unit/storage/odbc_statement_text.cpp
+    LIBRARIES Termgate::odbc Termgate::sql)
+  target_include_directories(unit_odbc PRIVATE "${PROJECT_SOURCE_DIR}/storage/odbc/src")
+endif()
+# The T-SQL of sql/sqlserver/, read without a server.
+add_test(NAME unit_tsql_lint COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/unit/sql/tsql_lint.py" "${PROJECT_SOURCE_DIR}" --self)
+set_tests_properties(unit_tsql_lint PROPERTIES LABELS unit TIMEOUT 60)
+
+termgate_test(unit_testkit LABEL unit SOURCES unit/testkit/checker.cpp LIBRARIES Termgate::testkit fmt::fmt)

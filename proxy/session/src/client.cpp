@@ -1,4 +1,6 @@
 // What comes from the client: bytes into messages, which of them must wait, and who deals with each.
+#include <fmt/format.h>
+
 #include "state.hpp"
 
 namespace termgate::session {
@@ -88,6 +90,23 @@ bool Session::State::must_wait(char type) const noexcept {
   }
 }
 
+namespace {
+
+// In the middle of a COPY from the client the server takes its data, its end, and what it swallows.
+bool breaks_a_copy(char type) noexcept {
+  switch (type) {
+    case frontend::copy_data:
+    case frontend::copy_done:
+    case frontend::copy_fail:
+    case frontend::sync:
+    case frontend::flush:
+    case frontend::terminate: return false;
+    default: return true;
+  }
+}
+
+}  // namespace
+
 std::size_t Session::State::look_at(std::string_view bytes) {
   std::size_t used = 0;
   while (used < bytes.size() && !blocked() && (stage_ == Stage::ready || stage_ == Stage::login)) {
@@ -102,8 +121,8 @@ std::size_t Session::State::look_at(std::string_view bytes) {
         return bytes.size();
       case Event::Kind::message:
       case Event::Kind::part:
-        if (in_copy_in_ && event.type == frontend::query) {
-          end("08P01", "unexpected message type 0x51 during COPY from stdin");
+        if (in_copy_in_ && event.first && breaks_a_copy(event.type)) {
+          end("08P01", fmt::format("unexpected message type 0x{:02X} during COPY from stdin", static_cast<unsigned char>(event.type)));
         } else if (stage_ == Stage::login) {
           login_from_client(event);
         } else if (event.first && !group_.refused && !server_skips_ && must_wait(event.type)) {

@@ -37,6 +37,8 @@ void Session::State::decide(const Effects& effects, const Known& known, bool run
       // Up to 17 it could commit our check's lock away in the middle of a pipeline.
       return refuse("0A000", "Termgate runs CALL and DO only as the one statement before a Sync, or in a transaction block", "");
     }
+    // The server refuses it in a pipeline, but for early minor releases, which would run it, commit our check's lock away, and go on.
+    if (!tx_.in_block && runs && effects.way == Way::alone) return refuse("0A000", "Termgate runs what must run alone only as the one statement before a Sync", "");
     guard_block(effects, claim, true);
     return;
   }

@@ -220,6 +220,7 @@ void Session::State::ask_who_serves() {
 // Something behind a check has made the session writable by default (set_config in a function): put back before the next word.
 void Session::State::restore_default() {
   default_.broken = false;
+  if (tx_.in_block) tx_.suspect = true;  // it is undone with the block
   // Not as a simple query, which would drop the client's unnamed statement and portal.
   prepared_[ours_default_on] = false;
   run_ours(ours_default_on, Role::put_back, {});

@@ -90,8 +90,8 @@ void Session::State::parameter_status(const Event& event) {
   const auto status = pgwire::decode_parameter_status(event.body);
   if (!status) return end("08P01", status.problem().reason());
   if (status->name == "default_transaction_read_only" && guards()) {
-    // Ours while the lock at session level is held; else something has changed it behind a check.
-    default_.broken = status->value == "off" && hold_.stage == Hold::Stage::none;
+    // Ours while the lock at session level is held; else something has changed it behind a check. While that lock is only asked for, it was a statement before.
+    default_.broken = status->value == "off" && (hold_.stage == Hold::Stage::none || hold_.stage == Hold::Stage::asked);
     // A transaction that began meanwhile is writable, and nothing but the check may come first in it.
     if (default_.broken && tx_.in_block && status_ == TransactionStatus::idle) tx_.writable = true;
     if (stage_ == Stage::login) {

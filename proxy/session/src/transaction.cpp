@@ -56,7 +56,8 @@ void Session::State::note_sent(const Effects& effects) {
   }
   // Code that we cannot see may have put something else in the place of ours.
   if (effects.calls_unknown || effects.kind == Kind::call || effects.kind == Kind::do_block || effects.kind == Kind::unparsable) prepared_.fill(false);
-  if (!default_.reported && guards() && tx_.suspect && (effects.kind == Kind::rollback || effects.kind == Kind::rollback_to)) default_.broken = true;
+  // What is undone may have been our putting it back. A COMMIT undoes a failed block.
+  if (!default_.reported && guards() && tx_.suspect && (ends || effects.kind == Kind::prepare_transaction) && effects.kind != Kind::release) default_.broken = true;
   if (!default_.reported && guards() && (effects.calls_functions || effects.way == Way::write || effects.way == Way::alone)) default_.broken = tx_.suspect = true;
   if (effects.forgets_prepared) {
     statements_.clear();

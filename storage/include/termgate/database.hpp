@@ -1,4 +1,4 @@
-// Database: a PostgreSQL or SQLite database whose writes are fenced. The library's front door.
+// Database: a PostgreSQL, SQL Server or SQLite database whose writes are fenced. The library's front door.
 //
 //   auto db = Database::open("sqlite:billing.db");
 //   Lease lease = db.acquire_lease(Scope{"billing"}, 10s);
@@ -39,12 +39,12 @@ struct DatabaseState;
 }  // namespace detail
 
 struct OpenOptions {
-  std::string schema = "termgate";  // PostgreSQL only: where layer 1 stands
+  std::string schema = "termgate";  // PostgreSQL and SQL Server: where layer 1 stands
   int connections_max = 64;         // a call waits for a free one, at most check_wait
   // SQLite: how long a call waits for its turn or another process's lock; none: the setting check_wait_ms (default 5 s).
-  // PostgreSQL: how long it waits for a free connection; none: 5 s. Locks are waited for as the setting says there.
+  // PostgreSQL, ODBC: how long it waits for a free connection; none: 5 s. Locks are waited for as the setting says there.
   std::optional<std::chrono::milliseconds> check_wait = {};
-  // PostgreSQL only: how long one answer may take before the connection is given up, COMMIT's included (then OutcomeUnknown).
+  // PostgreSQL, ODBC (whole seconds, by the driver): how long one answer may take before the connection is given up, COMMIT's included (then OutcomeUnknown).
   // 0: as long as it takes, for a statement may. A server that is gone is noticed all the same: connecting is given up
   // after 10 s, a peer that has vanished from the network after 60 s, unless the URL says otherwise (connect_timeout,
   // keepalives_idle, keepalives_interval, keepalives_count, tcp_user_timeout).

@@ -8,7 +8,7 @@
 #include <termgate/error.hpp>
 
 #include "errors.hpp"
-#include "schema.hpp"
+#include <termgate/detail/schema.hpp>
 #include "sql/statements.hpp"
 
 namespace termgate::inline v0::postgres {

@@ -25,7 +25,7 @@
 #include "conninfo.hpp"
 #include "errors.hpp"
 #include "redact.hpp"
-#include "schema.hpp"
+#include <termgate/detail/schema.hpp>
 #include "sql/statements.hpp"
 #include "statement_text.hpp"
 #include "watchdog.hpp"

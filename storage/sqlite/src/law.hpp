@@ -184,6 +184,12 @@ class Law {
   // each member of a group commit.
   void begin_transaction() noexcept {
     boundaries_known_ = true;
+    // Asked of every transaction, also of one that will compare no fence: its commit vouches for all that is known. The write lock is held by now, so what is
+    // seen here is what others have left.
+    if (const unsigned version = data_version(); version != known_version_) {
+      known_.clear();
+      known_version_ = version;
+    }
     marks_.clear();
     declared_scope_.reset();
     declared_term_.reset();

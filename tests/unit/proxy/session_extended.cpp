@@ -337,6 +337,39 @@ TEST_CASE("session: what must run alone does not run where the server skipped th
   script.replay();
 }
 
+TEST_CASE("session: a default that was changed while a lock of the session is asked for is put back where the lock is refused", "[F6][proxy][sim]") {
+  Script script;
+  const std::string flip = one("SELECT flip()") + sync_message();
+  const std::string vacuum = parse("", "VACUUM t") + bind_message("", "") + execute() + sync_message();
+  script.client(flip + vacuum).to_server(flip + writable() + hold({}, {}) + sync_message());
+  script.server(done("SELECT 1") + status("default_transaction_read_only", "off") + ready('I')).to_client(done("SELECT 1") + ready('I'));
+  const std::string stale = error("TG001", "TG001 stale term 5 for scope \"orders\": the fence stands at 7");
+  script.server(set_done() + prepared(true) + bind_complete() + stale + ready('I')).to_client(stale + ready('I')).to_server(put_back());
+  script.replay();
+}
+
+TEST_CASE("session: what must run alone is refused behind what opened its pipeline", "[F5][F6][proxy][sim]") {
+  Script script;
+  script.client(parse("s", insert) + sync_message()).to_server(parse("s", insert) + sync_message());
+  script.server(parse_complete() + ready('I')).to_client(parse_complete() + ready('I'));
+  const std::string bound = bind_message("", "s"), vacuum = parse("", "VACUUM t") + bind_message("", "");
+  script.client(bound + vacuum + execute() + sync_message()).to_server(opening() + bound + vacuum + check("-", "0", false, block) + execute() + sync_message());
+  script.replay();
+}
+
+TEST_CASE("session: in the middle of a COPY no message but its own is taken", "[F7][proxy][sim]") {
+  for (const std::string& other : {query(select_a), parse("", select_a), bind_message("", ""), execute(), function_call(957)}) {
+    Script script;
+    const std::string copy = parse("", "COPY t FROM STDIN") + bind_message("", "") + execute() + sync_message();
+    script.client(copy).to_server(opening() + copy);
+    script.server(opening_done() + parse_complete() + bind_complete() + copy_in()).to_client(parse_complete() + bind_complete() + copy_in());
+    char text[80];
+    std::snprintf(text, sizeof text, "unexpected message type 0x%02X during COPY from stdin", static_cast<unsigned char>(other[0]));
+    script.client(other).ends("08P01", text);
+    script.replay();
+  }
+}
+
 TEST_CASE("session: behind a COMMIT that ends an opened pipeline's transaction a write is checked anew", "[F1][F5][proxy]") {
   Script script;
   const std::string commit = parse("", "COMMIT") + bind_message("", "") + execute();

@@ -770,6 +770,27 @@ TEST_CASE("session: a function may flip the default of a server that does not re
   script.replay();
 }
 
+TEST_CASE("session: a default put back in a block that is undone is put back again on a server that does not report it", "[F6][proxy][sim]") {
+  Script script;
+  script.application_name.clear();
+  script.server_version = "13.9";
+  const std::string answer = columns({"f"}) + row({"1"}) + complete("SELECT 1");
+  const std::string chain = complete("COMMIT") + ready('T');
+  script.client(query("BEGIN")).to_server(query("BEGIN"));
+  script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
+  script.client(query("COMMIT AND CHAIN")).to_server(query("COMMIT AND CHAIN"));
+  script.server(chain).to_client(chain);
+  script.client(query("SELECT f()")).to_server(query("SELECT f()"));
+  script.server(answer + ready('T')).to_client(answer + ready('T'))
+      .to_server(ours(named("_termgate_default_on_"), "SET default_transaction_read_only TO on", {}, {}, true, block) + sync_message());
+  script.server(set_done(true, block) + ready('T'));
+  script.client(query("SELECT a")).to_server(query("SELECT a"));
+  script.server(error("42703", "no such column") + ready('E')).to_client(error("42703", "no such column") + ready('E'));
+  script.client(query("COMMIT")).to_server(query("COMMIT"));
+  script.server(complete("ROLLBACK") + ready('I')).to_client(complete("ROLLBACK") + ready('I')).to_server(put_back());
+  script.replay();
+}
+
 TEST_CASE("session: a converted write is done when its transaction is", "[F5][F7][proxy]") {
   Script script;
   script.client(query(insert)).to_server(opening() + converted(insert));

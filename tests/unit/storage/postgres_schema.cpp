@@ -1,7 +1,7 @@
 // The schema's name is spliced into statements in one place, whatever it holds.
 #include <catch2/catch.hpp>
 
-#include "schema.hpp"
+#include <termgate/detail/schema.hpp>
 
 using termgate::detail::need_schema_name;
 using termgate::detail::with_schema;

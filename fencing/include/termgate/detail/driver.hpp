@@ -51,7 +51,7 @@ class Driver {
   virtual ~Driver() = default;
 
   virtual const sql::Calls& calls() const noexcept = 0;
-  // "postgresql" or "sqlite"; for messages and bench.
+  // "postgresql", "sqlserver" or "sqlite"; for messages and bench.
   virtual std::string_view kind() const noexcept = 0;
 
   // Runs `work` in one transaction and commits it; when this returns, it is committed and flushed as the

@@ -1,0 +1,363 @@
+#include "storm_faults.hpp"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "storm_relay.hpp"
+
+extern char** environ;
+
+namespace termgate::cli::storm {
+
+const std::vector<Fault>& all_faults() {
+  static const std::vector<Fault> all = {
+      {"stop", "SIGSTOP at any moment, SIGCONT up to four TTLs later", true, true, 4},
+      {"kill", "kill -9, and a new process up to two TTLs later", true, true, 2},
+      {"cut", "sessions of the storm's own are ended by the server (pg_terminate_backend)", false, false, 1},
+      {"freeze", "a client passes the check, writes, and does nothing for up to three TTLs; on SQLite it holds the file's lock", true, false, 1},
+      {"prepare", "a prepared transaction is left behind for up to two TTLs (where max_prepared_transactions allows)", false, false, 1},
+      {"lose", "answers are lost, to COMMIT above all, and the connection closed, or left open without a word (where the connection is not encrypted)", false, false, 2},
+      {"force", "a lease is released by force", true, false, 1},
+      {"prune", "the storm's own streams are pruned", true, false, 1},
+  };
+  return all;
+}
+
+// ---- the leaders -----------------------------------------------------------------------------------
+
+Crew::~Crew() {
+  for (Leader& leader : leaders_) {
+    if (leader.pid <= 0) continue;
+    kill(leader.pid, SIGKILL);
+    while (waitpid(leader.pid, nullptr, 0) < 0 && errno == EINTR) {
+    }
+  }
+}
+
+void Crew::start(std::size_t index) {
+  Leader& leader = leaders_[index];
+  leader.client = fmt::format("leader{}.{}", index + 1, ++leader.life);
+  const std::string log = fmt::format("{}/{}.log", plan_.folder, leader.client);
+  std::vector<std::string> words = {plan_.program, "storm-leader", "--who", leader.client, "--run", plan_.names.run, "--seed", std::to_string(plan_.seed), "--scopes",
+                                    std::to_string(plan_.scopes), "--writers", std::to_string(plan_.writers), "--ttl", fmt::format("{}ms", plan_.ttl.count()), "--schema", plan_.schema, "--log", log};
+  if (!plan_.naive.empty()) words.insert(words.end(), {"--naive", plan_.naive});
+  // The URL goes by the environment: it may hold a password, and arguments are for everybody to read.
+  const bool relayed = !plan_.relayed_url.empty() && index % 2 == 0;
+  std::vector<std::string> settings = {"TERMGATE_DB=" + (relayed ? plan_.relayed_url : plan_.url)};
+  for (char** at = environ; *at != nullptr; ++at) {
+    if (!std::string_view(*at).starts_with("TERMGATE_DB=")) settings.emplace_back(*at);
+  }
+  const auto pointers = [](std::vector<std::string>& texts) {
+    std::vector<char*> those;
+    for (std::string& text : texts) those.push_back(text.data());
+    those.push_back(nullptr);
+    return those;
+  };
+  const auto argv = pointers(words), envp = pointers(settings);
+  leader.pid = fork();
+  if (leader.pid < 0) throw Error("storm: no process for a leader");
+  if (leader.pid == 0) {
+    execve(plan_.program.c_str(), argv.data(), envp.data());
+    _exit(127);
+  }
+  history_.add(log, leader.client);
+}
+
+void Crew::start_all() {
+  for (std::size_t index = 0; index < leaders_.size(); ++index) start(index);
+}
+
+void Crew::resume(Leader& leader) {
+  stops_.push_back({leader.client, leader.stopped_at, moment_now()});
+  leader.stopped = false;
+  kill(leader.pid, SIGCONT);
+}
+
+void Crew::tick() {
+  const auto now = std::chrono::steady_clock::now();
+  for (std::size_t index = 0; index < leaders_.size(); ++index) {
+    Leader& leader = leaders_[index];
+    if (leader.pid > 0) {
+      if (leader.stopped && now >= leader.due) resume(leader);
+      if (waitpid(leader.pid, nullptr, WNOHANG) == leader.pid) {
+        ++ended_by_themselves_;
+        leader.pid = -1;
+        leader.stopped = false;
+        leader.due = now + std::chrono::seconds(1);
+      }
+    } else if (now >= leader.due) {
+      start(index);
+    }
+  }
+}
+
+std::vector<Crew::Leader*> Crew::awake() {
+  std::vector<Leader*> those;
+  for (Leader& leader : leaders_) {
+    if (leader.pid > 0 && !leader.stopped) those.push_back(&leader);
+  }
+  return those;
+}
+
+bool Crew::stop_one(Choice& choice, milliseconds low, milliseconds high) {
+  const auto those = awake();
+  const std::size_t which = static_cast<std::size_t>(choice.number(0, 1'000'000));
+  const milliseconds time = choice.span(low, high);
+  if (those.size() < 2) return false;  // somebody has to take over
+  Leader& leader = *those[which % those.size()];
+  leader.stopped_at = moment_now();
+  if (kill(leader.pid, SIGSTOP) != 0) return false;
+  leader.stopped = true;
+  leader.due = std::chrono::steady_clock::now() + time;
+  return true;
+}
+
+bool Crew::kill_one(Choice& choice) {
+  std::vector<Leader*> those;
+  for (Leader& leader : leaders_) {
+    if (leader.pid > 0) those.push_back(&leader);
+  }
+  const std::size_t which = static_cast<std::size_t>(choice.number(0, 1'000'000));
+  const milliseconds time = choice.span(milliseconds(0), 2 * plan_.ttl);
+  if (those.size() < 2) return false;
+  Leader& leader = *those[which % those.size()];
+  kill(leader.pid, SIGKILL);
+  while (waitpid(leader.pid, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  leader.pid = -1;
+  leader.stopped = false;
+  leader.due = std::chrono::steady_clock::now() + time;
+  return true;
+}
+
+void Crew::end_all(milliseconds patience) {
+  for (Leader& leader : leaders_) {
+    if (leader.pid <= 0) continue;
+    if (leader.stopped) resume(leader);
+    kill(leader.pid, SIGTERM);
+  }
+  const auto end = std::chrono::steady_clock::now() + patience;
+  for (Leader& leader : leaders_) {
+    while (leader.pid > 0) {
+      if (std::chrono::steady_clock::now() >= end) kill(leader.pid, SIGKILL);
+      if (waitpid(leader.pid, nullptr, WNOHANG) == leader.pid) leader.pid = -1;
+      else std::this_thread::sleep_for(milliseconds(10));
+    }
+  }
+}
+
+// ---- the faults ------------------------------------------------------------------------------------
+
+Faults::Faults(const Plan& plan, Crew& crew, History& history, std::optional<Database> database, Relay* relay)
+    : plan_(plan), crew_(crew), database_(std::move(database)), relay_(relay), log_(plan.folder + "/faults.log"), choice_(plan.seed, "faults"), next_(std::chrono::steady_clock::now() + plan.ttl) {
+  history.add(plan.folder + "/faults.log", "fault");
+}
+
+Faults::~Faults() { hands_.clear(); }
+
+void Faults::tick() {
+  if (plan_.faults.empty() || std::chrono::steady_clock::now() < next_) return;
+  next_ = std::chrono::steady_clock::now() + choice_.span(plan_.ttl / 8, plan_.ttl);
+  std::vector<const Fault*> those;
+  for (const Fault& fault : all_faults()) {
+    if (std::find(plan_.faults.begin(), plan_.faults.end(), fault.name) != plan_.faults.end()) those.insert(those.end(), static_cast<std::size_t>(fault.weight), &fault);
+  }
+  begin(std::string(those[static_cast<std::size_t>(choice_.number(0, static_cast<std::int64_t>(those.size()) - 1))]->name));
+}
+
+void Faults::begin(const std::string& fault) {
+  if (fault == "stop") {
+    if (crew_.stop_one(choice_, plan_.ttl / 4, 4 * plan_.ttl)) count(fault);
+  } else if (fault == "kill") {
+    if (crew_.kill_one(choice_)) count(fault);
+  } else if (fault == "cut") {
+    hand(fault, [this](Choice& choice) { cut(choice); });
+  } else if (fault == "freeze") {
+    hand(fault, [this](Choice& choice) { freeze(choice); });
+  } else if (fault == "prepare") {
+    hand(fault, [this](Choice& choice) { prepare(choice); });
+  } else if (fault == "force") {
+    hand(fault, [this](Choice& choice) { force(choice); });
+  } else if (fault == "lose") {
+    hand(fault, [this](Choice& choice) { lose(choice); });
+  } else if (fault == "prune") {
+    hand(fault, [this](Choice& choice) { prune(choice); });
+  }
+}
+
+void Faults::count(const std::string& fault) {
+  const std::lock_guard lock(mutex_);
+  ++done_[fault];
+}
+
+// A fault that does not come about (the database is away, its own session was cut) is none, and is not counted.
+void Faults::hand(const std::string& fault, std::function<void(Choice&)> work) {
+  hands_.remove_if([](const Hand& hand) { return hand.done.load(); });
+  if (hands_.size() >= 4) return;
+  Hand& hand = hands_.emplace_back();
+  hand.thread = std::jthread([this, &hand, fault, work = std::move(work), seed = fmt::format("{}-{}", fault, ++serial_)] {
+    Choice choice(plan_.seed, seed);
+    try {
+      work(choice);
+      count(fault);
+    } catch (const Error&) {
+    }
+    hand.done = true;
+  });
+}
+
+void Faults::finish() {
+  hands_.clear();
+  if (is_sqlite(plan_.url) || !plan_.naive.empty()) return;
+  const auto sql = connect(plan_.url);
+  for (const auto& row : sql->run("SELECT gid FROM pg_prepared_xacts WHERE gid LIKE $1", {plan_.names.application() + "-%"}).rows) {
+    std::string quoted;
+    for (const char letter : row[0]) quoted += letter == '\'' ? "''" : std::string(1, letter);
+    sql->run("ROLLBACK PREPARED '" + quoted + "'");
+  }
+}
+
+std::map<std::string, int> Faults::done() const {
+  const std::lock_guard lock(mutex_);
+  return done_;
+}
+
+std::vector<testkit::Row> Faults::pruned() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<testkit::Row> rows;
+  for (const auto& [at, row] : pruned_) rows.push_back(row);
+  return rows;
+}
+
+std::string Faults::check_term() const {
+  std::string schema;
+  for (const char letter : plan_.schema) schema += letter == '"' ? "\"\"" : std::string(1, letter);
+  return "SELECT \"" + schema + "\".check_term($1, CAST($2 AS bigint))";
+}
+
+void Faults::cut(Choice& choice) {
+  const auto sql = connect(plan_.url);
+  sql->run("SELECT pg_terminate_backend(pid) FROM (SELECT pid FROM pg_stat_activity WHERE application_name = $1 AND pid <> pg_backend_pid() ORDER BY random() LIMIT CAST($2 AS int)) AS those",
+           {plan_.names.application(), std::to_string(choice.number(1, 4))});
+}
+
+void Faults::freeze(Choice& choice) {
+  const std::string scope = scope_of(choice);
+  const milliseconds time = choice.span(plan_.ttl / 2, 3 * plan_.ttl);
+  const bool numbered = choice.in(25);
+  const auto sql = connect(plan_.url);
+  if (is_sqlite(plan_.url)) {
+    sql->run("BEGIN IMMEDIATE");
+    std::this_thread::sleep_for(time / 3);
+    sql->roll_back();
+    return;
+  }
+  const auto fence = database_->fence(Scope(scope));
+  if (!fence) throw Error("nobody has led yet");
+  const Task task{fmt::format("frozen.{}", choice.number(0, INT64_MAX - 1)), scope, Held{fence->term, {}, 0}, 1, {}};
+  const std::int64_t number = log_.begin('w', scope, fence->term, task.id, 1);
+  Outcome outcome = Outcome::refused;
+  std::string code;
+  std::optional<std::int64_t> place;
+  try {
+    sql->run("BEGIN");
+    sql->run(check_term(), {scope, std::to_string(fence->term)});
+    const Run run = [&](const std::string& statement, const std::vector<std::string>& values) { return sql->run(statement, values); };
+    if (numbered) place = write_numbered(run, plan_.names, plan_.names.rows(), task);
+    else write_unnumbered(run, plan_.names.rows(), task.id, scope, fence->term, 1);
+    std::this_thread::sleep_for(time);
+    sql->run("COMMIT");
+    outcome = Outcome::committed;
+  } catch (const OutcomeUnknown& error) {
+    outcome = Outcome::unknown;
+    code = error.code();
+  } catch (const Error& error) {
+    code = error.code().empty() ? "error" : std::string(error.code());
+  }
+  log_.end(number, outcome, fence->term, outcome == Outcome::committed ? place : std::nullopt, code);
+}
+
+void Faults::prepare(Choice& choice) {
+  const std::string scope = scope_of(choice);
+  const milliseconds time = choice.span(plan_.ttl / 4, 2 * plan_.ttl);
+  const bool commits = choice.in(60);
+  const auto fence = database_->fence(Scope(scope));
+  if (!fence) throw Error("nobody has led yet");
+  const std::string id = fmt::format("prepared.{}", choice.number(0, INT64_MAX - 1));
+  const std::string gid = plan_.names.application() + "-" + id;
+  const std::int64_t number = log_.begin('w', scope, fence->term, id, 1);
+  Outcome outcome = Outcome::refused;
+  std::string code;
+  bool prepared = false;
+  try {
+    auto sql = connect(plan_.url);
+    sql->run("BEGIN");
+    sql->run(check_term(), {scope, std::to_string(fence->term)});
+    const Run run = [&](const std::string& statement, const std::vector<std::string>& values) { return sql->run(statement, values); };
+    write_unnumbered(run, plan_.names.rows(), id, scope, fence->term, 1);
+    prepared = true;  // from here on its fate is open until an answer says otherwise
+    sql->run("PREPARE TRANSACTION '" + gid + "'");
+    sql.reset();
+    std::this_thread::sleep_for(time);
+    connect(plan_.url)->run(fmt::format("{} PREPARED '{}'", commits ? "COMMIT" : "ROLLBACK", gid));
+    outcome = commits ? Outcome::committed : Outcome::refused;
+    if (!commits) code = "rolled-back";
+  } catch (const Error& error) {
+    code = error.code().empty() ? "error" : std::string(error.code());
+    if (prepared) outcome = Outcome::unknown;
+  }
+  log_.end(number, outcome, fence->term, {}, code);
+  if (outcome == Outcome::unknown) {
+    // It must not stand in everybody's way for the rest of the storm.
+    try {
+      connect(plan_.url)->run("ROLLBACK PREPARED '" + gid + "'");
+    } catch (const Error&) {
+      // It was not there, or finish() finds it.
+    }
+  }
+}
+
+void Faults::lose(Choice& choice) {
+#ifdef TERMGATE_WITH_POSTGRES
+  const std::int64_t luck = choice.number(1, 10);
+  const milliseconds pause = choice.span(plan_.ttl / 2, 3 * plan_.ttl);
+  const std::lock_guard lock(relay_mutex_);
+  const Relay::Loss loss = luck <= 5 ? Relay::Loss::commit : luck <= 8 ? Relay::Loss::any : Relay::Loss::silent;
+  if (relay_ == nullptr || !relay_->lose(loss, pause, 2 * plan_.ttl)) throw Error("nothing was said");
+#else
+  static_cast<void>(choice);
+#endif
+}
+
+void Faults::force(Choice& choice) {
+  const Scope scope(scope_of(choice));
+  if (!database_->force_release(scope, "termgate storm", "a fault of the storm")) throw Error("nobody holds it");
+}
+
+void Faults::prune(Choice& choice) {
+  const Stream stream(plan_.names.stream(scope_of(choice), static_cast<int>(choice.number(0, streams_a_scope - 1))));
+  const auto info = database_->stream(stream);
+  if (!info || !info->first_no || info->last_no < 2) throw Error("nothing to prune");
+  const std::int64_t before = choice.number(1, info->last_no);
+  std::int64_t after = *info->first_no - 1;
+  while (after < before - 1) {
+    const auto page = database_->read_stream(stream, SequenceNo(after), 1000);
+    if (page.empty()) break;
+    const std::lock_guard lock(mutex_);
+    for (const StreamWrite& write : page) {
+      after = write.sequence_no.value();
+      if (after >= before) break;
+      pruned_[{stream.name(), after}] = {write.scope, write.term.value(), write.payload.substr(0, write.payload.find('/')), stream.name(), after};
+    }
+  }
+  database_->prune(stream, SequenceNo(before));
+}
+
+}  // namespace termgate::cli::storm

@@ -1,0 +1,139 @@
+// storm: the leaders' processes and what is done to them and to the database, by a schedule that the seed gives.
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <functional>
+#include <list>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <termgate/testkit/history.hpp>
+
+#include "storm.hpp"
+#include "storm_log.hpp"
+
+namespace termgate::cli::storm {
+
+class Relay;
+
+struct Fault {
+  std::string_view name;
+  std::string_view what;
+  bool on_sqlite;
+  bool on_naive;  // what needs layer 1, or would be no fault of a naive boundary's, is left out there
+  int weight;     // how often, to the others
+};
+const std::vector<Fault>& all_faults();
+
+struct Plan {
+  std::string url;  // with the storm's application_name
+  std::string relayed_url;  // every other leader's, where answers are to be lost; else empty
+  std::string schema, naive;
+  Names names;
+  std::uint64_t seed = 0;
+  int leaders = 0, scopes = 0, writers = 0;
+  std::chrono::nanoseconds time{0};
+  milliseconds ttl{0};
+  std::vector<std::string> faults;
+  std::string folder;   // of the logs
+  std::string program;  // this one
+};
+
+// The leaders. One thread. They die with the director, however it ends.
+class Crew {
+ public:
+  Crew(const Plan& plan, History& history) : plan_(plan), history_(history), leaders_(static_cast<std::size_t>(plan.leaders)) {}
+  ~Crew();
+  Crew(const Crew&) = delete;
+  Crew& operator=(const Crew&) = delete;
+
+  void start_all();
+  // Resumes and starts again whose time has come; notices who ended by itself.
+  void tick();
+  bool stop_one(Choice& choice, milliseconds low, milliseconds high);
+  bool kill_one(Choice& choice);
+  // Resumes all and asks them to end; kills those that do not within `patience`.
+  void end_all(milliseconds patience);
+
+  struct Stop {
+    std::string client;
+    Moment from, to;
+  };
+  const std::vector<Stop>& stops() const { return stops_; }
+  int ended_by_themselves() const { return ended_by_themselves_; }
+
+ private:
+  struct Leader {
+    pid_t pid = -1;
+    int life = 0;
+    std::string client;
+    bool stopped = false;
+    Moment stopped_at{};
+    std::chrono::steady_clock::time_point due;  // to resume, or to start again
+  };
+  void start(std::size_t index);
+  void resume(Leader& leader);
+  std::vector<Leader*> awake();
+
+  const Plan& plan_;
+  History& history_;
+  std::vector<Leader> leaders_;
+  std::vector<Stop> stops_;
+  int ended_by_themselves_ = 0;
+};
+
+// The faults. tick() on the director's thread; what takes time is done on threads of its own.
+class Faults {
+ public:
+  // `relay`: none where no answers are lost. It must outlive this.
+  Faults(const Plan& plan, Crew& crew, History& history, std::optional<Database> database, Relay* relay);
+  ~Faults();
+  Faults(const Faults&) = delete;
+  Faults& operator=(const Faults&) = delete;
+
+  void tick();
+  // Waits for what is still being done; after it nothing of it is left in the database.
+  void finish();
+
+  std::map<std::string, int> done() const;                  // by name
+  std::vector<testkit::Row> pruned() const;                 // what was in the streams before it was pruned
+
+ private:
+  void begin(const std::string& fault);
+  void hand(const std::string& fault, std::function<void(Choice&)> work);
+  void cut(Choice& choice);
+  void freeze(Choice& choice);
+  void prepare(Choice& choice);
+  void force(Choice& choice);
+  void prune(Choice& choice);
+  void lose(Choice& choice);
+  std::string scope_of(Choice& choice) const { return plan_.names.scope(static_cast<int>(choice.number(0, plan_.scopes - 1))); }
+  void count(const std::string& fault);
+  std::string check_term() const;
+
+  const Plan& plan_;
+  Crew& crew_;
+  std::optional<Database> database_;
+  Relay* relay_;
+  std::mutex relay_mutex_;  // guards what relay_ is told
+  Log log_;
+  Choice choice_;
+  std::chrono::steady_clock::time_point next_;
+  int serial_ = 0;
+
+  mutable std::mutex mutex_;  // guards done_ and pruned_
+  std::map<std::string, int> done_;
+  std::map<std::pair<std::string, std::int64_t>, testkit::Row> pruned_;
+  struct Hand {
+    std::atomic<bool> done{false};
+    std::jthread thread;
+  };
+  std::list<Hand> hands_;  // last: they use all of it
+};
+
+}  // namespace termgate::cli::storm

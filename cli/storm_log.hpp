@@ -1,0 +1,75 @@
+// storm: what its processes did and saw, on disk before and after each step, so that kill -9 loses answers and nothing else.
+//
+// One file a process, one line a fact, each written by one write(2) on an O_APPEND file; moments are nanoseconds of CLOCK_MONOTONIC.
+//   B number moment kind scope term id rows    before the first byte is sent; kind: w(rite), a(cquisition), l(ook); "-": no id
+//   E number moment outcome term place code    after the answer; outcome: c(ommitted), r(efused), u(nknown); place "-": none
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <termgate/testkit/history.hpp>
+
+namespace termgate::cli::storm {
+
+using testkit::Moment;
+using testkit::Operation;
+using testkit::Outcome;
+
+Moment moment_now() noexcept;
+
+// Any thread.
+class Log {
+ public:
+  explicit Log(const std::string& path);  // throws Error
+  ~Log();
+  Log(const Log&) = delete;
+  Log& operator=(const Log&) = delete;
+
+  // The number that end() wants. `kind`: w, a or l; `id` without blanks. Throws Error where the line could not be written: then nothing may be sent.
+  std::int64_t begin(char kind, std::string_view scope, std::int64_t term = 0, std::string_view id = {}, int rows = 0);
+  // `code`: the error's, TG001 … or the database's own; empty for none. An acquisition's term is known only now.
+  void end(std::int64_t number, Outcome outcome, std::int64_t term, std::optional<std::int64_t> place = {}, std::string_view code = {});
+
+ private:
+  void put(const std::string& line);
+  int file_;
+  std::atomic<std::int64_t> next_{0};
+};
+
+// What the checker has no use for and the figures have.
+struct Answer {
+  std::string code;
+  bool acquired_nothing = false;  // another's lease
+};
+
+// The history so far, of all files that were added. One thread.
+class History {
+ public:
+  void add(const std::string& path, const std::string& client);
+  // Reads what has been written since. A last line without its newline has not been written yet (or never will be).
+  void read_on();
+
+  const std::vector<Operation>& operations() const { return operations_; }
+  const std::vector<Answer>& answers() const { return answers_; }  // by the same indices
+
+ private:
+  struct File {
+    std::string path, client, rest;
+    std::int64_t at = 0;
+    std::map<std::int64_t, std::size_t> open;  // by number: what has begun and not ended
+  };
+  void take(File& file, std::string_view line);
+
+  std::vector<File> files_;
+  std::vector<Operation> operations_;
+  std::vector<Answer> answers_;
+};
+
+}  // namespace termgate::cli::storm

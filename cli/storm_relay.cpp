@@ -1,0 +1,174 @@
+#include "storm_relay.hpp"
+
+#include <libpq-fe.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include <termgate/error.hpp>
+
+namespace termgate::cli::storm {
+namespace {
+
+constexpr std::size_t pairs_max = 1000;
+
+// CommandComplete with the tag COMMIT, as the protocol writes it.
+constexpr std::string_view commit_answer("C\0\0\0\x0b" "COMMIT\0", 12);
+
+bool send_all(int to, const char* bytes, std::size_t size) {
+  while (size > 0) {
+    const ssize_t sent = send(to, bytes, size, MSG_NOSIGNAL);
+    if (sent <= 0) return false;
+    bytes += sent;
+    size -= static_cast<std::size_t>(sent);
+  }
+  return true;
+}
+
+}  // namespace
+
+Relay::Relay(const std::string& url) {
+  PGconn* connection = PQconnectdb(url.c_str());
+  const bool reached = PQstatus(connection) == CONNECTION_OK;
+  const bool plain = reached && PQsslInUse(connection) == 0 && PQgssEncInUse(connection) == 0;
+  if (reached) {
+    const char* address = PQhostaddr(connection);
+    host_ = address != nullptr && *address != '\0' ? address : PQhost(connection);
+    port_ = PQport(connection);
+  }
+  PQfinish(connection);
+  if (!reached) throw Unavailable("no connection for the relay");
+  if (!plain) throw Error("the connection is encrypted");
+
+  listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in here{};
+  here.sin_family = AF_INET;
+  here.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof here;
+  if (listener_ < 0 || bind(listener_, reinterpret_cast<sockaddr*>(&here), size) != 0 || listen(listener_, 64) != 0 || getsockname(listener_, reinterpret_cast<sockaddr*>(&here), &size) != 0) {
+    if (listener_ >= 0) close(listener_);
+    throw Error("no port for the relay");
+  }
+  // Of two parameters of one name libpq takes the last.
+  url_ = url + fmt::format("&host=127.0.0.1&hostaddr=127.0.0.1&port={}&sslmode=disable&gssencmode=disable", ntohs(here.sin_port));
+  thread_ = std::jthread([this](std::stop_token stop) { run(stop); });
+}
+
+Relay::~Relay() {
+  thread_.request_stop();
+  thread_.join();
+  for (const Pair& pair : pairs_) {
+    if (pair.client >= 0) close(pair.client);
+    if (pair.server >= 0) close(pair.server);
+  }
+  close(listener_);
+}
+
+bool Relay::lose(Loss loss, std::chrono::milliseconds pause, std::chrono::milliseconds patience) {
+  pause_ms_ = pause.count();
+  armed_ = static_cast<int>(loss);
+  const auto end = std::chrono::steady_clock::now() + patience;
+  while (armed_ != -1 && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  return armed_.exchange(-1) == -1;
+}
+
+int Relay::connect_on() const {
+  if (host_.starts_with('/')) {
+    sockaddr_un there{};
+    there.sun_family = AF_UNIX;
+    const std::string path = fmt::format("{}/.s.PGSQL.{}", host_, port_);
+    if (path.size() >= sizeof there.sun_path) return -1;
+    std::copy(path.begin(), path.end(), there.sun_path);
+    const int server = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (server >= 0 && connect(server, reinterpret_cast<sockaddr*>(&there), sizeof there) == 0) return server;
+    if (server >= 0) close(server);
+    return -1;
+  }
+  addrinfo* found = nullptr;
+  addrinfo wanted{};
+  wanted.ai_socktype = SOCK_STREAM;
+  if (getaddrinfo(host_.c_str(), port_.c_str(), &wanted, &found) != 0) return -1;
+  int server = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (server >= 0 && connect(server, found->ai_addr, found->ai_addrlen) != 0) {
+    close(server);
+    server = -1;
+  }
+  freeaddrinfo(found);
+  const int now = 1;
+  if (server >= 0) setsockopt(server, IPPROTO_TCP, TCP_NODELAY, &now, sizeof now);
+  return server;
+}
+
+bool Relay::pass(Pair& pair, bool to_server) {
+  std::array<char, 65536> bytes;
+  const ssize_t count = recv(to_server ? pair.client : pair.server, bytes.data(), bytes.size(), 0);
+  if (count <= 0) return false;
+  const std::string_view chunk(bytes.data(), static_cast<std::size_t>(count));
+  if (!to_server) {
+    int armed = armed_;
+    const bool meets = armed == static_cast<int>(Loss::any) || (armed != -1 && chunk.find(commit_answer) != std::string_view::npos);
+    if (meets && armed_.compare_exchange_strong(armed, -1)) {
+      if (armed != static_cast<int>(Loss::silent)) return false;
+      close(pair.server);
+      pair.server = -1;
+      pair.silent = true;
+      pair.until = std::chrono::steady_clock::now() + std::chrono::milliseconds(pause_ms_);
+      return true;
+    }
+  }
+  return send_all(to_server ? pair.server : pair.client, bytes.data(), static_cast<std::size_t>(count));
+}
+
+void Relay::run(std::stop_token stop) {
+  std::vector<pollfd> waits;
+  while (!stop.stop_requested()) {
+    const auto now = std::chrono::steady_clock::now();
+    std::erase_if(pairs_, [&](const Pair& pair) {
+      if (pair.silent && now >= pair.until) {
+        close(pair.client);
+        return true;
+      }
+      return pair.client < 0;
+    });
+    waits.assign(1, {listener_, static_cast<short>(pairs_.size() < pairs_max ? POLLIN : 0), 0});
+    for (const Pair& pair : pairs_) {
+      waits.push_back({pair.silent ? -1 : pair.client, POLLIN, 0});
+      waits.push_back({pair.silent ? -1 : pair.server, POLLIN, 0});
+    }
+    if (poll(waits.data(), waits.size(), 20) <= 0) continue;
+    for (std::size_t i = 0; i < pairs_.size(); ++i) {
+      Pair& pair = pairs_[i];
+      const bool from_client = waits[1 + 2 * i].revents != 0, from_server = waits[2 + 2 * i].revents != 0;
+      bool goes_on = true;
+      if (from_client) goes_on = pass(pair, true);
+      if (goes_on && from_server) goes_on = pass(pair, false);
+      if (goes_on) continue;
+      close(pair.client);
+      close(pair.server);
+      pair.client = pair.server = -1;
+    }
+    if (waits[0].revents == 0) continue;
+    const int client = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+    if (client < 0) continue;
+    const int server = connect_on();
+    if (server < 0) {
+      close(client);
+      continue;
+    }
+    const int at_once = 1;
+    setsockopt(client, IPPROTO_TCP, TCP_NODELAY, &at_once, sizeof at_once);
+    pairs_.push_back({client, server, false, {}});
+  }
+}
+
+}  // namespace termgate::cli::storm

@@ -1,0 +1,54 @@
+// storm: a relay between leaders and a PostgreSQL server that loses answers on command. Loopback only, plain text only. One thread relays all.
+//
+//   leader ──▶ [always sent on] ──▶ server
+//          ◀── [lost: both ends are closed, or stay open and silent] ◀──
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace termgate::cli::storm {
+
+class Relay {
+ public:
+  // To where a session of this URL is: asks the server. Throws Error where that cannot be relayed in plain text (it uses TLS).
+  explicit Relay(const std::string& url);
+  ~Relay();
+  Relay(const Relay&) = delete;
+  Relay& operator=(const Relay&) = delete;
+
+  // The URL by way of here.
+  std::string url() const { return url_; }
+
+  enum class Loss {
+    commit,  // the next answer to a COMMIT is lost, both ends are closed: the server has committed
+    any,     // the same of whatever the server says next
+    silent   // likewise, and the client's end stays open for `pause` without a word
+  };
+  // Waits until it has come about, at most `patience`; false: it has not, and will not. Any thread, one at a time.
+  bool lose(Loss loss, std::chrono::milliseconds pause, std::chrono::milliseconds patience);
+
+ private:
+  struct Pair {
+    int client = -1, server = -1;
+    bool silent = false;
+    std::chrono::steady_clock::time_point until;  // silent: when the client's end is closed
+  };
+  void run(std::stop_token stop);
+  int connect_on() const;
+  bool pass(Pair& pair, bool to_server);  // false: over
+
+  std::string host_, port_, url_;
+  int listener_ = -1;
+  std::atomic<int> armed_{-1};  // a Loss, or -1
+  std::atomic<std::int64_t> pause_ms_{0};
+  std::vector<Pair> pairs_;
+  std::jthread thread_;  // last: it uses all of it
+};
+
+}  // namespace termgate::cli::storm

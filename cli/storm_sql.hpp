@@ -1,0 +1,36 @@
+// storm: a plain connection, as a program without Termgate has one: for the naive boundaries, for plain SQL under `protect`, and for the
+// faults (frozen and prepared transactions, cut sessions).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace termgate::cli::storm {
+
+struct Table {
+  std::vector<std::vector<std::string>> rows;  // NULL is ""
+  std::int64_t affected = 0;
+};
+
+// One thread at a time. Values are `$1` … and go as text.
+class Sql {
+ public:
+  virtual ~Sql() = default;
+  // One statement. Throws Conflict, StaleTerm and the other TG types by what the database said, DatabaseError for the rest: the transaction is
+  // aborted. A connection that was lost is OutcomeUnknown where the statement was a COMMIT of any kind, and else Unavailable; it stays lost.
+  virtual Table run(const std::string& statement, const std::vector<std::string>& values = {}) = 0;
+  virtual bool lost() const = 0;
+  // ROLLBACK, if there is anything to roll back; never throws.
+  virtual void roll_back() noexcept = 0;
+};
+
+std::unique_ptr<Sql> connect(const std::string& url);  // throws Unavailable
+std::unique_ptr<Sql> connect_postgres(const std::string& url);
+std::unique_ptr<Sql> connect_sqlite(const std::string& url);
+// The URL with this application_name, whatever it said before; an SQLite URL as it is.
+std::string named(const std::string& url, const std::string& application_name);
+bool is_sqlite(const std::string& url);
+
+}  // namespace termgate::cli::storm

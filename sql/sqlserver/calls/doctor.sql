@@ -1,0 +1,2 @@
+-- What is not covered.
+EXEC @schema@.doctor

@@ -1,0 +1,2 @@
+-- One scope's fence as it stands; no lock.
+EXEC @schema@.fence @scope = $1

@@ -1,0 +1,2 @@
+-- One scope's lease as it stands; no lock.
+EXEC @schema@.lease @scope = $1

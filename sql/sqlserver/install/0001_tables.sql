@@ -1,0 +1,241 @@
+-- Tables of layer 1, and what a table must refuse by itself. Batches end with GO; @schema@ is the schema in brackets, @schema_lit@ the same as a literal.
+-- Parameters: none. The installer runs every pending file in one transaction, behind an application lock. Locks: those of CREATE.
+-- Keeps F3: a fence row is never lowered, deleted or truncated. Names are compared by their bytes: every table has them beside the name as a
+-- key (varbinary), for SQL Server ignores trailing blanks under every collation, binary ones included.
+IF SCHEMA_ID(@schema_lit@) IS NULL EXEC(N'CREATE SCHEMA @schema@');
+GO
+IF OBJECT_ID(N'@schema@.migrations', N'U') IS NULL
+CREATE TABLE @schema@.migrations (
+  version    int NOT NULL PRIMARY KEY,
+  name       nvarchar(200) NOT NULL,
+  applied_at datetime2(3) NOT NULL DEFAULT SYSUTCDATETIME()
+);
+GO
+-- One row a scope, kept for ever. Term 0: known, but no term accepted yet. pass_key signs the mark of a pass; readable by nobody but the owner.
+IF OBJECT_ID(N'@schema@.fences', N'U') IS NULL
+CREATE TABLE @schema@.fences (
+  scope_key  varbinary(800) NOT NULL PRIMARY KEY,
+  scope      nvarchar(400) COLLATE Latin1_General_BIN2 NOT NULL,
+  term       bigint NOT NULL CHECK (term BETWEEN 0 AND 4611686018427387904),
+  raised_at  datetime2(3) NOT NULL DEFAULT SYSUTCDATETIME(),
+  raised_by  nvarchar(128) NOT NULL DEFAULT ORIGINAL_LOGIN(),
+  raise_by   varchar(6) NOT NULL DEFAULT 'writer' CHECK (raise_by IN ('writer', 'seal')),
+  generation bigint NOT NULL DEFAULT 1,
+  marked     bit NOT NULL DEFAULT 0,
+  pass_key   uniqueidentifier NOT NULL DEFAULT NEWID()
+);
+GO
+-- What this database looked like when its fences were last known to be complete. One row. Fences of a generation below trusted_since are in doubt.
+IF OBJECT_ID(N'@schema@.incarnation', N'U') IS NULL
+CREATE TABLE @schema@.incarnation (
+  one           int NOT NULL PRIMARY KEY DEFAULT 1 CHECK (one = 1),
+  generation    bigint NOT NULL DEFAULT 1,
+  trusted_since bigint NOT NULL DEFAULT 0,
+  recovery_fork nvarchar(100) NULL
+);
+GO
+-- The audited way down. Terms above to_term and not above from_term are no evidence any more.
+IF OBJECT_ID(N'@schema@.resets', N'U') IS NULL
+CREATE TABLE @schema@.resets (
+  id        bigint IDENTITY(1, 1) NOT NULL PRIMARY KEY,
+  scope_key varbinary(800) NOT NULL,
+  from_term bigint NOT NULL,
+  to_term   bigint NOT NULL,
+  open_now  bit NOT NULL DEFAULT 1, -- set while the transaction that wrote it lowers the fence, and by nobody else
+  at        datetime2(3) NOT NULL DEFAULT SYSUTCDATETIME()
+);
+GO
+IF INDEXPROPERTY(OBJECT_ID(N'@schema@.resets'), N'resets_scope', 'IndexID') IS NULL CREATE INDEX resets_scope ON @schema@.resets (scope_key);
+GO
+IF OBJECT_ID(N'@schema@.leases', N'U') IS NULL
+CREATE TABLE @schema@.leases (
+  scope_key   varbinary(800) NOT NULL PRIMARY KEY,
+  scope       nvarchar(400) COLLATE Latin1_General_BIN2 NOT NULL,
+  owner_id    nvarchar(400) COLLATE Latin1_General_BIN2 NOT NULL,
+  term        bigint NOT NULL CHECK (term BETWEEN 0 AND 4611686018427387904),
+  expires_at  datetime2(3) NOT NULL,
+  acquired_at datetime2(3) NOT NULL,
+  renewed_at  datetime2(3) NOT NULL,
+  released_at datetime2(3) NULL,
+  endpoint    nvarchar(2000) NULL
+);
+GO
+IF INDEXPROPERTY(OBJECT_ID(N'@schema@.leases'), N'leases_expires_at', 'IndexID') IS NULL CREATE INDEX leases_expires_at ON @schema@.leases (expires_at);
+GO
+-- Never pruned: a stream keeps its scope and its numbering.
+IF OBJECT_ID(N'@schema@.streams', N'U') IS NULL
+CREATE TABLE @schema@.streams (
+  stream_key varbinary(800) NOT NULL PRIMARY KEY,
+  stream_id  nvarchar(400) COLLATE Latin1_General_BIN2 NOT NULL,
+  scope_key  varbinary(800) NOT NULL,
+  scope      nvarchar(400) COLLATE Latin1_General_BIN2 NOT NULL,
+  last_no    bigint NOT NULL DEFAULT 0,
+  created_at datetime2(3) NOT NULL DEFAULT SYSUTCDATETIME()
+);
+GO
+IF OBJECT_ID(N'@schema@.stream_writes', N'U') IS NULL
+CREATE TABLE @schema@.stream_writes (
+  stream_key  varbinary(800) NOT NULL,
+  sequence_no bigint NOT NULL,
+  stream_id   nvarchar(400) COLLATE Latin1_General_BIN2 NOT NULL,
+  scope_key   varbinary(800) NOT NULL,
+  scope       nvarchar(400) COLLATE Latin1_General_BIN2 NOT NULL,
+  term        bigint NOT NULL,
+  payload     varbinary(max) NOT NULL,
+  created_at  datetime2(3) NOT NULL DEFAULT SYSUTCDATETIME(),
+  write_id    uniqueidentifier NULL,
+  PRIMARY KEY (stream_key, sequence_no)
+);
+GO
+IF INDEXPROPERTY(OBJECT_ID(N'@schema@.stream_writes'), N'stream_writes_scope_term', 'IndexID') IS NULL CREATE INDEX stream_writes_scope_term ON @schema@.stream_writes (scope_key, term);
+GO
+-- Ids outlive the pruning of their writes. stream_key is NULL for a plain write (claim_write).
+IF OBJECT_ID(N'@schema@.write_ids', N'U') IS NULL
+CREATE TABLE @schema@.write_ids (
+  write_id    uniqueidentifier NOT NULL PRIMARY KEY,
+  stream_key  varbinary(800) NULL,
+  stream_id   nvarchar(400) COLLATE Latin1_General_BIN2 NULL,
+  sequence_no bigint NULL,
+  scope_key   varbinary(800) NOT NULL,
+  scope       nvarchar(400) COLLATE Latin1_General_BIN2 NOT NULL,
+  term        bigint NOT NULL,
+  created_at  datetime2(3) NOT NULL DEFAULT SYSUTCDATETIME()
+);
+GO
+-- Owners' own tables whose terms count as evidence, and those whose triggers protect made. The names are for people; the object's id decides.
+IF OBJECT_ID(N'@schema@.adopted', N'U') IS NULL
+CREATE TABLE @schema@.adopted (
+  table_id     int NOT NULL PRIMARY KEY,
+  table_name   nvarchar(600) NOT NULL,
+  scope_column nvarchar(128) NOT NULL,
+  term_column  nvarchar(128) NOT NULL,
+  adopted_at   datetime2(3) NOT NULL DEFAULT SYSUTCDATETIME(),
+  adopted_by   nvarchar(128) NOT NULL DEFAULT ORIGINAL_LOGIN()
+);
+GO
+IF OBJECT_ID(N'@schema@.protected', N'U') IS NULL
+CREATE TABLE @schema@.protected (
+  table_id     int NOT NULL PRIMARY KEY,
+  table_name   nvarchar(600) NOT NULL,
+  scope_column nvarchar(128) NULL,
+  scope        nvarchar(400) COLLATE Latin1_General_BIN2 NULL,
+  mode         varchar(7) NOT NULL CHECK (mode IN ('enforce', 'observe')),
+  protected_at datetime2(3) NOT NULL DEFAULT SYSUTCDATETIME(),
+  protected_by nvarchar(128) NOT NULL DEFAULT ORIGINAL_LOGIN()
+);
+GO
+-- What mode 'observe' would have refused.
+IF OBJECT_ID(N'@schema@.observed', N'U') IS NULL
+CREATE TABLE @schema@.observed (
+  id         bigint IDENTITY(1, 1) NOT NULL PRIMARY KEY,
+  at         datetime2(3) NOT NULL DEFAULT SYSUTCDATETIME(),
+  table_id   int NOT NULL,
+  table_name nvarchar(600) NOT NULL,
+  scope      nvarchar(400) COLLATE Latin1_General_BIN2 NULL,
+  code       varchar(5) NOT NULL,
+  reason     nvarchar(2048) NOT NULL,
+  login_name nvarchar(128) NOT NULL DEFAULT ORIGINAL_LOGIN(),
+  client     nvarchar(300) NULL
+);
+GO
+IF OBJECT_ID(N'@schema@.job_runs', N'U') IS NULL
+CREATE TABLE @schema@.job_runs (
+  run_id         bigint IDENTITY(1, 1) NOT NULL PRIMARY KEY,
+  job_name       nvarchar(400) COLLATE Latin1_General_BIN2 NOT NULL,
+  scope_key      varbinary(800) NOT NULL,
+  scope          nvarchar(400) COLLATE Latin1_General_BIN2 NOT NULL,
+  owner_id       nvarchar(400) COLLATE Latin1_General_BIN2 NOT NULL,
+  term           bigint NOT NULL,
+  started_at     datetime2(3) NOT NULL DEFAULT SYSUTCDATETIME(),
+  completed_at   datetime2(3) NULL,
+  status         varchar(9) NOT NULL DEFAULT 'started' CHECK (status IN ('started', 'completed', 'failed', 'cancelled', 'lost')),
+  last_heartbeat datetime2(3) NOT NULL DEFAULT SYSUTCDATETIME(),
+  exit_code      int NULL,
+  [checkpoint]   nvarchar(max) NULL,
+  detail         nvarchar(max) NULL
+);
+GO
+IF INDEXPROPERTY(OBJECT_ID(N'@schema@.job_runs'), N'job_runs_scope', 'IndexID') IS NULL CREATE INDEX job_runs_scope ON @schema@.job_runs (scope_key, run_id);
+GO
+IF OBJECT_ID(N'@schema@.audit', N'U') IS NULL
+CREATE TABLE @schema@.audit (
+  id           bigint IDENTITY(1, 1) NOT NULL PRIMARY KEY,
+  at           datetime2(3) NOT NULL DEFAULT SYSUTCDATETIME(),
+  actor        nvarchar(400) NOT NULL,
+  [session_user] nvarchar(128) NOT NULL DEFAULT ORIGINAL_LOGIN(),
+  client       nvarchar(300) NULL,
+  action       varchar(40) NOT NULL,
+  scope_key    varbinary(800) NULL,
+  scope        nvarchar(400) COLLATE Latin1_General_BIN2 NULL,
+  detail       nvarchar(max) NOT NULL DEFAULT N'{}'
+);
+GO
+IF INDEXPROPERTY(OBJECT_ID(N'@schema@.audit'), N'audit_scope', 'IndexID') IS NULL CREATE INDEX audit_scope ON @schema@.audit (scope_key, id);
+GO
+IF OBJECT_ID(N'@schema@.settings', N'U') IS NULL
+CREATE TABLE @schema@.settings (
+  name  varchar(40) NOT NULL PRIMARY KEY,
+  value nvarchar(100) NOT NULL,
+  what  nvarchar(400) NOT NULL
+);
+GO
+INSERT INTO @schema@.settings (name, value, what)
+SELECT n.name, n.value, n.what
+  FROM (SELECT 'check_wait_ms' AS name, N'5000' AS value, N'how long a check waits for a raise to end before TG006' AS what
+        UNION ALL SELECT 'default_raise_by', N'writer', N'who may raise the fence of a new scope: writer (any writer with a higher term) or seal'
+        UNION ALL SELECT 'eviction_grace_ms', N'1000', N'how long a raise waits for those in its way before it evicts them'
+        UNION ALL SELECT 'failover', N'declared', N'synchronous: every failover here is to a synchronous replica and has lost nothing; declared: an operator says so each time'
+        UNION ALL SELECT 'payload_bytes_max', N'268435456', N'the largest payload of an append, in bytes') n
+ WHERE NOT EXISTS (SELECT 1 FROM @schema@.settings s WHERE s.name = n.name);
+GO
+INSERT INTO @schema@.incarnation (one) SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM @schema@.incarnation);
+GO
+-- F3: the way down is an open row of resets, which only reset_fence writes and closes again in its own transaction.
+DROP TRIGGER IF EXISTS @schema@.fences_guard;
+GO
+CREATE TRIGGER @schema@.fences_guard ON @schema@.fences AFTER UPDATE, DELETE AS
+BEGIN
+  SET NOCOUNT ON;
+  IF EXISTS (SELECT 1 FROM deleted d WHERE NOT EXISTS (SELECT 1 FROM inserted i WHERE i.scope_key = d.scope_key))
+    THROW 50005, 'TG005 fences are kept for ever: neither their deletion nor a change of their scope is allowed', 1;
+  IF EXISTS (SELECT 1 FROM deleted d JOIN inserted i ON i.scope_key = d.scope_key
+              WHERE (i.term < d.term OR i.generation < d.generation OR i.scope <> d.scope OR DATALENGTH(i.scope) <> DATALENGTH(d.scope))
+                AND NOT EXISTS (SELECT 1 FROM @schema@.resets r WHERE r.scope_key = d.scope_key AND r.open_now = 1 AND r.from_term = d.term AND r.to_term = i.term))
+    THROW 50005, 'TG005 a fence never goes down: only reset_fence lowers it', 1;
+END
+GO
+-- A setting that could not be read back would stop the law in the middle of a raise.
+DROP TRIGGER IF EXISTS @schema@.settings_guard;
+GO
+CREATE TRIGGER @schema@.settings_guard ON @schema@.settings AFTER INSERT, UPDATE, DELETE AS
+BEGIN
+  SET NOCOUNT ON;
+  IF EXISTS (SELECT 1 FROM deleted d WHERE NOT EXISTS (SELECT 1 FROM inserted i WHERE i.name = d.name))
+    THROW 50005, 'TG005 a setting cannot be deleted or renamed', 1;
+  IF EXISTS (SELECT 1 FROM inserted i WHERE i.name IN ('check_wait_ms', 'eviction_grace_ms')
+                AND (TRY_CAST(i.value AS bigint) IS NULL OR TRY_CAST(i.value AS bigint) NOT BETWEEN 0 AND 3600000))
+    THROW 50005, 'TG005 this setting must be a number of milliseconds from 0 to 3600000', 1;
+  IF EXISTS (SELECT 1 FROM inserted i WHERE i.name = 'default_raise_by' AND i.value NOT IN (N'writer', N'seal'))
+    THROW 50005, 'TG005 setting default_raise_by must be writer or seal', 1;
+  IF EXISTS (SELECT 1 FROM inserted i WHERE i.name = 'failover' AND i.value NOT IN (N'declared', N'synchronous'))
+    THROW 50005, 'TG005 setting failover must be declared or synchronous', 1;
+  IF EXISTS (SELECT 1 FROM inserted i WHERE i.name = 'payload_bytes_max' AND (TRY_CAST(i.value AS bigint) IS NULL OR TRY_CAST(i.value AS bigint) NOT BETWEEN 1 AND 1073741824))
+    THROW 50005, 'TG005 setting payload_bytes_max must be a number of bytes from 1 to 1073741824', 1;
+END
+GO
+-- A batch of an append: the table type of append_many. bytes: the length that each payload must have arrived with.
+IF TYPE_ID(N'@schema@.payload_batch') IS NULL
+CREATE TYPE @schema@.payload_batch AS TABLE (
+  position int NOT NULL PRIMARY KEY,
+  payload  varbinary(max) NULL,
+  bytes    bigint NULL,
+  write_id uniqueidentifier NULL
+);
+GO
+-- The role that the application locks belong to: who is not in it cannot take one. The four grants are roles too (0010).
+IF DATABASE_PRINCIPAL_ID(@schema_lit@ + N'_lock') IS NULL
+BEGIN
+  DECLARE @make nvarchar(400) = N'CREATE ROLE ' + QUOTENAME(@schema_lit@ + N'_lock');
+  EXEC(@make);
+END
+GO

@@ -1,0 +1,514 @@
+-- The check and the raise (docs/lock-protocol.md, SQL Server). Three things stand in front of a scope: turnstile and queue, which are application locks,
+-- and the row of fences. Application locks order the waiting, the row is the truth. Locks: a check holds the queue shared to the end of its transaction; a raise
+-- turnstile and queue exclusively: by its transaction inside one, else by its session, around a transaction of its own, for KILL is not allowed inside one.
+-- Keeps F1, F2, F3, F4, F5.
+DROP FUNCTION IF EXISTS @schema@._digits;
+DROP FUNCTION IF EXISTS @schema@._resource;
+DROP FUNCTION IF EXISTS @schema@._announcement;
+DROP FUNCTION IF EXISTS @schema@._setting;
+DROP FUNCTION IF EXISTS @schema@._name_problem;
+DROP FUNCTION IF EXISTS @schema@._ms;
+DROP FUNCTION IF EXISTS @schema@._stored_max;
+DROP FUNCTION IF EXISTS @schema@._in_doubt;
+DROP PROCEDURE IF EXISTS @schema@._need_scope;
+DROP PROCEDURE IF EXISTS @schema@._need_term;
+DROP PROCEDURE IF EXISTS @schema@._need_reason;
+DROP PROCEDURE IF EXISTS @schema@._stale;
+DROP PROCEDURE IF EXISTS @schema@._audit;
+DROP PROCEDURE IF EXISTS @schema@._look;
+DROP PROCEDURE IF EXISTS @schema@._need_no_doubt;
+DROP PROCEDURE IF EXISTS @schema@._holders;
+DROP PROCEDURE IF EXISTS @schema@._blocked;
+DROP PROCEDURE IF EXISTS @schema@._share;
+DROP PROCEDURE IF EXISTS @schema@._take;
+DROP PROCEDURE IF EXISTS @schema@._exclude;
+DROP PROCEDURE IF EXISTS @schema@._release;
+DROP PROCEDURE IF EXISTS @schema@._adopted_max;
+DROP PROCEDURE IF EXISTS @schema@._evidence;
+DROP PROCEDURE IF EXISTS @schema@._set_fence;
+DROP PROCEDURE IF EXISTS @schema@._need_issued;
+DROP PROCEDURE IF EXISTS @schema@._mark;
+DROP PROCEDURE IF EXISTS @schema@._compare;
+DROP PROCEDURE IF EXISTS @schema@._wants_raise;
+DROP PROCEDURE IF EXISTS @schema@._raise;
+DROP PROCEDURE IF EXISTS @schema@.check_term;
+DROP PROCEDURE IF EXISTS @schema@.seal;
+GO
+-- 168 bits of a hash as decimal digits, seven bytes at a time so that no sign is in the way: neither CONVERT's hexadecimal styles nor + between bytes are on every T-SQL engine.
+CREATE FUNCTION @schema@._digits(@hash varbinary(32)) RETURNS nvarchar(60) AS
+BEGIN
+  RETURN CONCAT(CONVERT(bigint, SUBSTRING(@hash, 1, 7)), CONVERT(bigint, SUBSTRING(@hash, 8, 7)), CONVERT(bigint, SUBSTRING(@hash, 15, 7)));
+END
+GO
+-- The name of an application lock: a kind (q queue, t turnstile, l lease, s new stream, p pass, a announcement) and a hash of schema and scope's bytes. sys.dm_tran_locks shows 32 characters.
+CREATE FUNCTION @schema@._resource(@kind nchar(1), @scope_key varbinary(800)) RETURNS nvarchar(64) AS
+BEGIN
+  RETURN N'tg' + @kind + N':' + @schema@._digits(HASHBYTES('SHA2_256', CONVERT(varbinary(400), CONCAT(@schema_lit@, N' ', @schema@._digits(HASHBYTES('SHA2_256', @scope_key))))));
+END
+GO
+-- The lock by which a raise tells its term, so that a raise to a lower one does not evict it: all of it within the 32 characters that others can see.
+CREATE FUNCTION @schema@._announcement(@scope_key varbinary(800), @term bigint) RETURNS nvarchar(32) AS
+BEGIN
+  RETURN N'tga:' + LEFT(SUBSTRING(@schema@._resource(N'a', @scope_key), 5, 60), 9) + RIGHT(CONCAT(N'0000000000000000000', @term), 19);
+END
+GO
+CREATE FUNCTION @schema@._setting(@name varchar(40)) RETURNS nvarchar(100) AS
+BEGIN
+  RETURN (SELECT s.value FROM @schema@.settings s WHERE s.name = @name);
+END
+GO
+-- Milliseconds since 1970.
+CREATE FUNCTION @schema@._ms(@at datetime2(3)) RETURNS bigint AS
+BEGIN
+  RETURN DATEDIFF_BIG(millisecond, CAST('19700101' AS datetime2(3)), @at);
+END
+GO
+-- Why a name is none, or NULL. A dot behind it, for LEN leaves out trailing blanks; a pair of surrogates is one character. 200 characters have at most 800 bytes, in UTF-16 and in UTF-8.
+CREATE FUNCTION @schema@._name_problem(@name nvarchar(4000)) RETURNS nvarchar(200) AS
+BEGIN
+  DECLARE @units int = LEN((@name + N'.') COLLATE Latin1_General_BIN2) - 1, @characters int, @at int = 1;
+  IF @name IS NULL RETURN N'is NULL';
+  IF DATALENGTH(@name) = 0 RETURN N'is empty: it needs 1 to 200 characters';
+  IF DATALENGTH(@name) > 800 RETURN N'has more than 200 characters';
+  IF CHARINDEX(NCHAR(0) COLLATE Latin1_General_BIN2, @name COLLATE Latin1_General_BIN2) > 0 RETURN N'has a NUL';
+  SET @characters = @units;
+  IF @units > 200
+    WHILE @at <= @units
+    BEGIN
+      IF UNICODE(SUBSTRING(@name COLLATE Latin1_General_BIN2, @at, 1)) BETWEEN 56320 AND 57343 SET @characters = @characters - 1;
+      SET @at = @at + 1;
+    END
+  IF @characters > 200 RETURN N'has more than 200 characters';
+  RETURN NULL;
+END
+GO
+CREATE PROCEDURE @schema@._need_scope @name nvarchar(4000), @what nvarchar(20) = N'scope' AS
+BEGIN
+  SET NOCOUNT ON;
+  DECLARE @problem nvarchar(200) = @schema@._name_problem(@name);
+  IF @problem IS NULL RETURN 0;
+  DECLARE @message nvarchar(2048) = CONCAT(N'TG005 the ', @what, N' ', @problem);
+  THROW 50005, @message, 1;
+END
+GO
+CREATE PROCEDURE @schema@._need_term @term bigint AS
+BEGIN
+  SET NOCOUNT ON;
+  IF @term IS NULL THROW 50005, 'TG005 the term is NULL', 1;
+  IF @term BETWEEN 1 AND 4611686018427387904 RETURN 0;
+  DECLARE @message nvarchar(2048) = CONCAT(N'TG005 term ', @term, N' is out of range: terms run from 1 to 4611686018427387904 (2^62)');
+  THROW 50005, @message, 1;
+END
+GO
+CREATE PROCEDURE @schema@._need_reason @actor nvarchar(4000), @reason nvarchar(4000) AS
+BEGIN
+  SET NOCOUNT ON;
+  IF LTRIM(RTRIM(ISNULL(@actor, N''))) = N'' OR DATALENGTH(@actor) > 800 THROW 50005, 'TG005 the actor must be named, in 1 to 200 characters: it is audited', 1;
+  IF LTRIM(RTRIM(ISNULL(@reason, N''))) = N'' OR DATALENGTH(@reason) > 4000 THROW 50005, 'TG005 a reason must be given, in 1 to 2000 characters: it is audited', 1;
+END
+GO
+CREATE PROCEDURE @schema@._stale @scope nvarchar(400), @term bigint, @fence bigint AS
+BEGIN
+  SET NOCOUNT ON;
+  DECLARE @message nvarchar(2048) = CONCAT(N'TG001 stale term ', @term, N' for scope "', @scope, N'": the fence stands at ', @fence);
+  THROW 50001, @message, 1;
+END
+GO
+CREATE PROCEDURE @schema@._audit @action varchar(40), @scope nvarchar(400), @actor nvarchar(400), @detail nvarchar(max) AS
+BEGIN
+  SET NOCOUNT ON;
+  INSERT INTO @schema@.audit (actor, client, action, scope_key, scope, detail)
+  VALUES (ISNULL(@actor, ORIGINAL_LOGIN()), LEFT(CONCAT(HOST_NAME(), N' ', APP_NAME()), 300), @action, CONVERT(varbinary(800), @scope), @scope, @detail);
+END
+GO
+-- Once a session: whether this is still the database that vouched for its fences. A restore or a failover ends all sessions, and begins another recovery
+-- fork; where the fork cannot be seen (no VIEW DATABASE STATE) the operator has to say so. A first look notes the fork.
+CREATE PROCEDURE @schema@._look AS
+BEGIN
+  SET NOCOUNT ON;
+  IF SESSION_CONTEXT(N'termgate.looked') IS NOT NULL RETURN 0;
+  DECLARE @fork nvarchar(100), @known nvarchar(100);
+  -- Asked for by name: an error, even a caught one, would doom the caller's transaction.
+  IF OBJECT_ID(N'sys.database_recovery_status') IS NOT NULL
+    EXEC sp_executesql N'SELECT @fork = CONVERT(nvarchar(100), recovery_fork_guid) FROM sys.database_recovery_status WHERE database_id = DB_ID()', N'@fork nvarchar(100) OUTPUT', @fork = @fork OUTPUT;
+  SELECT @known = i.recovery_fork FROM @schema@.incarnation i;
+  IF @fork IS NOT NULL AND @known IS NULL UPDATE @schema@.incarnation SET recovery_fork = @fork WHERE recovery_fork IS NULL;
+  ELSE IF @fork <> @known AND @schema@._setting('failover') <> N'synchronous'
+    UPDATE @schema@.incarnation SET generation = generation + 1, trusted_since = generation + 1, recovery_fork = @fork WHERE recovery_fork = @known;
+  ELSE IF @fork <> @known UPDATE @schema@.incarnation SET recovery_fork = @fork WHERE recovery_fork = @known;
+  EXEC sp_set_session_context @key = N'termgate.looked', @value = 1;
+END
+GO
+CREATE FUNCTION @schema@._in_doubt(@generation bigint) RETURNS bit AS
+BEGIN
+  RETURN CASE WHEN ISNULL(@generation, 0) < (SELECT i.trusted_since FROM @schema@.incarnation i) THEN 1 ELSE 0 END;
+END
+GO
+CREATE PROCEDURE @schema@._need_no_doubt @scope nvarchar(400), @generation bigint AS
+BEGIN
+  SET NOCOUNT ON;
+  EXEC @schema@._look;
+  IF @schema@._in_doubt(@generation) = 0 RETURN 0;
+  DECLARE @message nvarchar(2048) = CONCAT(N'TG004 the fence of scope "', @scope, N'" is in doubt: this database was restored or failed over, and nobody has vouched for this scope since; ',
+    N'acquire_lease ends the doubt where terms come from leases, else an operator: termgate fence declare-restored');
+  THROW 50004, @message, 1;
+END
+GO
+-- The highest term that the rows of the scope show, those that a reset took back left out. Each step is one index probe.
+CREATE FUNCTION @schema@._stored_max(@scope_key varbinary(800)) RETURNS bigint AS
+BEGIN
+  DECLARE @max bigint, @below bigint;
+  SELECT @max = MAX(w.term) FROM @schema@.stream_writes w WHERE w.scope_key = @scope_key;
+  SELECT @below = MIN(r.to_term) FROM @schema@.resets r WHERE r.scope_key = @scope_key AND @max > r.to_term AND @max <= r.from_term;
+  WHILE @below IS NOT NULL
+  BEGIN
+    SELECT @max = MAX(w.term) FROM @schema@.stream_writes w WHERE w.scope_key = @scope_key AND w.term <= @below;
+    SELECT @below = MIN(r.to_term) FROM @schema@.resets r WHERE r.scope_key = @scope_key AND @max > r.to_term AND @max <= r.from_term;
+  END
+  RETURN ISNULL(@max, 0);
+END
+GO
+-- Who holds an application lock, into the caller's #holders; raising: the term that it has announced for the scope. Empty where sys.dm_tran_locks may not be read (VIEW SERVER STATE) or is not there.
+CREATE PROCEDURE @schema@._holders @resource nvarchar(64), @scope_key varbinary(800) AS
+BEGIN
+  SET NOCOUNT ON;
+  DECLARE @announced nvarchar(20) = LEFT(@schema@._announcement(@scope_key, 1), 13);
+  -- Asked first: an error, even a caught one, would doom the caller's transaction.
+  IF OBJECT_ID(N'sys.dm_tran_locks') IS NOT NULL AND (HAS_PERMS_BY_NAME(NULL, NULL, 'VIEW SERVER STATE') = 1 OR HAS_PERMS_BY_NAME(NULL, NULL, 'VIEW SERVER PERFORMANCE STATE') = 1)
+    EXEC sp_executesql N'
+      INSERT INTO #holders (session_id, who, raising)
+      SELECT DISTINCT l.request_session_id,
+             CONCAT(N''session '', l.request_session_id, N'' (login '', s.login_name, N'', program "'', s.program_name, N''", host '', s.host_name, N'', '', s.status, N'' since '', CONVERT(nvarchar(30), s.last_request_end_time, 126), N'')''),
+             (SELECT MAX(TRY_CAST(SUBSTRING(a.resource_description, CHARINDEX(N''['' + @announced, a.resource_description) + 14, 19) AS bigint)) FROM sys.dm_tran_locks a
+               WHERE a.request_session_id = l.request_session_id AND a.resource_type = N''APPLICATION'' AND a.resource_database_id = DB_ID() AND a.request_status = N''GRANT''
+                 AND CHARINDEX(N''['' + @announced, a.resource_description) > 0)
+        FROM sys.dm_tran_locks l JOIN sys.dm_exec_sessions s ON s.session_id = l.request_session_id
+       WHERE l.resource_type = N''APPLICATION'' AND l.resource_database_id = DB_ID() AND l.request_status = N''GRANT'' AND l.request_session_id <> @@SPID
+         AND CHARINDEX(N''['' + LEFT(@resource, 32) + N'']'', l.resource_description) > 0', N'@resource nvarchar(64), @announced nvarchar(20)', @resource = @resource, @announced = @announced;
+END
+GO
+CREATE PROCEDURE @schema@._blocked @scope nvarchar(400), @resource nvarchar(64), @doing nvarchar(200), @more nvarchar(400) = N'' AS
+BEGIN
+  SET NOCOUNT ON;
+  CREATE TABLE #holders (session_id int NOT NULL, who nvarchar(1000) NOT NULL, raising bigint NULL);
+  DECLARE @key varbinary(800) = CONVERT(varbinary(800), @scope), @who nvarchar(1000);
+  EXEC @schema@._holders @resource, @key;
+  SELECT TOP (1) @who = h.who FROM #holders h ORDER BY h.session_id;
+  DECLARE @message nvarchar(2048) = CONCAT(N'TG006 ', @doing, N' of scope "', @scope, N'" is blocked by ', ISNULL(@who, N'a session that cannot be seen from here (it has ended, or VIEW SERVER STATE is missing)'), @more);
+  THROW 50006, @message, 1;
+END
+GO
+-- The shared lock of a scope, to the end of the transaction; TG006 after check_wait_ms. A raise holds the turnstile from its first wait on, so nobody
+-- slips in before it; who has the queue already goes through, or a raise that waits for him would wait for ever.
+CREATE PROCEDURE @schema@._share @scope nvarchar(400), @scope_key varbinary(800) AS
+BEGIN
+  SET NOCOUNT ON;
+  DECLARE @queue nvarchar(64) = @schema@._resource(N'q', @scope_key), @turnstile nvarchar(64) = @schema@._resource(N't', @scope_key), @role sysname = @schema_lit@ + N'_lock', @rc int;
+  IF APPLOCK_MODE(@role, @queue, N'Transaction') IN (N'Shared', N'Exclusive') RETURN 0;
+  IF APPLOCK_TEST(@role, @turnstile, N'Shared', N'Transaction') = 1
+  BEGIN
+    EXEC @rc = sp_getapplock @Resource = @queue, @LockMode = N'Shared', @LockOwner = N'Transaction', @LockTimeout = 1, @DbPrincipal = @role;
+    IF @rc >= 0 RETURN 0;
+  END
+  DECLARE @wait int = CAST(@schema@._setting('check_wait_ms') AS int), @start datetime2(3) = SYSUTCDATETIME(), @left int;
+  SET @left = CASE WHEN @wait < 1 THEN 1 ELSE @wait END;
+  EXEC @rc = sp_getapplock @Resource = @turnstile, @LockMode = N'Shared', @LockOwner = N'Transaction', @LockTimeout = @left, @DbPrincipal = @role;
+  IF @rc = -3 THROW 50006, 'TG006 chosen as the victim of a deadlock at the fence: nothing was written', 1;
+  IF @rc < 0 EXEC @schema@._blocked @scope, @turnstile, N'the check';
+  SET @left = @wait - DATEDIFF(millisecond, @start, SYSUTCDATETIME());
+  IF @left < 1 SET @left = 1;
+  EXEC @rc = sp_getapplock @Resource = @queue, @LockMode = N'Shared', @LockOwner = N'Transaction', @LockTimeout = @left, @DbPrincipal = @role;
+  EXEC sp_releaseapplock @Resource = @turnstile, @LockOwner = N'Transaction', @DbPrincipal = @role;
+  IF @rc < 0 EXEC @schema@._blocked @scope, @queue, N'the check';
+END
+GO
+-- Takes one lock exclusively for @owner; after the grace ends, outside a transaction, the sessions that hold it, each looked at again right before. TG006 names who
+-- cannot be ended. @evicted counts on.
+CREATE PROCEDURE @schema@._take @scope nvarchar(400), @term bigint, @resource nvarchar(64), @owner nvarchar(32), @grace_until datetime2(3), @until datetime2(3), @evicted int OUTPUT AS
+BEGIN
+  SET NOCOUNT ON;
+  DECLARE @role sysname = @schema_lit@ + N'_lock', @rc int, @left int, @session int, @who nvarchar(1000), @key varbinary(800) = CONVERT(varbinary(800), @scope), @kill nvarchar(40), @why nvarchar(400);
+  CREATE TABLE #holders (session_id int NOT NULL, who nvarchar(1000) NOT NULL, raising bigint NULL);
+  WHILE 1 = 1
+  BEGIN
+    SET @left = DATEDIFF(millisecond, SYSUTCDATETIME(), @grace_until);
+    IF @left < 1 SET @left = 100;
+    EXEC @rc = sp_getapplock @Resource = @resource, @LockMode = N'Exclusive', @LockOwner = @owner, @LockTimeout = @left, @DbPrincipal = @role;
+    IF @rc >= 0 RETURN 0;
+    IF SYSUTCDATETIME() < @grace_until CONTINUE;
+    IF @owner = N'Transaction' EXEC @schema@._blocked @scope, @resource, N'the raise', N'; a raise inside a transaction cannot evict: seal first, in a statement of its own';
+    DELETE FROM #holders;
+    EXEC @schema@._holders @resource, @key;
+    -- Who raises to the same or a higher term is waited for.
+    DELETE FROM #holders WHERE raising >= @term;
+    SET @session = NULL;
+    SELECT TOP (1) @session = h.session_id, @who = h.who FROM #holders h ORDER BY h.session_id;
+    WHILE @session IS NOT NULL
+    BEGIN
+      -- KILL takes a literal only. What it says is told, in TG006, when the time is over.
+      SET @kill = N'KILL ' + CAST(@session AS nvarchar(10));
+      BEGIN TRY
+        EXEC(@kill);
+        SET @evicted = @evicted + 1;
+      END TRY
+      BEGIN CATCH
+        SET @why = LEFT(ERROR_MESSAGE(), 400);
+      END CATCH
+      DELETE FROM #holders WHERE session_id = @session;
+      SET @session = NULL;
+      SELECT TOP (1) @session = h.session_id, @who = h.who FROM #holders h ORDER BY h.session_id;
+    END
+    IF SYSUTCDATETIME() >= @until
+    BEGIN
+      SET @why = CASE WHEN @why IS NULL THEN N'' ELSE N'; it could not be ended: ' + @why END;
+      EXEC @schema@._blocked @scope, @resource, N'the raise', @why;
+    END
+  END
+END
+GO
+-- The exclusive lock of a scope. @own = 1: outside a transaction, held by the session until _release. A lock is never upgraded in place: TG005.
+CREATE PROCEDURE @schema@._exclude @scope nvarchar(400), @scope_key varbinary(800), @term bigint, @grace_ms bigint, @own bit, @evicted int OUTPUT AS
+BEGIN
+  SET NOCOUNT ON;
+  DECLARE @queue nvarchar(64) = @schema@._resource(N'q', @scope_key), @turnstile nvarchar(64) = @schema@._resource(N't', @scope_key), @role sysname = @schema_lit@ + N'_lock';
+  DECLARE @owner nvarchar(32) = CASE WHEN @own = 1 THEN N'Session' ELSE N'Transaction' END, @message nvarchar(2048);
+  IF @grace_ms NOT BETWEEN 0 AND 3600000 THROW 50005, 'TG005 the grace must be from 0 to 3600000 ms', 1;
+  SET @evicted = 0;
+  IF @own = 0 AND APPLOCK_MODE(@role, @queue, N'Transaction') = N'Exclusive' RETURN 0;
+  IF @own = 0 AND APPLOCK_MODE(@role, @queue, N'Transaction') = N'Shared'
+  BEGIN
+    SET @message = CONCAT(N'TG005 term ', @term, N' is above the fence of scope "', @scope, N'", and this transaction already holds the lock of that scope: raise first, in a transaction of its own');
+    THROW 50005, @message, 1;
+  END
+  DECLARE @start datetime2(3) = SYSUTCDATETIME();
+  DECLARE @grace_until datetime2(3) = DATEADD(millisecond, ISNULL(@grace_ms, CAST(@schema@._setting('eviction_grace_ms') AS bigint)), @start);
+  DECLARE @until datetime2(3) = DATEADD(millisecond, CAST(@schema@._setting('check_wait_ms') AS int), @grace_until);
+  DECLARE @announced nvarchar(32) = @schema@._announcement(@scope_key, @term), @rc int;
+  EXEC @rc = sp_getapplock @Resource = @announced, @LockMode = N'Shared', @LockOwner = @owner, @LockTimeout = 1000, @DbPrincipal = @role;
+  EXEC @schema@._take @scope, @term, @turnstile, @owner, @grace_until, @until, @evicted OUTPUT;
+  EXEC @schema@._take @scope, @term, @queue, @owner, @grace_until, @until, @evicted OUTPUT;
+END
+GO
+-- Gives back what the session holds of a scope. Harmless where it holds nothing.
+CREATE PROCEDURE @schema@._release @scope_key varbinary(800), @term bigint AS
+BEGIN
+  SET NOCOUNT ON;
+  DECLARE @queue nvarchar(64) = @schema@._resource(N'q', @scope_key), @turnstile nvarchar(64) = @schema@._resource(N't', @scope_key), @role sysname = @schema_lit@ + N'_lock';
+  DECLARE @announced nvarchar(32) = @schema@._announcement(@scope_key, @term);
+  IF @announced IS NOT NULL
+    WHILE APPLOCK_MODE(@role, @announced, N'Session') <> N'NoLock' EXEC sp_releaseapplock @Resource = @announced, @LockOwner = N'Session', @DbPrincipal = @role;
+  WHILE APPLOCK_MODE(@role, @queue, N'Session') <> N'NoLock' EXEC sp_releaseapplock @Resource = @queue, @LockOwner = N'Session', @DbPrincipal = @role;
+  WHILE APPLOCK_MODE(@role, @turnstile, N'Session') <> N'NoLock' EXEC sp_releaseapplock @Resource = @turnstile, @LockOwner = N'Session', @DbPrincipal = @role;
+END
+GO
+-- The highest term of the scope in adopted tables.
+CREATE PROCEDURE @schema@._adopted_max @scope nvarchar(400), @max bigint OUTPUT AS
+BEGIN
+  SET NOCOUNT ON;
+  DECLARE @table int = -2147483648, @name nvarchar(600), @scope_column nvarchar(128), @term_column nvarchar(128), @query nvarchar(max), @found bigint;
+  SET @max = 0;
+  WHILE 1 = 1
+  BEGIN
+    SET @name = NULL;
+    SELECT TOP (1) @table = a.table_id, @name = QUOTENAME(OBJECT_SCHEMA_NAME(a.table_id)) + N'.' + QUOTENAME(OBJECT_NAME(a.table_id)), @scope_column = a.scope_column, @term_column = a.term_column
+      FROM @schema@.adopted a WHERE a.table_id > @table AND OBJECT_NAME(a.table_id) IS NOT NULL ORDER BY a.table_id;
+    IF @name IS NULL BREAK;
+    -- The comparison of the column's own collation uses its index; the one by bytes decides.
+    SET @query = N'SELECT @found = MAX(CAST(t.' + QUOTENAME(@term_column) + N' AS bigint)) FROM ' + @name + N' t WITH (READCOMMITTEDLOCK) WHERE t.' + QUOTENAME(@scope_column) +
+                 N' = @scope AND CONVERT(varbinary(800), CONVERT(nvarchar(400), t.' + QUOTENAME(@scope_column) + N')) = CONVERT(varbinary(800), @scope) AND NOT EXISTS (SELECT 1 FROM @schema@.resets r WHERE r.scope_key = ' +
+                 N'CONVERT(varbinary(800), @scope) AND t.' + QUOTENAME(@term_column) + N' > r.to_term AND t.' + QUOTENAME(@term_column) + N' <= r.from_term)';
+    SET @found = NULL;
+    EXEC sp_executesql @query, N'@scope nvarchar(400), @found bigint OUTPUT', @scope = @scope, @found = @found OUTPUT;
+    IF @found > @max SET @max = @found;
+  END
+END
+GO
+-- The highest term that anything stored shows for the scope. For whoever holds its exclusive lock, or only wants a lower bound.
+CREATE PROCEDURE @schema@._evidence @scope nvarchar(400), @scope_key varbinary(800), @evidence bigint OUTPUT AS
+BEGIN
+  SET NOCOUNT ON;
+  DECLARE @adopted bigint, @stored bigint = @schema@._stored_max(@scope_key);
+  SET @evidence = NULL;
+  SELECT @evidence = f.term FROM @schema@.fences f WITH (READCOMMITTEDLOCK) WHERE f.scope_key = @scope_key;
+  EXEC @schema@._adopted_max @scope, @adopted OUTPUT;
+  SET @evidence = ISNULL(@evidence, 0);
+  IF @stored > @evidence SET @evidence = @stored;
+  IF @adopted > @evidence SET @evidence = @adopted;
+END
+GO
+-- Puts the fence at @term, under the exclusive lock: row and audit. @generation NULL keeps the row's.
+CREATE PROCEDURE @schema@._set_fence @scope nvarchar(400), @scope_key varbinary(800), @term bigint, @action varchar(40), @actor nvarchar(400), @detail nvarchar(max), @generation bigint = NULL AS
+BEGIN
+  SET NOCOUNT ON;
+  UPDATE @schema@.fences SET term = @term, raised_at = SYSUTCDATETIME(), raised_by = ORIGINAL_LOGIN(), generation = CASE WHEN @generation > generation THEN @generation ELSE generation END
+   WHERE scope_key = @scope_key;
+  IF @@ROWCOUNT = 0
+    INSERT INTO @schema@.fences (scope_key, scope, term, raise_by, generation, marked)
+    VALUES (@scope_key, @scope, @term, @schema@._setting('default_raise_by'), ISNULL(@generation, (SELECT i.generation FROM @schema@.incarnation i)),
+            CASE WHEN EXISTS (SELECT 1 FROM @schema@.protected p WHERE p.scope_column IS NOT NULL OR p.scope = N'*' OR CONVERT(varbinary(800), p.scope) = @scope_key) THEN 1 ELSE 0 END);
+  SET @detail = JSON_MODIFY(@detail, '$.term', @term);
+  EXEC @schema@._audit @action, @scope, @actor, @detail;
+END
+GO
+-- For a scope that has a lease, terms are issued by acquisitions alone.
+CREATE PROCEDURE @schema@._need_issued @scope nvarchar(400), @scope_key varbinary(800), @term bigint AS
+BEGIN
+  SET NOCOUNT ON;
+  DECLARE @issued bigint, @message nvarchar(2048);
+  SELECT @issued = l.term FROM @schema@.leases l WITH (READCOMMITTEDLOCK) WHERE l.scope_key = @scope_key;
+  IF @issued IS NULL OR @term <= @issued RETURN 0;
+  SET @message = CONCAT(N'TG005 term ', @term, N' was never issued for scope "', @scope, N'": its leases stand at ', @issued);
+  THROW 50005, @message, 1;
+END
+GO
+-- The mark of a pass, for the triggers of protect: one more application lock of this transaction, whose name nobody can tell who cannot read the fence's secret. It
+-- ends with the transaction. A lock that an application takes by hand is no pass.
+CREATE PROCEDURE @schema@._mark @scope_key varbinary(800), @term bigint AS
+BEGIN
+  SET NOCOUNT ON;
+  DECLARE @name nvarchar(200), @role sysname = @schema_lit@ + N'_lock', @rc int;
+  SELECT @name = @schema@._resource(N'p', @scope_key) + @schema@._digits(HASHBYTES('SHA2_256', CONVERT(varbinary(200), CONCAT(f.pass_key, N' ', @term, N' ', @@SPID))))
+    FROM @schema@.fences f WHERE f.scope_key = @scope_key AND f.marked = 1;
+  IF @name IS NULL OR @@TRANCOUNT = 0 RETURN 0;
+  EXEC @rc = sp_getapplock @Resource = @name, @LockMode = N'Shared', @LockOwner = N'Transaction', @LockTimeout = 1000, @DbPrincipal = @role;
+  IF @rc < 0 THROW 50006, 'TG006 the mark of a pass is held by another session', 1;
+END
+GO
+-- The comparison under the shared lock. READ COMMITTED and a locking read: right at every isolation level, for a snapshot could be older than the lock. The
+-- setting ends with the procedure.
+CREATE PROCEDURE @schema@._compare @scope nvarchar(400), @scope_key varbinary(800), @term bigint AS
+BEGIN
+  SET NOCOUNT ON;
+  SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+  DECLARE @fence bigint, @generation bigint, @message nvarchar(2048);
+  SELECT @fence = f.term, @generation = f.generation FROM @schema@.fences f WITH (READCOMMITTEDLOCK) WHERE f.scope_key = @scope_key;
+  EXEC @schema@._need_no_doubt @scope, @generation;
+  IF @fence > @term EXEC @schema@._stale @scope, @term, @fence;
+  IF @fence IS NULL OR @fence < @term
+  BEGIN
+    SET @message = CONCAT(N'TG005 term ', @term, N' is above the fence of scope "', @scope, N'" (', ISNULL(@fence, 0), N'), and this transaction already holds the lock of that scope: raise first, in a transaction of its own');
+    THROW 50005, @message, 1;
+  END
+  EXEC @schema@._mark @scope_key, @term;
+END
+GO
+-- Whether a check of this term will have to raise, by an unlocked look: decided before any lock is taken.
+CREATE PROCEDURE @schema@._wants_raise @scope nvarchar(400), @scope_key varbinary(800), @term bigint, @how varchar(5), @raise bit OUTPUT AS
+BEGIN
+  SET NOCOUNT ON;
+  SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+  DECLARE @fence bigint, @generation bigint, @raise_by varchar(6), @message nvarchar(2048);
+  SELECT @fence = f.term, @generation = f.generation, @raise_by = f.raise_by FROM @schema@.fences f WHERE f.scope_key = @scope_key;
+  SET @raise = CASE WHEN @fence >= @term THEN 0 ELSE 1 END;
+  IF @raise = 0 RETURN 0;
+  EXEC @schema@._need_issued @scope, @scope_key, @term;
+  EXEC @schema@._need_no_doubt @scope, @generation;
+  IF @how <> 'seal' AND ISNULL(@raise_by, @schema@._setting('default_raise_by')) = 'seal'
+  BEGIN
+    SET @message = CONCAT(N'TG005 term ', @term, N' is above the fence of scope "', @scope, N'" (', ISNULL(@fence, 0), N'), which only a seal may raise');
+    THROW 50005, @message, 1;
+  END
+  IF @@TRANCOUNT > 0 AND @how = 'check' AND APPLOCK_MODE(@schema_lit@ + N'_lock', @schema@._resource(N'q', @scope_key), N'Transaction') <> N'NoLock'
+  BEGIN
+    SET @message = CONCAT(N'TG005 term ', @term, N' is above the fence of scope "', @scope, N'" (', ISNULL(@fence, 0), N'), and this transaction already holds the lock of that scope: its term is fixed by its first check');
+    THROW 50005, @message, 1;
+  END
+END
+GO
+-- The raise itself, in a transaction and under the exclusive lock.
+CREATE PROCEDURE @schema@._raise @scope nvarchar(400), @scope_key varbinary(800), @term bigint, @how varchar(5), @evicted int, @previous bigint OUTPUT AS
+BEGIN
+  SET NOCOUNT ON;
+  SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+  DECLARE @fence bigint, @generation bigint, @stored bigint, @action varchar(40), @detail nvarchar(max);
+  SELECT @fence = f.term, @generation = f.generation FROM @schema@.fences f WITH (UPDLOCK, HOLDLOCK) WHERE f.scope_key = @scope_key;
+  EXEC @schema@._need_no_doubt @scope, @generation;
+  IF @fence IS NULL EXEC @schema@._evidence @scope, @scope_key, @previous OUTPUT;
+  ELSE
+  BEGIN
+    SET @stored = @schema@._stored_max(@scope_key);
+    SET @previous = CASE WHEN @stored > @fence THEN @stored ELSE @fence END;
+  END
+  IF @previous > @term EXEC @schema@._stale @scope, @term, @previous;
+  EXEC @schema@._need_issued @scope, @scope_key, @term;
+  IF @evicted > 0
+  BEGIN
+    SET @detail = CONCAT(N'{"term":', @term, N',"evicted":', @evicted, N'}');
+    EXEC @schema@._audit 'evict', @scope, NULL, @detail;
+  END
+  IF @fence IS NULL OR @fence < @term
+  BEGIN
+    SET @action = CASE @how WHEN 'seal' THEN 'seal' ELSE 'raise' END;
+    SET @detail = CONCAT(N'{"previous":', @previous, N',"evicted":', @evicted, N'}');
+    EXEC @schema@._set_fence @scope, @scope_key, @term, @action, NULL, @detail;
+  END
+  IF @how <> 'seal' EXEC @schema@._mark @scope_key, @term;
+END
+GO
+-- check_term(scope, term) → fence. Shared lock to the end of the transaction; above the fence it raises, in a transaction that holds no lock on the scope
+-- yet. In autocommit it guards nothing but itself. Errors 50001, 50004, 50005, 50006.
+CREATE PROCEDURE @schema@.check_term @scope nvarchar(4000), @term bigint, @fence bigint OUTPUT AS
+BEGIN
+  SET NOCOUNT ON;
+  SET XACT_ABORT ON;
+  DECLARE @key varbinary(800), @own bit = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END, @raise bit, @evicted int = 0, @previous bigint;
+  EXEC @schema@._need_scope @scope;
+  EXEC @schema@._need_term @term;
+  SET @key = CONVERT(varbinary(800), @scope);
+  BEGIN TRY
+    EXEC @schema@._wants_raise @scope, @key, @term, 'check', @raise OUTPUT;
+    IF @raise = 1 EXEC @schema@._exclude @scope, @key, @term, NULL, @own, @evicted OUTPUT;
+    IF @own = 1 BEGIN TRANSACTION;
+    IF @raise = 1 EXEC @schema@._raise @scope, @key, @term, 'check', @evicted, @previous OUTPUT;
+    ELSE
+    BEGIN
+      EXEC @schema@._share @scope, @key;
+      EXEC @schema@._compare @scope, @key, @term;
+    END
+    IF @own = 1 COMMIT TRANSACTION;
+    IF @own = 1 AND @raise = 1 EXEC @schema@._release @key, @term;
+    SET @fence = @term;
+  END TRY
+  BEGIN CATCH
+    IF @own = 1 AND @@TRANCOUNT > 0 ROLLBACK TRANSACTION;
+    IF @own = 1 EXEC @schema@._release @key, @term;
+    THROW;
+  END CATCH
+END
+GO
+-- seal(scope, term, grace_ms) → the receipt, one row. The same term again changes nothing and locks nothing. 50001 where the fence is higher.
+CREATE PROCEDURE @schema@.seal @scope nvarchar(4000), @term bigint, @grace_ms bigint = NULL AS
+BEGIN
+  SET NOCOUNT ON;
+  SET XACT_ABORT ON;
+  DECLARE @key varbinary(800), @own bit = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END, @raise bit, @evicted int = 0, @previous bigint, @fence bigint, @generation bigint, @at datetime2(3);
+  EXEC @schema@._need_scope @scope;
+  EXEC @schema@._need_term @term;
+  IF @grace_ms NOT BETWEEN 0 AND 3600000 THROW 50005, 'TG005 the grace must be from 0 to 3600000 ms', 1;
+  SET @key = CONVERT(varbinary(800), @scope);
+  BEGIN TRY
+    EXEC @schema@._wants_raise @scope, @key, @term, 'seal', @raise OUTPUT;
+    IF @raise = 1
+    BEGIN
+      EXEC @schema@._exclude @scope, @key, @term, @grace_ms, @own, @evicted OUTPUT;
+      IF @own = 1 BEGIN TRANSACTION;
+      EXEC @schema@._raise @scope, @key, @term, 'seal', @evicted, @previous OUTPUT;
+      IF @own = 1 COMMIT TRANSACTION;
+      IF @own = 1 EXEC @schema@._release @key, @term;
+    END
+    SELECT @fence = f.term, @generation = f.generation, @at = f.raised_at FROM @schema@.fences f WITH (READCOMMITTEDLOCK) WHERE f.scope_key = @key;
+    IF @raise = 0
+    BEGIN
+      EXEC @schema@._need_no_doubt @scope, @generation;
+      IF @fence > @term EXEC @schema@._stale @scope, @term, @fence;
+      SET @previous = @fence;
+    END
+    SELECT @term AS fence, @previous AS previous, @evicted AS evicted, @schema@._ms(@at) AS sealed_at_ms, @at AS sealed_at;
+  END TRY
+  BEGIN CATCH
+    IF @own = 1 AND @@TRANCOUNT > 0 ROLLBACK TRANSACTION;
+    IF @own = 1 EXEC @schema@._release @key, @term;
+    THROW;
+  END CATCH
+END
+GO

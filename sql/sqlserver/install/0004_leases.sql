@@ -1,0 +1,203 @@
+-- Leases. Locks of an acquisition: the fence's (as any raise), then the lease's own, then its row. A renewal takes the lease's lock without waiting and never waits for
+-- the fence, so the two cannot deadlock. Time is SYSUTCDATETIME(), read after the lock. Keeps F2, F3, F4.
+DROP PROCEDURE IF EXISTS @schema@._need_owner;
+DROP PROCEDURE IF EXISTS @schema@._need_ttl;
+DROP PROCEDURE IF EXISTS @schema@._lease_lock;
+DROP PROCEDURE IF EXISTS @schema@._out_of_terms;
+DROP PROCEDURE IF EXISTS @schema@._admit;
+DROP PROCEDURE IF EXISTS @schema@.acquire_lease;
+DROP PROCEDURE IF EXISTS @schema@.renew_lease;
+DROP PROCEDURE IF EXISTS @schema@.release_lease;
+DROP PROCEDURE IF EXISTS @schema@.force_release;
+GO
+CREATE PROCEDURE @schema@._need_owner @owner nvarchar(4000) AS
+BEGIN
+  SET NOCOUNT ON;
+  IF @owner IS NULL OR DATALENGTH(@owner) NOT BETWEEN 1 AND 800 THROW 50005, 'TG005 the owner of a lease must be named, in 1 to 200 characters', 1;
+END
+GO
+CREATE PROCEDURE @schema@._need_ttl @ttl_ms bigint AS
+BEGIN
+  SET NOCOUNT ON;
+  IF @ttl_ms IS NULL OR @ttl_ms NOT BETWEEN 100 AND 86400000 THROW 50005, 'TG005 the TTL must be from 100 ms to 1 day', 1;
+END
+GO
+-- The lease's lock, to the end of the transaction. @wait_ms 1: without waiting.
+CREATE PROCEDURE @schema@._lease_lock @scope nvarchar(400), @scope_key varbinary(800), @wait_ms int AS
+BEGIN
+  SET NOCOUNT ON;
+  DECLARE @lease nvarchar(64) = @schema@._resource(N'l', @scope_key), @role sysname = @schema_lit@ + N'_lock', @rc int;
+  EXEC @rc = sp_getapplock @Resource = @lease, @LockMode = N'Exclusive', @LockOwner = N'Transaction', @LockTimeout = @wait_ms, @DbPrincipal = @role;
+  IF @rc < 0 EXEC @schema@._blocked @scope, @lease, N'the lease';
+END
+GO
+CREATE PROCEDURE @schema@._out_of_terms @scope nvarchar(400), @known bigint AS
+BEGIN
+  SET NOCOUNT ON;
+  DECLARE @message nvarchar(2048) = CONCAT(N'TG005 scope "', @scope, N'" stands at ', @known, N': no term is left above it; a term mistyped this high is taken back by reset_fence');
+  THROW 50005, @message, 1;
+END
+GO
+-- The generation of the database as it is: what a scope is vouched for with.
+CREATE PROCEDURE @schema@._admit @generation bigint OUTPUT AS
+BEGIN
+  SET NOCOUNT ON;
+  EXEC @schema@._look;
+  SELECT @generation = i.generation FROM @schema@.incarnation i WITH (READCOMMITTEDLOCK);
+END
+GO
+-- acquire_lease(scope, owner, ttl_ms, endpoint, grace_ms) → one row. A free or expired lease, or the caller's own, under a new term, sealed in the same transaction. Another's
+-- live lease: acquired is 0 at once, without a lock. Ends a doubt by a jump of 2^32.
+CREATE PROCEDURE @schema@.acquire_lease @scope nvarchar(4000), @owner nvarchar(4000), @ttl_ms bigint, @endpoint nvarchar(2000) = NULL, @grace_ms bigint = NULL AS
+BEGIN
+  SET NOCOUNT ON;
+  SET XACT_ABORT ON;
+  SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+  DECLARE @key varbinary(800), @own bit = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END, @evicted int = 0, @known bigint, @evidence bigint, @term bigint, @now datetime2(3), @expires datetime2(3), @released datetime2(3);
+  DECLARE @holder nvarchar(400), @issued bigint, @generation bigint, @fence_generation bigint, @previous bigint, @acquired bit = 0, @detail nvarchar(max), @wait int, @own_lease bit, @doubt bit, @announced bigint;
+  EXEC @schema@._need_scope @scope;
+  EXEC @schema@._need_owner @owner;
+  EXEC @schema@._need_ttl @ttl_ms;
+  IF @grace_ms NOT BETWEEN 0 AND 3600000 THROW 50005, 'TG005 the grace must be from 0 to 3600000 ms', 1;
+  SET @key = CONVERT(varbinary(800), @scope);
+  BEGIN TRY
+    SELECT @holder = l.owner_id, @issued = l.term, @expires = l.expires_at, @released = l.released_at FROM @schema@.leases l WHERE l.scope_key = @key;
+    SET @own_lease = CASE WHEN @holder IS NULL OR CONVERT(varbinary(800), @holder) = CONVERT(varbinary(800), @owner) THEN 1 ELSE 0 END;
+    IF @own_lease = 1 OR @released IS NOT NULL OR @expires <= SYSUTCDATETIME()
+    BEGIN
+      EXEC @schema@._evidence @scope, @key, @evidence OUTPUT;
+      SET @known = CASE WHEN @issued > @evidence THEN @issued ELSE @evidence END;
+      IF @known >= 4611686018427387904 EXEC @schema@._out_of_terms @scope, @known;
+      SET @announced = @known + 1;
+      EXEC @schema@._exclude @scope, @key, @announced, @grace_ms, @own, @evicted OUTPUT;
+      IF @own = 1 BEGIN TRANSACTION;
+      SET @wait = CAST(@schema@._setting('check_wait_ms') AS int) + 1;
+      EXEC @schema@._lease_lock @scope, @key, @wait;
+      SET @holder = NULL;
+      SET @issued = NULL;
+      SELECT @holder = l.owner_id, @issued = l.term, @expires = l.expires_at, @released = l.released_at FROM @schema@.leases l WITH (UPDLOCK, HOLDLOCK) WHERE l.scope_key = @key;
+      SET @now = SYSUTCDATETIME();
+      SET @own_lease = CASE WHEN @holder IS NULL OR CONVERT(varbinary(800), @holder) = CONVERT(varbinary(800), @owner) THEN 1 ELSE 0 END;
+      IF @own_lease = 1 OR @released IS NOT NULL OR @expires <= @now
+      BEGIN
+        SELECT @previous = f.term, @fence_generation = f.generation FROM @schema@.fences f WITH (UPDLOCK, HOLDLOCK) WHERE f.scope_key = @key;
+        EXEC @schema@._evidence @scope, @key, @evidence OUTPUT;
+        SET @known = CASE WHEN @issued > @evidence THEN @issued ELSE @evidence END;
+        EXEC @schema@._admit @generation OUTPUT;
+        SET @doubt = @schema@._in_doubt(@fence_generation);
+        -- By chance never the same distance twice: the next failover may lose this very acquisition, and its successor must not issue the same term again.
+        IF @doubt = 1 SET @known = @known + 4294967296 + CONVERT(bigint, SUBSTRING(CONVERT(varbinary(16), NEWID()), 1, 4));
+        SET @term = @known + 1;
+        IF @term > 4611686018427387904 EXEC @schema@._out_of_terms @scope, @known;
+        SET @expires = DATEADD(millisecond, @ttl_ms, @now);
+        UPDATE @schema@.leases SET owner_id = @owner, term = @term, expires_at = @expires, acquired_at = @now, renewed_at = @now, released_at = NULL, endpoint = @endpoint WHERE scope_key = @key;
+        IF @@ROWCOUNT = 0
+          INSERT INTO @schema@.leases (scope_key, scope, owner_id, term, expires_at, acquired_at, renewed_at, endpoint) VALUES (@key, @scope, @owner, @term, @expires, @now, @now, @endpoint);
+        SET @detail = (SELECT @owner AS owner, @holder AS previous_owner, @previous AS previous, @evicted AS evicted, @expires AS expires_at, @endpoint AS endpoint, @doubt AS doubt_ended FOR JSON PATH, WITHOUT_ARRAY_WRAPPER);
+        IF @evicted > 0 EXEC @schema@._audit 'evict', @scope, NULL, @detail;
+        EXEC @schema@._set_fence @scope, @key, @term, 'acquire', @owner, @detail, @generation;
+        SET @acquired = 1;
+        SET @holder = @owner;
+        SET @issued = @term;
+      END
+      IF @own = 1 COMMIT TRANSACTION;
+      IF @own = 1 EXEC @schema@._release @key, @announced;
+    END
+    SELECT @acquired AS acquired, @issued AS term, @schema@._ms(@expires) AS expires_at_ms, @holder AS owner_id, DATEDIFF_BIG(millisecond, SYSUTCDATETIME(), @expires) AS remaining_ms, @expires AS expires_at;
+  END TRY
+  BEGIN CATCH
+    IF @own = 1 AND @@TRANCOUNT > 0 ROLLBACK TRANSACTION;
+    IF @own = 1 EXEC @schema@._release @key, @announced;
+    THROW;
+  END CATCH
+END
+GO
+-- renew_lease(scope, owner, term, ttl_ms) → one row. Only the holder, only that term, only before expiry.
+CREATE PROCEDURE @schema@.renew_lease @scope nvarchar(4000), @owner nvarchar(4000), @term bigint, @ttl_ms bigint AS
+BEGIN
+  SET NOCOUNT ON;
+  SET XACT_ABORT ON;
+  SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+  DECLARE @key varbinary(800), @own bit = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END, @now datetime2(3), @expires datetime2(3), @renewed bit = 0, @generation bigint;
+  EXEC @schema@._need_scope @scope;
+  EXEC @schema@._need_owner @owner;
+  EXEC @schema@._need_term @term;
+  EXEC @schema@._need_ttl @ttl_ms;
+  SET @key = CONVERT(varbinary(800), @scope);
+  IF @own = 1 BEGIN TRANSACTION;
+  EXEC @schema@._lease_lock @scope, @key, 1;
+  SELECT @generation = f.generation FROM @schema@.fences f WITH (READCOMMITTEDLOCK) WHERE f.scope_key = @key;
+  EXEC @schema@._need_no_doubt @scope, @generation;
+  SET @now = SYSUTCDATETIME();
+  UPDATE @schema@.leases SET expires_at = DATEADD(millisecond, @ttl_ms, @now), renewed_at = @now
+   WHERE scope_key = @key AND CONVERT(varbinary(800), owner_id) = CONVERT(varbinary(800), @owner) AND term = @term AND released_at IS NULL AND expires_at > @now;
+  IF @@ROWCOUNT = 1 SET @renewed = 1;
+  SELECT @expires = l.expires_at FROM @schema@.leases l WHERE l.scope_key = @key;
+  IF @own = 1 COMMIT TRANSACTION;
+  SELECT @renewed AS renewed, @schema@._ms(@expires) AS expires_at_ms, DATEDIFF_BIG(millisecond, SYSUTCDATETIME(), @expires) AS remaining_ms, @expires AS expires_at;
+END
+GO
+-- release_lease(scope, owner, term) → released. Row, term and fence stay.
+CREATE PROCEDURE @schema@.release_lease @scope nvarchar(4000), @owner nvarchar(4000), @term bigint, @released bit OUTPUT AS
+BEGIN
+  SET NOCOUNT ON;
+  SET XACT_ABORT ON;
+  DECLARE @key varbinary(800), @own bit = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END, @detail nvarchar(max);
+  EXEC @schema@._need_scope @scope;
+  EXEC @schema@._need_owner @owner;
+  EXEC @schema@._need_term @term;
+  SET @key = CONVERT(varbinary(800), @scope);
+  SET @released = 0;
+  IF @own = 1 BEGIN TRANSACTION;
+  EXEC @schema@._lease_lock @scope, @key, 1;
+  UPDATE @schema@.leases SET released_at = SYSUTCDATETIME() WHERE scope_key = @key AND CONVERT(varbinary(800), owner_id) = CONVERT(varbinary(800), @owner) AND term = @term AND released_at IS NULL;
+  IF @@ROWCOUNT = 1
+  BEGIN
+    SET @released = 1;
+    SET @detail = (SELECT @term AS term, @owner AS owner FOR JSON PATH, WITHOUT_ARRAY_WRAPPER);
+    EXEC @schema@._audit 'release', @scope, @owner, @detail;
+  END
+  IF @own = 1 COMMIT TRANSACTION;
+END
+GO
+-- force_release(scope, actor, reason) → released: whether there was a lease to end. Seals the next term, so that its holder is shut out at once.
+CREATE PROCEDURE @schema@.force_release @scope nvarchar(4000), @actor nvarchar(4000), @reason nvarchar(4000), @released bit OUTPUT AS
+BEGIN
+  SET NOCOUNT ON;
+  SET XACT_ABORT ON;
+  SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+  DECLARE @key varbinary(800), @own bit = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END, @evicted int = 0, @evidence bigint, @term bigint, @holder nvarchar(400), @issued bigint, @generation bigint, @detail nvarchar(max), @wait int, @announced bigint;
+  EXEC @schema@._need_scope @scope;
+  EXEC @schema@._need_reason @actor, @reason;
+  SET @key = CONVERT(varbinary(800), @scope);
+  SET @released = 0;
+  IF NOT EXISTS (SELECT 1 FROM @schema@.leases l WHERE l.scope_key = @key AND l.released_at IS NULL) RETURN 0;
+  SELECT @announced = l.term + 1 FROM @schema@.leases l WHERE l.scope_key = @key;
+  BEGIN TRY
+    EXEC @schema@._exclude @scope, @key, @announced, NULL, @own, @evicted OUTPUT;
+    IF @own = 1 BEGIN TRANSACTION;
+    SET @wait = CAST(@schema@._setting('check_wait_ms') AS int) + 1;
+    EXEC @schema@._lease_lock @scope, @key, @wait;
+    SELECT @holder = l.owner_id, @issued = l.term FROM @schema@.leases l WITH (UPDLOCK, HOLDLOCK) WHERE l.scope_key = @key AND l.released_at IS NULL;
+    IF @issued IS NOT NULL
+    BEGIN
+      SELECT @generation = f.generation FROM @schema@.fences f WITH (READCOMMITTEDLOCK) WHERE f.scope_key = @key;
+      EXEC @schema@._need_no_doubt @scope, @generation;
+      EXEC @schema@._evidence @scope, @key, @evidence OUTPUT;
+      SET @term = 1 + CASE WHEN @issued > @evidence THEN @issued ELSE @evidence END;
+      IF @term > 4611686018427387904 EXEC @schema@._out_of_terms @scope, @evidence;
+      UPDATE @schema@.leases SET term = @term, released_at = SYSUTCDATETIME() WHERE scope_key = @key;
+      SET @detail = (SELECT @holder AS owner, @evidence AS previous, @reason AS reason, @evicted AS evicted FOR JSON PATH, WITHOUT_ARRAY_WRAPPER);
+      EXEC @schema@._set_fence @scope, @key, @term, 'force_release', @actor, @detail;
+      SET @released = 1;
+    END
+    IF @own = 1 COMMIT TRANSACTION;
+    IF @own = 1 EXEC @schema@._release @key, @announced;
+  END TRY
+  BEGIN CATCH
+    IF @own = 1 AND @@TRANCOUNT > 0 ROLLBACK TRANSACTION;
+    IF @own = 1 EXEC @schema@._release @key, @announced;
+    THROW;
+  END CATCH
+END
+GO

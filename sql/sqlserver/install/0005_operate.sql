@@ -1,0 +1,263 @@
+-- What operators do, all of it audited: the way down, moving, pruning, settings, and ending or declaring doubt. Locks: as a raise of the scope. Keeps F3.
+DROP PROCEDURE IF EXISTS @schema@.reset_fence;
+DROP PROCEDURE IF EXISTS @schema@.set_raise_by;
+DROP PROCEDURE IF EXISTS @schema@.set_setting;
+DROP PROCEDURE IF EXISTS @schema@.prune;
+DROP PROCEDURE IF EXISTS @schema@.prune_history;
+DROP PROCEDURE IF EXISTS @schema@.stream_move;
+DROP PROCEDURE IF EXISTS @schema@.declare_restored;
+DROP PROCEDURE IF EXISTS @schema@.declare_nothing_lost;
+DROP PROCEDURE IF EXISTS @schema@.declare_in_doubt;
+GO
+-- reset_fence(scope, term, actor, reason) → previous. The only way down. A lease of the scope ends, and its terms go on from here.
+CREATE PROCEDURE @schema@.reset_fence @scope nvarchar(4000), @term bigint, @actor nvarchar(4000), @reason nvarchar(4000), @previous bigint OUTPUT AS
+BEGIN
+  SET NOCOUNT ON;
+  SET XACT_ABORT ON;
+  SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+  DECLARE @key varbinary(800), @own bit = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END, @evicted int = 0, @evidence bigint, @generation bigint, @detail nvarchar(max), @message nvarchar(2048), @wait int;
+  EXEC @schema@._need_scope @scope;
+  EXEC @schema@._need_term @term;
+  EXEC @schema@._need_reason @actor, @reason;
+  SET @key = CONVERT(varbinary(800), @scope);
+  BEGIN TRY
+    EXEC @schema@._exclude @scope, @key, @term, NULL, @own, @evicted OUTPUT;
+    IF @own = 1 BEGIN TRANSACTION;
+    SET @wait = CAST(@schema@._setting('check_wait_ms') AS int) + 1;
+    EXEC @schema@._lease_lock @scope, @key, @wait;
+    SET @previous = NULL;
+    SELECT @previous = f.term, @generation = f.generation FROM @schema@.fences f WITH (UPDLOCK, HOLDLOCK) WHERE f.scope_key = @key;
+    IF @previous IS NULL THROW 50005, 'TG005 the scope has no fence', 1;
+    IF @term > @previous
+    BEGIN
+      SET @message = CONCAT(N'TG005 the fence of scope "', @scope, N'" stands at ', @previous, N': a reset lowers it, a seal raises it');
+      THROW 50005, @message, 1;
+    END
+    EXEC @schema@._need_no_doubt @scope, @generation;
+    EXEC @schema@._evidence @scope, @key, @evidence OUTPUT;
+    IF @term < @previous INSERT INTO @schema@.resets (scope_key, from_term, to_term) VALUES (@key, @previous, @term);
+    -- The rows show more than the fence did: they are taken back too.
+    IF @evidence > @previous INSERT INTO @schema@.resets (scope_key, from_term, to_term) VALUES (@key, @evidence, @term);
+    UPDATE @schema@.leases SET term = @term, released_at = ISNULL(released_at, SYSUTCDATETIME()) WHERE scope_key = @key AND term > @term;
+    SET @detail = (SELECT @previous AS previous, @evidence AS evidence, @reason AS reason, @evicted AS evicted FOR JSON PATH, WITHOUT_ARRAY_WRAPPER);
+    EXEC @schema@._set_fence @scope, @key, @term, 'reset', @actor, @detail;
+    UPDATE @schema@.resets SET open_now = 0 WHERE scope_key = @key AND open_now = 1;
+    IF @own = 1 COMMIT TRANSACTION;
+    IF @own = 1 EXEC @schema@._release @key, @term;
+  END TRY
+  BEGIN CATCH
+    IF @own = 1 AND @@TRANCOUNT > 0 ROLLBACK TRANSACTION;
+    IF @own = 1 EXEC @schema@._release @key, @term;
+    THROW;
+  END CATCH
+END
+GO
+-- set_raise_by(scope, raise_by): 'writer': any writer with a higher term raises the fence; 'seal': only seal does.
+CREATE PROCEDURE @schema@.set_raise_by @scope nvarchar(4000), @raise_by nvarchar(100) AS
+BEGIN
+  SET NOCOUNT ON;
+  SET XACT_ABORT ON;
+  DECLARE @key varbinary(800), @own bit = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END, @evicted int = 0, @detail nvarchar(max), @evidence bigint;
+  EXEC @schema@._need_scope @scope;
+  IF @raise_by IS NULL OR @raise_by NOT IN (N'writer', N'seal') THROW 50005, 'TG005 raise_by must be writer or seal', 1;
+  SET @key = CONVERT(varbinary(800), @scope);
+  BEGIN TRY
+    EXEC @schema@._exclude @scope, @key, 1, NULL, @own, @evicted OUTPUT;
+    IF @own = 1 BEGIN TRANSACTION;
+    SET @detail = (SELECT @raise_by AS raise_by, @evicted AS evicted FOR JSON PATH, WITHOUT_ARRAY_WRAPPER);
+    IF NOT EXISTS (SELECT 1 FROM @schema@.fences f WITH (UPDLOCK, HOLDLOCK) WHERE f.scope_key = @key)
+    BEGIN
+      EXEC @schema@._need_no_doubt @scope, NULL;
+      EXEC @schema@._evidence @scope, @key, @evidence OUTPUT;
+      EXEC @schema@._set_fence @scope, @key, @evidence, 'raise', NULL, @detail;
+    END
+    UPDATE @schema@.fences SET raise_by = @raise_by WHERE scope_key = @key;
+    EXEC @schema@._audit 'set_raise_by', @scope, NULL, @detail;
+    IF @own = 1 COMMIT TRANSACTION;
+    IF @own = 1 EXEC @schema@._release @key, 1;
+  END TRY
+  BEGIN CATCH
+    IF @own = 1 AND @@TRANCOUNT > 0 ROLLBACK TRANSACTION;
+    IF @own = 1 EXEC @schema@._release @key, 1;
+    THROW;
+  END CATCH
+END
+GO
+CREATE PROCEDURE @schema@.set_setting @name nvarchar(100), @value nvarchar(100) AS
+BEGIN
+  SET NOCOUNT ON;
+  SET XACT_ABORT ON;
+  DECLARE @before nvarchar(100), @detail nvarchar(max), @message nvarchar(2048), @own bit = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END;
+  SELECT @before = s.value FROM @schema@.settings s WHERE s.name = @name;
+  IF @before IS NULL
+  BEGIN
+    SET @message = CONCAT(N'TG005 there is no setting "', @name, N'": the settings are check_wait_ms, default_raise_by, eviction_grace_ms, failover, payload_bytes_max');
+    THROW 50005, @message, 1;
+  END
+  IF @value IS NULL THROW 50005, 'TG005 a setting cannot be NULL', 1;
+  SET @detail = (SELECT @name AS name, @value AS value, @before AS previous FOR JSON PATH, WITHOUT_ARRAY_WRAPPER);
+  IF @own = 1 BEGIN TRANSACTION;
+  UPDATE @schema@.settings SET value = @value WHERE name = @name;
+  EXEC @schema@._audit 'setting', NULL, NULL, @detail;
+  IF @own = 1 COMMIT TRANSACTION;
+END
+GO
+-- prune(stream, before) → pruned: how many writes with a lower number were deleted. Fence, numbering and write ids stay. The fence is raised to what the rows show before they go.
+CREATE PROCEDURE @schema@.prune @stream nvarchar(4000), @before bigint, @pruned bigint OUTPUT AS
+BEGIN
+  SET NOCOUNT ON;
+  SET XACT_ABORT ON;
+  DECLARE @scope nvarchar(400), @scope_key varbinary(800), @key varbinary(800), @own bit = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END, @stored bigint, @fence bigint, @message nvarchar(2048);
+  EXEC @schema@._need_scope @stream, N'stream';
+  IF @before IS NULL OR @before < 1 THROW 50005, 'TG005 prune deletes what stands before a sequence number: 1 or more', 1;
+  SET @key = CONVERT(varbinary(800), @stream);
+  IF @own = 1 BEGIN TRANSACTION;
+  SELECT @scope = s.scope, @scope_key = s.scope_key FROM @schema@.streams s WITH (UPDLOCK, HOLDLOCK) WHERE s.stream_key = @key;
+  IF @scope IS NULL
+  BEGIN
+    SET @message = CONCAT(N'TG005 there is no stream "', @stream, N'"');
+    THROW 50005, @message, 1;
+  END
+  SET @stored = @schema@._stored_max(@scope_key);
+  SELECT @fence = f.term FROM @schema@.fences f WITH (READCOMMITTEDLOCK) WHERE f.scope_key = @scope_key;
+  IF @fence IS NULL OR @fence < @stored THROW 50005, 'TG005 the fence of this scope stands below its rows: they are its only memory; seal the scope first', 1;
+  DELETE FROM @schema@.stream_writes WHERE stream_key = @key AND sequence_no < @before;
+  SET @pruned = @@ROWCOUNT;
+  IF @own = 1 COMMIT TRANSACTION;
+END
+GO
+-- prune_history(older_than_ms) → pruned: old audit, observations and ended job runs. Fences and resets stay.
+CREATE PROCEDURE @schema@.prune_history @older_than_ms bigint, @pruned bigint OUTPUT AS
+BEGIN
+  SET NOCOUNT ON;
+  SET XACT_ABORT ON;
+  DECLARE @until datetime2(3), @own bit = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END;
+  IF @older_than_ms IS NULL OR @older_than_ms NOT BETWEEN 0 AND 3153600000000 THROW 50005, 'TG005 the age is a number of milliseconds, up to 100 years', 1;
+  SET @until = DATEADD(millisecond, -CAST(@older_than_ms % 86400000 AS int), DATEADD(day, -CAST(@older_than_ms / 86400000 AS int), SYSUTCDATETIME()));
+  IF @own = 1 BEGIN TRANSACTION;
+  DELETE FROM @schema@.audit WHERE at < @until;
+  SET @pruned = @@ROWCOUNT;
+  DELETE FROM @schema@.job_runs WHERE completed_at < @until;
+  SET @pruned = @pruned + @@ROWCOUNT;
+  DELETE FROM @schema@.observed WHERE at < @until;
+  SET @pruned = @pruned + @@ROWCOUNT;
+  IF @own = 1 COMMIT TRANSACTION;
+END
+GO
+-- stream_move(stream, scope, actor, reason) → moved; 0: it was that scope's already. Both fences locked in the order of their bytes; terms never go down along the stream.
+CREATE PROCEDURE @schema@.stream_move @stream nvarchar(4000), @scope nvarchar(4000), @actor nvarchar(4000), @reason nvarchar(4000), @moved bit OUTPUT AS
+BEGIN
+  SET NOCOUNT ON;
+  SET XACT_ABORT ON;
+  DECLARE @key varbinary(800), @from nvarchar(400), @from_key varbinary(800), @to_key varbinary(800), @own bit = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END, @evicted int = 0, @highest bigint, @fence bigint, @of bigint, @generation bigint, @to_generation bigint;
+  DECLARE @detail nvarchar(max), @message nvarchar(2048);
+  EXEC @schema@._need_scope @stream, N'stream';
+  EXEC @schema@._need_scope @scope;
+  EXEC @schema@._need_reason @actor, @reason;
+  SET @key = CONVERT(varbinary(800), @stream);
+  SET @to_key = CONVERT(varbinary(800), @scope);
+  SET @moved = 0;
+  SELECT @from = s.scope, @from_key = s.scope_key FROM @schema@.streams s WHERE s.stream_key = @key;
+  IF @from IS NULL
+  BEGIN
+    SET @message = CONCAT(N'TG005 there is no stream "', @stream, N'"');
+    THROW 50005, @message, 1;
+  END
+  IF @from_key = @to_key RETURN 0;
+  BEGIN TRY
+    IF @from_key < @to_key EXEC @schema@._exclude @from, @from_key, 1, NULL, @own, @evicted OUTPUT;
+    EXEC @schema@._exclude @scope, @to_key, 1, NULL, @own, @evicted OUTPUT;
+    IF @from_key > @to_key EXEC @schema@._exclude @from, @from_key, 1, NULL, @own, @evicted OUTPUT;
+    IF @own = 1 BEGIN TRANSACTION;
+    SELECT @generation = f.generation FROM @schema@.fences f WITH (READCOMMITTEDLOCK) WHERE f.scope_key = @from_key;
+    EXEC @schema@._need_no_doubt @from, @generation;
+    SELECT @to_generation = f.generation FROM @schema@.fences f WITH (READCOMMITTEDLOCK) WHERE f.scope_key = @to_key;
+    EXEC @schema@._need_no_doubt @scope, @to_generation;
+    EXEC @schema@._evidence @from, @from_key, @of OUTPUT;
+    SELECT @highest = ISNULL(MAX(w.term), 0) FROM @schema@.stream_writes w WHERE w.stream_key = @key AND w.term <= @of;
+    EXEC @schema@._evidence @scope, @to_key, @fence OUTPUT;
+    IF @highest > @fence OR NOT EXISTS (SELECT 1 FROM @schema@.fences f WHERE f.scope_key = @to_key)
+    BEGIN
+      EXEC @schema@._need_issued @scope, @to_key, @highest;
+      SET @detail = (SELECT @fence AS previous, @reason AS reason FOR JSON PATH, WITHOUT_ARRAY_WRAPPER);
+      IF @fence > @highest SET @highest = @fence;
+      IF @highest < 1 SET @highest = 1;
+      EXEC @schema@._set_fence @scope, @to_key, @highest, 'raise', @actor, @detail;
+    END
+    UPDATE @schema@.streams SET scope = @scope, scope_key = @to_key WHERE stream_key = @key AND scope_key = @from_key;
+    IF @@ROWCOUNT <> 1 THROW 50005, 'TG005 the stream was moved by another session meanwhile', 1;
+    SET @detail = (SELECT @stream AS stream, @from AS [from], @reason AS reason FOR JSON PATH, WITHOUT_ARRAY_WRAPPER);
+    EXEC @schema@._audit 'stream_move', @scope, @actor, @detail;
+    IF @own = 1 COMMIT TRANSACTION;
+    SET @moved = 1;
+    IF @own = 1 EXEC @schema@._release @from_key, 1;
+    IF @own = 1 EXEC @schema@._release @to_key, 1;
+  END TRY
+  BEGIN CATCH
+    IF @own = 1 AND @@TRANCOUNT > 0 ROLLBACK TRANSACTION;
+    IF @own = 1 EXEC @schema@._release @from_key, 1;
+    IF @own = 1 EXEC @schema@._release @to_key, 1;
+    THROW;
+  END CATCH
+END
+GO
+-- declare_restored(scope, above, actor, reason) → fence: after a restore, no term up to `above` has been overtaken unseen. Ends the doubt of this one scope.
+CREATE PROCEDURE @schema@.declare_restored @scope nvarchar(4000), @above bigint, @actor nvarchar(4000), @reason nvarchar(4000), @fence bigint OUTPUT AS
+BEGIN
+  SET NOCOUNT ON;
+  SET XACT_ABORT ON;
+  DECLARE @key varbinary(800), @own bit = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END, @evicted int = 0, @generation bigint, @detail nvarchar(max);
+  EXEC @schema@._need_scope @scope;
+  EXEC @schema@._need_term @above;
+  EXEC @schema@._need_reason @actor, @reason;
+  SET @key = CONVERT(varbinary(800), @scope);
+  BEGIN TRY
+    EXEC @schema@._exclude @scope, @key, @above, NULL, @own, @evicted OUTPUT;
+    IF @own = 1 BEGIN TRANSACTION;
+    EXEC @schema@._evidence @scope, @key, @fence OUTPUT;
+    IF @above > @fence SET @fence = @above;
+    EXEC @schema@._admit @generation OUTPUT;
+    UPDATE @schema@.leases SET term = CASE WHEN term > @fence THEN term ELSE @fence END, released_at = ISNULL(released_at, SYSUTCDATETIME()) WHERE scope_key = @key;
+    SET @detail = (SELECT @above AS above, @reason AS reason, @evicted AS evicted FOR JSON PATH, WITHOUT_ARRAY_WRAPPER);
+    EXEC @schema@._set_fence @scope, @key, @fence, 'declare_restored', @actor, @detail, @generation;
+    IF @own = 1 COMMIT TRANSACTION;
+    IF @own = 1 EXEC @schema@._release @key, @above;
+  END TRY
+  BEGIN CATCH
+    IF @own = 1 AND @@TRANCOUNT > 0 ROLLBACK TRANSACTION;
+    IF @own = 1 EXEC @schema@._release @key, @above;
+    THROW;
+  END CATCH
+END
+GO
+-- declare_nothing_lost(actor, reason) → scopes that were in doubt: no raise is missing in this database (a planned failover).
+CREATE PROCEDURE @schema@.declare_nothing_lost @actor nvarchar(4000), @reason nvarchar(4000), @scopes bigint OUTPUT AS
+BEGIN
+  SET NOCOUNT ON;
+  SET XACT_ABORT ON;
+  DECLARE @detail nvarchar(max), @own bit = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END;
+  EXEC @schema@._need_reason @actor, @reason;
+  EXEC @schema@._look;
+  SELECT @scopes = COUNT(*) FROM @schema@.fences f WHERE f.generation < (SELECT i.trusted_since FROM @schema@.incarnation i);
+  SET @detail = (SELECT @reason AS reason, @scopes AS scopes FOR JSON PATH, WITHOUT_ARRAY_WRAPPER);
+  IF @own = 1 BEGIN TRANSACTION;
+  EXEC @schema@._audit 'declare_nothing_lost', NULL, @actor, @detail;
+  UPDATE @schema@.incarnation SET trusted_since = 0;
+  IF @own = 1 COMMIT TRANSACTION;
+END
+GO
+-- declare_in_doubt(actor, reason) → scopes that now are: an older copy of this database was put back in a way that it cannot know.
+CREATE PROCEDURE @schema@.declare_in_doubt @actor nvarchar(4000), @reason nvarchar(4000), @scopes bigint OUTPUT AS
+BEGIN
+  SET NOCOUNT ON;
+  SET XACT_ABORT ON;
+  DECLARE @detail nvarchar(max), @own bit = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END;
+  EXEC @schema@._need_reason @actor, @reason;
+  SET @detail = (SELECT @reason AS reason FOR JSON PATH, WITHOUT_ARRAY_WRAPPER);
+  IF @own = 1 BEGIN TRANSACTION;
+  EXEC @schema@._audit 'declare_in_doubt', NULL, @actor, @detail;
+  UPDATE @schema@.incarnation SET generation = generation + 1, trusted_since = generation + 1;
+  SELECT @scopes = COUNT(*) FROM @schema@.fences;
+  IF @own = 1 COMMIT TRANSACTION;
+END
+GO

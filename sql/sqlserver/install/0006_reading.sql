@@ -1,0 +1,154 @@
+-- Reading: views for those who have SELECT here and nothing on the tables, and job history. No locks but those of job_start and its like: a check.
+DROP VIEW IF EXISTS @schema@.fence_status;
+DROP VIEW IF EXISTS @schema@.lease_status;
+DROP VIEW IF EXISTS @schema@.stream_status;
+DROP VIEW IF EXISTS @schema@.job_history;
+DROP VIEW IF EXISTS @schema@.audit_log;
+DROP VIEW IF EXISTS @schema@.setting_list;
+DROP VIEW IF EXISTS @schema@.protected_tables;
+DROP VIEW IF EXISTS @schema@.adopted_tables;
+DROP PROCEDURE IF EXISTS @schema@.fence;
+DROP PROCEDURE IF EXISTS @schema@.lease;
+DROP PROCEDURE IF EXISTS @schema@.read_stream;
+DROP PROCEDURE IF EXISTS @schema@.outcome;
+DROP PROCEDURE IF EXISTS @schema@.record_refusal;
+DROP PROCEDURE IF EXISTS @schema@._job_checked;
+DROP PROCEDURE IF EXISTS @schema@.job_start;
+DROP PROCEDURE IF EXISTS @schema@.job_heartbeat;
+DROP PROCEDURE IF EXISTS @schema@.job_finish;
+GO
+-- reset_from: the highest fence that an audited reset took down.
+CREATE VIEW @schema@.fence_status AS
+  SELECT f.scope_key, f.scope, f.term, f.raised_at, @schema@._ms(f.raised_at) AS raised_at_ms, f.raised_by, f.raise_by, @schema@._in_doubt(f.generation) AS in_doubt,
+         (SELECT MAX(r.from_term) FROM @schema@.resets r WHERE r.scope_key = f.scope_key) AS reset_from
+    FROM @schema@.fences f;
+GO
+CREATE VIEW @schema@.lease_status AS
+  SELECT l.scope_key, l.scope, l.owner_id, l.term, l.expires_at, @schema@._ms(l.expires_at) AS expires_at_ms, @schema@._ms(l.acquired_at) AS acquired_at_ms, @schema@._ms(l.renewed_at) AS renewed_at_ms,
+         @schema@._ms(l.released_at) AS released_at_ms, l.endpoint, CASE WHEN l.released_at IS NULL THEN DATEDIFF_BIG(millisecond, SYSUTCDATETIME(), l.expires_at) ELSE 0 END AS remaining_ms
+    FROM @schema@.leases l;
+GO
+CREATE VIEW @schema@.stream_status AS
+  SELECT s.stream_key, s.stream_id, s.scope, s.last_no, (SELECT MIN(w.sequence_no) FROM @schema@.stream_writes w WHERE w.stream_key = s.stream_key) AS first_no, s.created_at, @schema@._ms(s.created_at) AS created_at_ms
+    FROM @schema@.streams s;
+GO
+CREATE VIEW @schema@.job_history AS
+  SELECT j.run_id, j.job_name, j.scope, j.owner_id, j.term, @schema@._ms(j.started_at) AS started_at_ms, @schema@._ms(j.completed_at) AS completed_at_ms, j.status, @schema@._ms(j.last_heartbeat) AS last_heartbeat_ms,
+         j.exit_code, j.[checkpoint], j.detail
+    FROM @schema@.job_runs j;
+GO
+CREATE VIEW @schema@.audit_log AS
+  SELECT a.id, a.at, @schema@._ms(a.at) AS at_ms, a.actor, a.[session_user], a.client, a.action, a.scope_key, a.scope, a.detail FROM @schema@.audit a;
+GO
+CREATE VIEW @schema@.setting_list AS SELECT s.name, s.value, s.what FROM @schema@.settings s;
+GO
+CREATE VIEW @schema@.protected_tables AS SELECT p.table_id, p.table_name, p.scope_column, p.scope, p.mode, p.protected_at, p.protected_by FROM @schema@.protected p;
+GO
+CREATE VIEW @schema@.adopted_tables AS SELECT a.table_id, a.table_name, a.scope_column, a.term_column, a.adopted_at, a.adopted_by FROM @schema@.adopted a;
+GO
+CREATE PROCEDURE @schema@.fence @scope nvarchar(4000) AS
+BEGIN
+  SET NOCOUNT ON;
+  SELECT f.scope, f.term, f.raised_at_ms, f.raised_by, f.raise_by, f.in_doubt, f.reset_from FROM @schema@.fence_status f WHERE f.scope_key = CONVERT(varbinary(800), @scope);
+END
+GO
+CREATE PROCEDURE @schema@.lease @scope nvarchar(4000) AS
+BEGIN
+  SET NOCOUNT ON;
+  SELECT l.scope, l.owner_id, l.term, l.expires_at_ms, l.acquired_at_ms, l.renewed_at_ms, l.released_at_ms, l.endpoint, l.remaining_ms FROM @schema@.lease_status l WHERE l.scope_key = CONVERT(varbinary(800), @scope);
+END
+GO
+-- read_stream(stream, after, limit) → writes with a higher number, in order. A locking read, so that numbers become visible in order: a follower skips none.
+CREATE PROCEDURE @schema@.read_stream @stream nvarchar(4000), @after bigint = 0, @limit bigint = NULL AS
+BEGIN
+  SET NOCOUNT ON;
+  SELECT TOP (ISNULL(@limit, 9223372036854775807)) w.sequence_no, w.scope, w.term, w.payload, @schema@._ms(w.created_at) AS created_at_ms, LOWER(CONVERT(nvarchar(36), w.write_id)) AS write_id
+    FROM @schema@.stream_writes w WHERE w.stream_key = CONVERT(varbinary(800), @stream) AND w.sequence_no > ISNULL(@after, 0) ORDER BY w.sequence_no;
+END
+GO
+-- outcome(write_id) → one row where that write was committed; none where it was not. An attempt still under way is not found, or waited for.
+CREATE PROCEDURE @schema@.outcome @write_id uniqueidentifier AS
+BEGIN
+  SET NOCOUNT ON;
+  SELECT i.scope, i.term, i.stream_id AS stream, i.sequence_no, @schema@._ms(i.created_at) AS created_at_ms FROM @schema@.write_ids i WITH (READCOMMITTEDLOCK) WHERE i.write_id = @write_id;
+END
+GO
+-- record_refusal(…) → recorded: a refusal rolled its own transaction back; who was refused writes it down afterwards, at most once a second a scope.
+CREATE PROCEDURE @schema@.record_refusal @scope nvarchar(4000), @term bigint, @count bigint, @first_ms bigint, @last_ms bigint, @client nvarchar(300) = NULL, @recorded bit OUTPUT AS
+BEGIN
+  SET NOCOUNT ON;
+  SET XACT_ABORT ON;
+  DECLARE @detail nvarchar(max);
+  EXEC @schema@._need_scope @scope;
+  IF @count IS NULL OR @count < 1 THROW 50005, 'TG005 the number of refusals must be 1 or more', 1;
+  SET @recorded = 0;
+  IF EXISTS (SELECT 1 FROM @schema@.audit a WHERE a.scope_key = CONVERT(varbinary(800), @scope) AND a.action = 'refuse' AND a.at > DATEADD(second, -1, SYSUTCDATETIME())) RETURN 0;
+  SET @detail = (SELECT @term AS term, @count AS [count], @first_ms AS first_ms, @last_ms AS last_ms, @client AS client FOR JSON PATH, WITHOUT_ARRAY_WRAPPER);
+  EXEC @schema@._audit 'refuse', @scope, NULL, @detail;
+  SET @recorded = 1;
+END
+GO
+-- job_start(job, scope, owner, term, detail) → run_id. Checked like a write; runs of the job that an earlier term left open are lost.
+CREATE PROCEDURE @schema@.job_start @job_name nvarchar(4000), @scope nvarchar(4000), @owner nvarchar(4000), @term bigint, @detail nvarchar(max) = NULL, @run_id bigint OUTPUT AS
+BEGIN
+  SET NOCOUNT ON;
+  SET XACT_ABORT ON;
+  DECLARE @key varbinary(800), @fence bigint, @own bit = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END;
+  EXEC @schema@._need_scope @job_name, N'job';
+  EXEC @schema@._need_owner @owner;
+  -- A raise is committed by itself; what follows then meets its own fence.
+  EXEC @schema@.check_term @scope, @term, @fence OUTPUT;
+  SET @key = CONVERT(varbinary(800), @scope);
+  IF @own = 1 BEGIN TRANSACTION;
+  IF @own = 1 EXEC @schema@.check_term @scope, @term, @fence OUTPUT;
+  UPDATE @schema@.job_runs SET status = 'lost', completed_at = SYSUTCDATETIME()
+   WHERE scope_key = @key AND CONVERT(varbinary(800), job_name) = CONVERT(varbinary(800), @job_name) AND status = 'started' AND term < @term;
+  INSERT INTO @schema@.job_runs (job_name, scope_key, scope, owner_id, term, detail) VALUES (@job_name, @key, @scope, @owner, @term, @detail);
+  SET @run_id = SCOPE_IDENTITY();
+  IF @own = 1 COMMIT TRANSACTION;
+END
+GO
+-- The scope and term of an open run pass the check; @open 0: the run is no longer open.
+CREATE PROCEDURE @schema@._job_checked @run_id bigint, @open bit OUTPUT AS
+BEGIN
+  SET NOCOUNT ON;
+  DECLARE @scope nvarchar(400), @term bigint, @fence bigint;
+  SELECT @scope = j.scope, @term = j.term FROM @schema@.job_runs j WHERE j.run_id = @run_id AND j.status = 'started';
+  SET @open = CASE WHEN @scope IS NULL THEN 0 ELSE 1 END;
+  IF @open = 1 EXEC @schema@.check_term @scope, @term, @fence OUTPUT;
+END
+GO
+CREATE PROCEDURE @schema@.job_heartbeat @run_id bigint, @checkpoint nvarchar(max) = NULL, @beaten bit OUTPUT AS
+BEGIN
+  SET NOCOUNT ON;
+  SET XACT_ABORT ON;
+  DECLARE @own bit = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END;
+  IF @own = 1 BEGIN TRANSACTION;
+  EXEC @schema@._job_checked @run_id, @beaten OUTPUT;
+  IF @beaten = 1
+  BEGIN
+    UPDATE @schema@.job_runs SET last_heartbeat = SYSUTCDATETIME(), [checkpoint] = ISNULL(@checkpoint, [checkpoint]) WHERE run_id = @run_id AND status = 'started';
+    IF @@ROWCOUNT = 0 SET @beaten = 0;
+  END
+  IF @own = 1 COMMIT TRANSACTION;
+END
+GO
+-- job_finish(run, status, exit code, detail, checkpoint) → finished. That a run is completed counts as a write; the other ends may be said by whoever has lost the lead.
+CREATE PROCEDURE @schema@.job_finish @run_id bigint, @status nvarchar(20), @exit_code int = NULL, @detail nvarchar(max) = NULL, @checkpoint nvarchar(max) = NULL, @finished bit OUTPUT AS
+BEGIN
+  SET NOCOUNT ON;
+  SET XACT_ABORT ON;
+  DECLARE @own bit = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END;
+  IF @status IS NULL OR @status NOT IN (N'completed', N'failed', N'cancelled', N'lost') THROW 50005, 'TG005 a run ends as completed, failed, cancelled or lost', 1;
+  SET @finished = 1;
+  IF @own = 1 BEGIN TRANSACTION;
+  IF @status = N'completed' EXEC @schema@._job_checked @run_id, @finished OUTPUT;
+  IF @finished = 1
+  BEGIN
+    UPDATE @schema@.job_runs SET status = @status, completed_at = SYSUTCDATETIME(), last_heartbeat = SYSUTCDATETIME(), exit_code = @exit_code, [checkpoint] = ISNULL(@checkpoint, [checkpoint]), detail = ISNULL(@detail, detail)
+     WHERE run_id = @run_id AND status = 'started';
+    IF @@ROWCOUNT = 0 SET @finished = 0;
+  END
+  IF @own = 1 COMMIT TRANSACTION;
+END
+GO

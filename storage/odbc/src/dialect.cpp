@@ -1,0 +1,123 @@
+#include "dialect.hpp"
+
+#include <termgate/detail/schema.hpp>
+#include <termgate/error.hpp>
+
+#include "statement_text.hpp"
+
+namespace termgate::inline v0::detail::odbc {
+namespace {
+
+std::string_view level_of(Isolation isolation) {
+  switch (isolation) {
+    case Isolation::database_default:
+      break;
+    case Isolation::read_committed:
+      return "READ COMMITTED";
+    case Isolation::repeatable_read:
+      return "REPEATABLE READ";
+    case Isolation::serializable:
+      return "SERIALIZABLE";
+  }
+  return {};
+}
+
+const Dialect& postgresql() {
+  static const Dialect dialect{
+      .family = Family::postgresql,
+      .kind = "postgresql",
+      .calls = &sql::postgres_calls,
+      .migrations = &sql::postgres_migrations,
+      .uninstall = sql::postgres::uninstall,
+      .on_connect = "SET standard_conforming_strings = on",
+      .commit = "COMMIT",
+      .roll_back = "ROLLBACK",
+      .install_begin = "BEGIN ISOLATION LEVEL READ COMMITTED;"
+                       "SET LOCAL search_path = pg_catalog, pg_temp;"
+                       "SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('termgate migrations', 0))",
+      // to_regclass parses its argument as an identifier.
+      .is_installed = "SELECT pg_catalog.to_regclass(pg_catalog.quote_ident(@schema_lit@) || '.migrations') IS NOT NULL",
+      .version = "SELECT coalesce(max(version), 0) FROM @schema@.migrations",
+      .note_migration = "INSERT INTO @schema@.migrations (version, name) VALUES ($1::integer, $2) ON CONFLICT DO NOTHING",
+      .grant = "SELECT @schema@._grant($1::name, $2)",
+      .error_ends_transaction = false,
+  };
+  return dialect;
+}
+
+// A name in brackets, as T-SQL quotes it; need_schema_name() has refused what could end a string around it.
+std::string in_brackets(std::string_view name) {
+  std::string quoted = "[";
+  for (const char c : name) {
+    quoted += c;
+    if (c == ']') quoted += c;
+  }
+  return quoted + "]";
+}
+
+const Dialect& sqlserver() {
+  static const Dialect dialect{
+      .family = Family::sqlserver,
+      .kind = "sqlserver",
+      .calls = &sql::sqlserver_calls,
+      .migrations = &sql::sqlserver_migrations,
+      .uninstall = sql::sqlserver::uninstall,
+      // XACT_ABORT: an error ends the whole transaction, so that nothing half done can be committed.
+      .on_connect = "SET XACT_ABORT ON; SET IMPLICIT_TRANSACTIONS OFF; SET QUOTED_IDENTIFIER ON; SET ANSI_NULLS ON; SET ANSI_PADDING ON; SET ANSI_WARNINGS ON; "
+                    "SET CONCAT_NULL_YIELDS_NULL ON; SET TEXTSIZE 2147483647; SET LOCK_TIMEOUT -1",
+      .commit = "IF @@TRANCOUNT <> 1 THROW 50005, 'TG005 a statement of this transaction began or ended one', 1; COMMIT TRANSACTION",
+      .roll_back = "IF @@TRANCOUNT > 0 ROLLBACK TRANSACTION",
+      .install_begin = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED\nGO\nBEGIN TRANSACTION\nGO\n"
+                       "DECLARE @rc int; EXEC @rc = sp_getapplock @Resource = N'termgate migrations', @LockMode = N'Exclusive', @LockOwner = N'Transaction', @LockTimeout = 60000; "
+                       "IF @rc < 0 THROW 50006, 'TG006 another installer is at work', 1",
+      .is_installed = "SELECT CASE WHEN OBJECT_ID(N'@schema@.migrations', N'U') IS NULL THEN 0 ELSE 1 END",
+      .version = "SELECT ISNULL(MAX(version), 0) FROM @schema@.migrations",
+      .note_migration = "INSERT INTO @schema@.migrations (version, name) SELECT CAST($1 AS int), CAST($2 AS nvarchar(200)) WHERE NOT EXISTS (SELECT 1 FROM @schema@.migrations WHERE version = CAST($1 AS int))",
+      .grant = "EXEC @schema@._grant @role = $1, @level = $2",
+      .error_ends_transaction = true,
+  };
+  return dialect;
+}
+
+}  // namespace
+
+std::string Dialect::begin(const TransactOptions& options) const {
+  if (family == Family::sqlserver) {
+    // The level outlives a transaction there, so it is said each time. There is no read-only transaction: see need_query().
+    const auto level = level_of(options.isolation);
+    return "SET TRANSACTION ISOLATION LEVEL " + std::string(level.empty() ? "READ COMMITTED" : level) + "; BEGIN TRANSACTION";
+  }
+  std::string text = "BEGIN";
+  if (const auto level = level_of(options.isolation); !level.empty()) text.append(" ISOLATION LEVEL ").append(level);
+  return text + (options.read_only ? " READ ONLY" : " READ WRITE");
+}
+
+std::string Dialect::with_schema(std::string_view text, std::string_view schema) const {
+  if (family != Family::sqlserver) return detail::with_schema(text, schema);
+  const std::string identifier = in_brackets(schema), literal = "N" + quoted_with(schema, '\'');
+  std::string result;
+  for (auto at = text.find("@schema"); at != std::string_view::npos; at = text.find("@schema")) {
+    result += text.substr(0, at);
+    text.remove_prefix(at);
+    const bool is_identifier = text.starts_with("@schema@"), is_literal = text.starts_with("@schema_lit@");
+    result += is_identifier ? std::string_view(identifier) : is_literal ? std::string_view(literal) : text.substr(0, 7);
+    text.remove_prefix(is_identifier ? 8 : is_literal ? 12 : 7);
+  }
+  return result.append(text);
+}
+
+std::vector<std::string> Dialect::pieces(std::string_view script) const { return family == Family::sqlserver ? batches_of(script) : statements_of(script, family); }
+
+const Dialect& dialect_of(Family family) {
+  switch (family) {
+    case Family::postgresql:
+      return postgresql();
+    case Family::sqlserver:
+      return sqlserver();
+    case Family::sqlite:
+      break;
+  }
+  throw InvalidInput("TG005 an SQLite file is opened as sqlite:PATH, not through ODBC: its law runs inside the process");
+}
+
+}  // namespace termgate::inline v0::detail::odbc

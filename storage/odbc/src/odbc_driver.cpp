@@ -1,0 +1,422 @@
+// The ODBC driver: a pool of connections and transactions whose BEGIN and COMMIT are sent by hand, as texts, with autocommit on. A driver's own
+// commit call begins the next transaction at once, and leaves idle sessions in one (docs/sqlserver.md).
+#include <termgate/detail/odbc_driver.hpp>
+
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <termgate/detail/schema.hpp>
+#include <termgate/error.hpp>
+
+#include "connection.hpp"
+#include "dialect.hpp"
+#include "errors.hpp"
+#include "statement_text.hpp"
+
+namespace termgate::inline v0::detail {
+namespace {
+
+using odbc::Connection;
+using odbc::ConnectionString;
+using odbc::Failure;
+using odbc::Family;
+using odbc::Phase;
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds login_wait{10};
+// A connection that has lain idle for longer is asked whether it is still there: a write sent on a dead one ends as "unknown" without need.
+constexpr milliseconds idle_trusted{100};
+
+class OdbcDriver;
+
+class OdbcSession final : public Session {
+ public:
+  OdbcSession(const OdbcDriver& driver, Connection& connection, std::optional<milliseconds> timeout, Clock::time_point start)
+      : driver_(driver), connection_(connection), timeout_(timeout), start_(start) {}
+
+  Rows execute(std::string_view sql, std::span<const Value> parameters) override;
+  milliseconds left() const;
+
+ private:
+  const OdbcDriver& driver_;
+  Connection& connection_;
+  const std::optional<milliseconds> timeout_;
+  const Clock::time_point start_;
+  bool over_ = false;  // the server has ended the transaction
+};
+
+class OdbcDriver final : public Driver {
+ public:
+  OdbcDriver(ConnectionString text, OdbcOptions options) : text_(std::move(text)), options_(std::move(options)), dialect_(odbc::dialect_of(odbc::family_of(text_.maker))) {
+    need_schema_name(options_.schema);
+    for (auto call : sql::all_calls) texts_.push_back(with_schema(dialect_.calls().*call));
+    std::size_t at = 0;
+    for (auto call : sql::all_calls) calls_.*call = texts_[at++];
+  }
+
+  const sql::Calls& calls() const noexcept override { return calls_; }
+  std::string_view kind() const noexcept override { return dialect_.kind; }
+
+  void transact(const TransactOptions& options, const std::function<void(Session&)>& work) override {
+    const auto start = Clock::now();
+    Lent lent(*this, options.timeout);
+    if (options.timeout && Clock::now() - start >= *options.timeout) {
+      lent.give_back();
+      throw Unavailable(fmt::format("the write's timeout of {} ms was over before a connection was there; nothing was written", options.timeout->count()));
+    }
+    begin(lent, dialect_.begin(options));
+    Connection& connection = *lent;
+    try {
+      OdbcSession session(*this, connection, options.timeout, start);
+      work(session);
+      if (options.timeout) session.left();
+      if (connection.looks_dead()) throw Unavailable("the server ended the session; nothing was written");
+    } catch (...) {
+      roll_back(connection);
+      lent.give_back();
+      throw;
+    }
+    guarded(Phase::commit, [&] { connection.run(dialect_.commit, options_.answer_wait); });
+    lent.give_back();
+  }
+
+  Rows call(std::string_view sql, std::span<const Value> parameters, bool read_only, std::optional<milliseconds> timeout) override {
+    Lent lent(*this, timeout);
+    Connection& connection = *lent;
+    milliseconds limit = options_.answer_wait;
+    if (timeout && (limit.count() == 0 || limit > *timeout)) limit = *timeout;
+    try {
+      Rows rows;
+      if (read_only && !is_ours(sql)) {
+        rows = query(lent, sql, parameters, limit);
+      } else {
+        // A single statement is its own commit: once sent, a lost connection leaves a write unknown.
+        rows = send(connection, sql, parameters, limit, read_only ? Phase::before_commit : Phase::commit);
+      }
+      lent.give_back();
+      return rows;
+    } catch (...) {
+      lent.give_back();
+      throw;
+    }
+  }
+
+  InstallReport install() override {
+    InstallReport report;
+    Lent lent(*this, std::nullopt);
+    begin(lent, {});
+    Connection& connection = *lent;
+    try {
+      guarded(Phase::before_commit, [&] {
+        run_script(connection, dialect_.install_begin);
+        report.from_version = version_in(connection);
+        const auto migrations = dialect_.migrations();
+        report.to_version = migrations.empty() ? 0 : migrations.back().version;
+        // Binary N works on the schema of N-1 and N+1 (docs/contract.md, section 9).
+        if (report.from_version > report.to_version + 1) {
+          throw DatabaseError(fmt::format("the database has version {} of Termgate's tables and this command knows {}: install a newer termgate",
+                                          report.from_version, report.to_version));
+        }
+        for (const auto& migration : migrations) {
+          if (migration.version <= report.from_version) continue;
+          run_script(connection, migration.text);
+          const Value values[] = {Value(migration.version), Value(migration.name)};
+          connection.execute(odbc::marked(with_schema(dialect_.note_migration), 2, dialect_.family), values, false, milliseconds(0));
+        }
+        report.to_version = std::max(report.to_version, report.from_version);
+      });
+    } catch (...) {
+      roll_back(connection);
+      lent.give_back();
+      throw;
+    }
+    guarded(Phase::commit, [&] { connection.run(dialect_.commit); });
+    lent.give_back();
+    return report;
+  }
+
+  int installed_version() override {
+    Lent lent(*this, std::nullopt);
+    int version = 0;
+    guarded(Phase::before_commit, [&] { version = version_in(*lent); });
+    lent.give_back();
+    return version;
+  }
+
+  void uninstall() override {
+    Lent lent(*this, std::nullopt);
+    begin(lent, dialect_.begin({}));
+    try {
+      guarded(Phase::before_commit, [&] { run_script(*lent, dialect_.uninstall); });
+    } catch (...) {
+      roll_back(*lent);
+      lent.give_back();
+      throw;
+    }
+    guarded(Phase::commit, [&] { (*lent).run(dialect_.commit); });
+    lent.give_back();
+  }
+
+  void grant(std::string_view role, std::string_view level) override {
+    const Value values[] = {Value(role), Value(level)};
+    call(with_schema(dialect_.grant), values, false, std::nullopt);
+  }
+
+  // Runs `step`; what ODBC says no to comes out as ours, without the password.
+  template <class Step>
+  void guarded(Phase phase, Step step) const {
+    try {
+      step();
+    } catch (Failure& failure) {
+      for (auto& one : failure.diagnostics) one.message = odbc::redacted(std::move(one.message), text_.secrets);
+      odbc::throw_for(failure, phase, dialect_.family);
+    }
+  }
+
+  Rows send(Connection& connection, std::string_view sql, std::span<const Value> parameters, milliseconds limit, Phase phase) const {
+    const bool ours = is_ours(sql);
+    if (!ours) odbc::need_one_statement(sql, dialect_.family);
+    const odbc::Marked text = odbc::marked(sql, parameters.size(), dialect_.family);
+    if (dialect_.family == Family::sqlserver && ours) guarded(Phase::before_commit, [&] { bring_batch(connection, parameters, limit); });
+    Rows rows;
+    guarded(phase, [&] { rows = connection.execute(text, parameters, ours, limit); });
+    return rows;
+  }
+
+  milliseconds answer_wait() const { return options_.answer_wait; }
+  bool error_ends_transaction() const { return dialect_.error_ends_transaction; }
+
+ private:
+  // A connection out of the pool, for the length of one call. Not given back: thrown away.
+  class Lent {
+   public:
+    Lent(OdbcDriver& driver, std::optional<milliseconds> timeout) : driver_(driver), outer_(innermost) {
+      for (const Lent* open = innermost; open != nullptr; open = open->outer_) {
+        if (&open->driver_ == &driver) {
+          throw InvalidInput("TG005 a call of this Database from inside its own transaction: use the Transaction that the callback was given");
+        }
+      }
+      connection_ = driver.take(timeout, fresh_);
+      innermost = this;
+    }
+    ~Lent() {
+      innermost = outer_;
+      if (!clean_ || connection_ == nullptr || connection_->broken() || connection_->looks_dead()) connection_.reset();
+      driver_.put_back(std::move(connection_));
+    }
+    Lent(const Lent&) = delete;
+    Lent& operator=(const Lent&) = delete;
+    Connection& operator*() { return *connection_; }
+    // Says that the connection stands outside any transaction and may be used again, if it is still there.
+    void give_back() { clean_ = true; }
+    // The pool's connection had died: a new one instead. False: this one is new.
+    bool renew() {
+      if (fresh_) return false;
+      connection_.reset();
+      connection_ = driver_.connect();
+      fresh_ = true;
+      return true;
+    }
+
+   private:
+    OdbcDriver& driver_;
+    std::unique_ptr<Connection> connection_;
+    bool clean_ = false;
+    bool fresh_ = false;
+    const Lent* outer_;
+    static thread_local const Lent* innermost;  // this thread's calls in progress
+  };
+
+  struct Idle {
+    std::unique_ptr<Connection> connection;
+    Clock::time_point since;
+  };
+
+  std::string with_schema(std::string_view text) const { return dialect_.with_schema(text, options_.schema); }
+
+  // BEGIN on a connection that the server closed meanwhile: nothing was sent yet, so another connection is as good. An empty text only asks.
+  void begin(Lent& lent, const std::string& text) {
+    guarded(Phase::before_commit, [&] {
+      try {
+        (*lent).run(text.empty() ? std::string_view("SELECT 1") : text, options_.answer_wait);
+      } catch (const Failure&) {
+        if (!(*lent).broken() || !lent.renew()) throw;
+        (*lent).run(text.empty() ? std::string_view("SELECT 1") : text, options_.answer_wait);
+      }
+    });
+  }
+
+  // SQL Server takes no array as a parameter: the rows of a batch go into a temporary table of the session, from where calls/append_many.sql has them. It is
+  // made by a batch of its own, for one that is made inside a prepared statement ends with it.
+  static void bring_batch(Connection& connection, std::span<const Value> parameters, milliseconds limit) {
+    const BytesArray* payloads = nullptr;
+    const TextArray* ids = nullptr;
+    for (const Value& value : parameters) {
+      if (const auto* bytes = std::get_if<BytesArray>(&value.variant())) payloads = bytes;
+      if (const auto* texts = std::get_if<TextArray>(&value.variant())) ids = texts;
+    }
+    if (payloads == nullptr) return;
+    connection.run("IF OBJECT_ID(N'tempdb..#termgate_batch') IS NULL CREATE TABLE #termgate_batch (position int NOT NULL PRIMARY KEY, payload varbinary(max) NULL, bytes bigint NULL, "
+                   "write_id uniqueidentifier NULL) ELSE DELETE FROM #termgate_batch", limit);
+    std::vector<odbc::ArrayColumn> columns(4);
+    columns[1].binary = true;
+    for (std::size_t row = 0; row < payloads->size(); ++row) {
+      columns[0].values.emplace_back(std::to_string(row));
+      columns[1].values.emplace_back((*payloads)[row]);
+      columns[2].values.emplace_back(std::to_string((*payloads)[row].size()));
+      columns[3].values.push_back(ids == nullptr ? std::nullopt : (*ids)[row]);
+    }
+    connection.execute_rows(odbc::marked("INSERT INTO #termgate_batch (position, payload, bytes, write_id) VALUES ($1, $2, $3, $4)", 4, Family::sqlserver), columns, limit);
+  }
+
+  // The user's own query: the database itself holds it to reading.
+  Rows query(Lent& lent, std::string_view sql, std::span<const Value> parameters, milliseconds limit) {
+    if (dialect_.family == Family::sqlserver) odbc::need_query(sql);
+    odbc::need_one_statement(sql, dialect_.family);
+    TransactOptions options;
+    options.read_only = true;
+    begin(lent, dialect_.begin(options));
+    Rows rows;
+    try {
+      rows = send(*lent, sql, parameters, limit, Phase::before_commit);
+    } catch (...) {
+      roll_back(*lent);
+      throw;
+    }
+    roll_back(*lent);
+    return rows;
+  }
+
+  // Keeps the error that led here: a connection that cannot even roll back is thrown away.
+  void roll_back(Connection& connection) noexcept {
+    try {
+      if (connection.broken()) return;
+      connection.run(dialect_.roll_back, options_.answer_wait);
+    } catch (...) {
+      connection.give_up();
+    }
+  }
+
+  void run_script(Connection& connection, std::string_view script) {
+    for (const std::string& piece : dialect_.pieces(with_schema(script))) connection.run(piece);
+  }
+
+  int version_in(Connection& connection) {
+    if (!connection.run(with_schema(dialect_.is_installed)).one()[0].as_bool()) return 0;
+    return static_cast<int>(connection.run(with_schema(dialect_.version)).one()[0].as_int());
+  }
+
+  bool is_ours(std::string_view sql) const {
+    return std::any_of(texts_.begin(), texts_.end(), [&](const std::string& text) { return text.data() == sql.data(); });
+  }
+
+  std::unique_ptr<Connection> connect() const {
+    std::unique_ptr<Connection> connection;
+    guarded(Phase::connect, [&] {
+      connection = std::make_unique<Connection>(text_, login_wait);
+      connection->run(dialect_.on_connect);
+    });
+    return connection;
+  }
+
+  std::unique_ptr<Connection> take(std::optional<milliseconds> timeout, bool& fresh) {
+    for (;;) {
+      std::optional<Idle> idle;
+      {
+        std::unique_lock lock(mutex_);
+        const auto wait = std::min(timeout.value_or(options_.check_wait), options_.check_wait);
+        if (!changed_.wait_for(lock, wait, [&] { return !idle_.empty() || open_ < options_.connections_max; })) {
+          throw Blocked(fmt::format("TG006 all {} connections of this process to the database are busy; see OpenOptions::connections_max", open_));
+        }
+        if (idle_.empty()) {
+          ++open_;
+        } else {
+          idle = std::move(idle_.back());
+          idle_.pop_back();
+        }
+      }
+      try {
+        if (!idle) {
+          fresh = true;
+          return connect();
+        }
+        if (is_alive(*idle)) return std::move(idle->connection);
+      } catch (...) {
+        put_back(nullptr);
+        throw;
+      }
+      idle->connection.reset();
+      put_back(nullptr);
+    }
+  }
+
+  static bool is_alive(const Idle& idle) {
+    if (idle.connection->looks_dead()) return false;
+    if (Clock::now() - idle.since < idle_trusted) return true;
+    try {
+      idle.connection->run("SELECT 1", login_wait);
+      return true;
+    } catch (const Failure&) {
+      return false;
+    }
+  }
+
+  // Null: one is gone.
+  void put_back(std::unique_ptr<Connection> connection) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (connection) idle_.push_back({std::move(connection), Clock::now()});
+      else --open_;
+    }
+    changed_.notify_one();
+  }
+
+  const ConnectionString text_;
+  const OdbcOptions options_;
+  const odbc::Dialect& dialect_;
+  std::deque<std::string> texts_;  // what calls_ points into
+  sql::Calls calls_;
+
+  std::mutex mutex_;  // guards idle_ and open_
+  std::condition_variable changed_;
+  std::vector<Idle> idle_;
+  int open_ = 0;
+};
+
+thread_local const OdbcDriver::Lent* OdbcDriver::Lent::innermost = nullptr;
+
+Rows OdbcSession::execute(std::string_view sql, std::span<const Value> parameters) {
+  if (over_) throw DatabaseError("an error before has ended this transaction: nothing can follow it");
+  milliseconds limit = driver_.answer_wait();
+  if (timeout_) {
+    const auto rest = left();
+    limit = limit.count() == 0 ? rest : std::min(limit, rest);
+  }
+  try {
+    return driver_.send(connection_, sql, parameters, limit, Phase::before_commit);
+  } catch (...) {
+    over_ = driver_.error_ends_transaction();
+    throw;
+  }
+}
+
+milliseconds OdbcSession::left() const {
+  const auto rest = std::chrono::ceil<milliseconds>(start_ + *timeout_ - Clock::now());
+  if (rest.count() <= 0) throw Unavailable(fmt::format("the write's timeout of {} ms is over; nothing was written", timeout_->count()));
+  return rest;
+}
+
+}  // namespace
+
+std::unique_ptr<Driver> open_odbc(std::string_view url, OdbcOptions options) {
+  return std::make_unique<OdbcDriver>(odbc::connection_string_of(url), std::move(options));
+}
+
+}  // namespace termgate::inline v0::detail

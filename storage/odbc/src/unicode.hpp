@@ -1,0 +1,15 @@
+// UTF-8 and the UTF-16 of ODBC's wide calls. Wide throughout: the narrow calls go through the process's locale or a driver's own setting.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace termgate::inline v0::detail::odbc {
+
+// Throws InvalidInput (TG005) for what is no UTF-8: overlong forms, surrogates, cut sequences. NUL is a character.
+std::u16string utf16_of(std::string_view text);
+
+// A lone surrogate becomes U+FFFD: what a server sends is shown, never refused.
+std::string utf8_of(std::u16string_view text);
+
+}  // namespace termgate::inline v0::detail::odbc

@@ -1,0 +1,217 @@
+#!/usr/bin/env python3
+"""[F1] [F2] [F3] [F4] [F5] `termgate storm`: ours stands in it, and each naive boundary is found broken by it.
+
+  storm_test.py TERMGATE_COMMAND SERVER_SCRIPT
+
+Starts a PostgreSQL 15 of its own. A storm counts only if it was one: there must have been takeovers and refusals. TERMGATE_TEST_LONG: storms of 120 s, all
+naive boundaries, and a server that is killed and started again in the middle.
+"""
+import concurrent.futures
+import json
+import os
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from collections import Counter
+from pathlib import Path
+
+TERMGATE, PG_SERVER = sys.argv[1], sys.argv[2]
+LONG = bool(os.environ.get("TERMGATE_TEST_LONG"))
+SECONDS = "120" if LONG else "10"
+scratch = tempfile.TemporaryDirectory(prefix="termgate-storm-test.")
+os.chmod(scratch.name, 0o755)
+environment = dict({name: value for name, value in os.environ.items() if name != "TERMGATE_DB"}, TMPDIR=scratch.name)  # its logs go with it
+
+
+def sh(*words):
+    done = subprocess.run([str(word) for word in words], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise AssertionError(f"{words}: {done.stdout}{done.stderr}")
+    return done.stdout.strip()
+
+
+def storm(url, *words, timeout=400):
+    return subprocess.run([TERMGATE, "storm", *words], env=dict(environment, TERMGATE_DB=url), capture_output=True, text=True, timeout=timeout)
+
+
+def tables_of(url):
+    if url.startswith("sqlite:"):
+        return [row[0] for row in sqlite3.connect(url[7:]).execute("SELECT name FROM sqlite_master WHERE name LIKE 'storm%'")]
+    return sh("psql", "-qXAt", url, "-c", "SELECT relname FROM pg_class WHERE relname LIKE 'storm%'").split()
+
+
+class Storm(unittest.TestCase):
+    def setUp(self):
+        begun = time.monotonic()
+        self.addCleanup(lambda: print(f"{time.monotonic() - begun:.1f} s ", end="", file=sys.stderr))
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Path(scratch.name) / "pg"
+        cls.server.mkdir()
+        os.chmod(cls.server, 0o755)
+        cls.postgres = sh(PG_SERVER, "start", "15", cls.server, "fsync=off")
+        cls.addClassCleanup(sh, PG_SERVER, "stop", cls.server, "immediate")
+        cls.sqlite = f"sqlite:{scratch.name}/storm.db"
+        for url in (cls.postgres, cls.sqlite):
+            sh(TERMGATE, "init", "--db", url)
+
+    def kept(self, url, *words):
+        # A storm proves something only where stopped leaders did try and were refused. In a few seconds that may not happen, so there is another storm, of
+        # another seed, until all of it has been seen; each of them must keep the law.
+        seen, wanted = Counter(), ("takeovers", "refused_stale", "refused_after_stop", "writes_committed", "looks", "stop", "kill")
+        for _ in range(6):
+            done = storm(url, "--json", *words)
+            document = json.loads(done.stdout)
+            self.assertEqual((done.returncode, document["verdict"], document["breaches"], document["unjudged"]), (0, "kept", [], []), done.stdout + done.stderr)
+            self.assertEqual(document["leaders_ended_by_themselves"], 0, done.stdout + done.stderr)
+            self.assertEqual([table for table in tables_of(url) if f"storm_{document['seed']}_" in table], [])
+            seen.update({what: document.get(what, 0) for what in wanted} | {fault: document["faults"].get(fault, 0) for fault in ("stop", "kill")})
+            if all(seen[what] for what in wanted):
+                return document
+        self.fail(f"not all of it was seen in six storms: {seen}")
+
+    def test_ours_on_sqlite(self):
+        self.kept(self.sqlite, "--seconds", SECONDS)
+
+    def test_ours_on_postgresql(self):
+        document = self.kept(self.postgres, "--seconds", SECONDS)
+        # All faults together, for in ten seconds one of them may have had no turn.
+        self.assertGreater(sum(document["faults"].get(name, 0) for name in ("cut", "freeze", "prepare", "lose", "force", "prune")), 5, document)
+        self.assertEqual(sh("psql", "-qXAt", self.postgres, "-c", f"SELECT count(*) FROM pg_prepared_xacts WHERE gid LIKE 'storm-{document['seed']}%'"), "0")
+
+    def broken(self, url, name):
+        done = storm(url, "--naive", name, "--seconds", "60", "--json")
+        self.assertEqual(done.returncode, 1, f"{name} on {url}: {done.stdout}{done.stderr}")
+        document = json.loads(done.stdout)
+        self.assertEqual(document["verdict"], "broken", done.stdout)
+        self.assertLess(document["seconds"], 75)
+        self.assertIn(document["breaches"][0]["law"], ("F1", "F2", "F3"))
+        self.assertRegex(document["breaches"][0]["history"], r"acquires term \d+: acknowledged")
+        self.assertIn(f"--seed {document['seed']}", document["again"])
+        self.assertIn(f"--naive {name}", document["again"])
+
+    def test_naive_boundaries_are_found_broken(self):
+        if LONG:
+            names = [one["name"] for one in json.loads(sh(TERMGATE, "storm", "--naive", "list", "--json"))]
+            self.assertEqual(len(names), 7)
+            pairs = [(self.postgres, name) for name in names] + [(self.sqlite, name) for name in names if name not in ("where-exists", "one-statement")]
+        else:
+            pairs = [(self.postgres, "max-term"), (self.sqlite, "two-connections"), (self.postgres, "lock-only")]
+        with concurrent.futures.ThreadPoolExecutor(1 if LONG else 3) as pool:
+            for done in [pool.submit(self.broken, *pair) for pair in pairs]:
+                done.result()
+
+    def test_a_breach_is_told_for_people(self):
+        done = storm(self.sqlite, "--naive", "deleted-row", "--seconds", "60", "--seed", "7", "--keep")
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertIn("THE LAW IS BROKEN.", done.stdout)
+        self.assertRegex(done.stdout, r"F[123] [a-z ]+, scope \"storm-7_")
+        self.assertRegex(done.stdout, r"Again, by the same schedule: termgate storm --seed 7 .*--naive deleted-row --db …")
+        kept = re.search(r"Kept: tables (\S+), (\S+), (\S+); logs (\S+)", done.stdout)
+        self.assertTrue(kept, done.stdout)
+        self.assertLessEqual({kept[1], kept[2], kept[3]}, set(tables_of(self.sqlite)))
+        self.assertIn("B 1 ", (Path(kept[4]) / "leader1.1.log").read_text())
+        sh("rm", "-rf", kept[4])
+
+    @unittest.skipUnless(LONG, "TERMGATE_TEST_LONG")
+    def test_mistakes_planted_in_layer_1_are_found(self):
+        for name, mistake in {
+            "unlocked": "CREATE OR REPLACE FUNCTION termgate._try_share(p_scope text) RETURNS boolean LANGUAGE sql AS 'SELECT true'",
+            "forgetful": "DO $$ BEGIN EXECUTE replace(replace(pg_get_functiondef('termgate.claim_write'::regproc), "
+                         "'fresh := NOT c.done', 'fresh := true'), 'fresh := FOUND', 'fresh := true'); END $$",
+        }.items():
+            with self.subTest(name):
+                sh("psql", "-qX", self.postgres, "-c", f"CREATE DATABASE {name}")
+                url = re.sub("/postgres$", "/" + name, self.postgres)
+                sh(TERMGATE, "init", "--db", url)
+                sh("psql", "-qX", "-v", "ON_ERROR_STOP=1", url, "-c", mistake)
+                done = storm(url, "--seconds", "60", "--json", "--keep")
+                self.assertEqual((done.returncode, json.loads(done.stdout)["verdict"]), (1, "broken"), done.stdout)
+
+    def test_wrong_usage(self):
+        for words, said in [
+            (["--naive", "hope"], "there is no naive boundary \"hope\""),
+            (["--naive", "one-statement"], "makes it right"),
+            (["--faults", "stop,earthquake"], "there is no fault \"earthquake\""),
+            (["--faults", "prepare"], "not on SQLite"),
+            (["--faults", ""], "there is no fault \"\""),
+            (["--leaders", "1"], "a whole number from 2 to 64"),
+            (["--seconds", "soon"], "a whole number from 1"),
+            (["--ttl", "10ms"], "from 100ms to 60s"),
+            (["--seed", "-1"], "a whole number from 0"),
+        ]:
+            done = storm(self.sqlite, *words)
+            self.assertEqual(done.returncode, 2, (words, done.stdout, done.stderr))
+            self.assertIn(said, done.stderr)
+        self.assertEqual(storm("sqlite::memory:").returncode, 2)
+        done = storm("postgresql://postgres@127.0.0.1/x", "--naive", "max-term", "--faults", "cut")
+        self.assertEqual((done.returncode, "not with --naive" in done.stderr), (2, True), done.stderr)
+        done = storm(self.postgres, "--leaders", "60", "--scopes", "10")
+        self.assertEqual((done.returncode, "the server has room for" in done.stderr), (2, True), done.stderr)
+
+    def test_databases_that_cannot_be_used(self):
+        bare = f"sqlite:{scratch.name}/bare.db"
+        sqlite3.connect(bare[7:]).execute("CREATE TABLE t (v)")
+        done = storm(bare, "--seconds", "1")
+        self.assertEqual((done.returncode, "termgate init" in done.stderr), (1, True), done.stderr)
+        self.assertEqual(tables_of(bare), [])
+        done = storm("postgresql://somebody:secret-word@127.0.0.1:1/nowhere", "--seconds", "1")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertNotIn("secret-word", done.stderr + done.stdout)
+
+    def test_ctrl_c_ends_in_order(self):
+        process = subprocess.Popen([TERMGATE, "storm", "--seconds", "60", "--json"], env=dict(environment, TERMGATE_DB=self.sqlite), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        time.sleep(2)
+        process.send_signal(signal.SIGINT)
+        out, error = process.communicate(timeout=30)
+        self.assertEqual(process.returncode, 0, out + error)
+        self.assertEqual(json.loads(out)["verdict"], "kept")
+
+    def test_its_leaders_do_not_outlive_it(self):
+        process = subprocess.Popen([TERMGATE, "storm", "--seconds", "60", "--json", "--faults", "stop"], env=dict(environment, TERMGATE_DB=self.sqlite), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        time.sleep(1.5)
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        self.assertEqual(len(children), 3)
+        process.kill()
+        process.communicate()
+        deadline = time.monotonic() + 5
+        while any(Path(f"/proc/{child}").exists() and "Z" not in Path(f"/proc/{child}/stat").read_text().split()[2] for child in children) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        for child in children:
+            alive = Path(f"/proc/{child}/stat")
+            self.assertTrue(not alive.exists() or alive.read_text().split()[2] == "Z", child)
+
+    def test_a_server_that_dies_in_the_middle(self):
+        server = Path(scratch.name) / "dying"
+        server.mkdir()
+        os.chmod(server, 0o755)
+        url = sh(PG_SERVER, "start", "15", server, "fsync=off")
+        self.addCleanup(sh, PG_SERVER, "stop", server, "immediate")
+        sh(TERMGATE, "init", "--db", url)
+        process = subprocess.Popen([TERMGATE, "storm", "--seconds", "4"], env=dict(environment, TERMGATE_DB=url), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        time.sleep(2)
+        sh(PG_SERVER, "stop", server, "immediate")
+        out, error = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 1, out + error)
+        self.assertIn("NOT JUDGED    the rows", out)
+        self.assertIn("No breach was seen, and not all could be judged.", out)
+        self.assertIn("Could not be taken away", out)
+        self.assertNotIn("The law is kept", out)
+        if LONG:
+            sh(PG_SERVER, "start", "15", server)
+            process = subprocess.Popen([TERMGATE, "storm", "--seconds", "30", "--json"], env=dict(environment, TERMGATE_DB=url), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            time.sleep(8)
+            sh(PG_SERVER, "stop", server, "immediate")
+            sh(PG_SERVER, "start", "15", server)
+            out, error = process.communicate(timeout=90)
+            self.assertEqual(process.returncode, 0, out + error)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)

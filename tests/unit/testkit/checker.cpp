@@ -1,0 +1,198 @@
+// The checker must be able to fail: a history for each kind of breach, and random right ones that each single change breaks.
+#include <algorithm>
+#include <functional>
+#include <random>
+
+#include <catch2/catch.hpp>
+#include <fmt/format.h>
+
+#include <termgate/testkit/checker.hpp>
+
+using namespace termgate::testkit;
+using Kind = Breach::Kind;
+using std::chrono::milliseconds;
+
+namespace {
+
+Operation write(std::string id, std::int64_t term, int from, int to, Outcome outcome = Outcome::committed) {
+  Operation one;
+  one.scope = "s";
+  one.term = term;
+  one.id = std::move(id);
+  one.outcome = outcome;
+  one.invoked = milliseconds(from);
+  if (outcome != Outcome::unknown) one.answered = milliseconds(to);
+  one.client = "w";
+  return one;
+}
+
+Operation acquire(std::int64_t term, int from, int to, Outcome outcome = Outcome::committed) {
+  Operation one = write("", term, from, to, outcome);
+  one.kind = Operation::Kind::raise;
+  one.acquisition = true;
+  return one;
+}
+
+Operation seal(std::int64_t term, int from, int to) {
+  Operation one = acquire(term, from, to);
+  one.acquisition = false;
+  return one;
+}
+
+Operation look(std::int64_t term, int from, int to) {
+  Operation one = seal(term, from, to);
+  one.kind = Operation::Kind::look;
+  return one;
+}
+
+Row row(std::string id, std::int64_t term, std::optional<std::int64_t> place = {}) { return {"s", term, std::move(id), place ? "log" : "", place}; }
+
+State state(std::int64_t fence, std::vector<Row> rows) { return {std::move(rows), {{"s", fence}}}; }
+
+std::vector<Kind> kinds(const Verdict& verdict) {
+  std::vector<Kind> all;
+  for (const Breach& breach : verdict.breaches) all.push_back(breach.kind);
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("checker: what keeps the law is no breach", "[F1][F2][F3][F5][testkit]") {
+  const auto place = [](Operation one, std::int64_t number) {
+    one.place = number;
+    return one;
+  };
+  const std::vector<Operation> history{
+      acquire(5, 0, 10),
+      place(write("a", 5, 20, 30), 1),
+      write("b", 5, 25, 0, Outcome::unknown),             // is there
+      write("c", 5, 25, 0, Outcome::unknown),             // is not
+      write("d", 5, 31, 90),                              // concurrent with the takeover, which it came before
+      acquire(6, 40, 95),
+      write("e", 5, 100, 110, Outcome::refused),
+      write("c2", 5, 50, 0, Outcome::unknown),
+      write("c2", 5, 120, 130),                           // sent again by who is stale now: it had happened
+      write("f", 6, 100, 105),
+      look(6, 106, 107),
+      acquire(6, 108, 109, Outcome::refused),
+      seal(6, 108, 109),
+  };
+  const auto verdict = check(history, state(6, {row("a", 5, 1), row("b", 5, 2), row("d", 5, 3), row("c2", 5, 4), row("f", 6, 5)}));
+  for (const Breach& breach : verdict.breaches) FAIL_CHECK(tell(breach, history));
+  CHECK(verdict.committed == 4);
+  CHECK(verdict.refused == 1);
+  CHECK(verdict.unknown_committed == 1);
+  CHECK(verdict.unknown_absent == 1);
+  CHECK(verdict.raises == 3);
+}
+
+TEST_CASE("checker: finds each kind of breach and names the operations that show it", "[F1][F2][F3][F5][testkit]") {
+  struct Case {
+    const char* name;
+    std::vector<Operation> history;
+    State state;
+    Kind kind;
+    std::vector<std::size_t> shown_by;
+  };
+  Operation batch = write("a", 5, 0, 10);
+  batch.rows = 2;
+  Operation numbered = write("a", 5, 0, 10);
+  numbered.place = 7;
+  const std::vector<Case> cases{
+      {"a stale write behind an acquisition", {acquire(5, 0, 1), acquire(6, 10, 20), write("a", 5, 30, 40)}, state(6, {row("a", 5)}), Kind::seal, {1, 2}},
+      {"the same where its answer was lost", {acquire(6, 10, 20), write("a", 5, 30, 0, Outcome::unknown)}, state(6, {row("a", 5)}), Kind::seal, {0, 1}},
+      {"a stale write behind a write", {write("a", 6, 0, 10), write("b", 5, 20, 30)}, state(6, {row("a", 6), row("b", 5)}), Kind::seal, {0, 1}},
+      {"a stale write behind a fence that was seen", {look(6, 0, 10), write("b", 5, 20, 30)}, state(6, {row("b", 5)}), Kind::seal, {0, 1}},
+      {"a seal below another", {seal(6, 0, 10), seal(5, 20, 30)}, state(6, {}), Kind::seal, {0, 1}},
+      {"rows out of order although concurrent", {write("a", 6, 0, 100), write("b", 5, 0, 100)}, state(6, {row("a", 6, 1), row("b", 5, 2)}), Kind::order, {0, 1}},
+      {"a fence seen lower", {seal(6, 0, 10), look(5, 20, 30)}, state(6, {}), Kind::lowered, {0, 1}},
+      {"a fence seen lower than seen before", {look(6, 0, 10), look(5, 20, 30)}, state(6, {}), Kind::lowered, {0, 1}},
+      {"a fence that is gone at the end", {seal(6, 0, 10)}, state(5, {}), Kind::lowered, {0}},
+      {"a fence below a row at the end", {write("a", 6, 0, 0, Outcome::unknown)}, state(5, {row("a", 6)}), Kind::lowered, {0}},
+      {"one term for two leaders", {acquire(6, 0, 10), acquire(6, 5, 20)}, state(6, {}), Kind::issued_twice, {0, 1}},
+      {"a later acquisition with a lower term", {acquire(6, 0, 10), acquire(5, 20, 30)}, state(6, {}), Kind::issued_twice, {0, 1}},
+      {"half a write", {batch}, state(5, {row("a", 5)}), Kind::torn, {0}},
+      {"an acknowledged write that is gone", {write("a", 5, 0, 10)}, state(5, {}), Kind::lost, {0}},
+      {"a refused write that is there", {write("a", 5, 0, 10, Outcome::refused)}, state(5, {row("a", 5)}), Kind::leaked, {0}},
+      {"a write that happened twice", {write("a", 5, 0, 0, Outcome::unknown), write("a", 5, 20, 30)}, state(5, {row("a", 5), row("a", 5)}), Kind::twice, {0, 1}},
+      {"another term than it was sent with", {write("a", 5, 0, 10)}, state(6, {row("a", 6)}), Kind::altered, {0}},
+      {"another number than it was told", {numbered}, state(5, {row("a", 5, 8)}), Kind::altered, {0}},
+      {"a row from nowhere", {write("a", 5, 0, 10)}, state(5, {row("a", 5), row("b", 5)}), Kind::foreign, {}},
+      {"a gap", {write("a", 5, 0, 10), write("b", 5, 0, 10)}, state(5, {row("a", 5, 1), row("b", 5, 3)}), Kind::numbering, {0, 1}},
+      {"a number twice", {write("a", 5, 0, 10), write("b", 5, 0, 10)}, state(5, {row("a", 5, 1), row("b", 5, 1)}), Kind::numbering, {0, 1}},
+  };
+  for (const Case& one : cases) {
+    INFO(one.name);
+    const auto verdict = check(one.history, one.state);
+    REQUIRE(kinds(verdict) == std::vector<Kind>{one.kind});
+    CHECK(verdict.breaches[0].operations == one.shown_by);
+    CHECK(verdict.breaches[0].scope == "s");
+    const std::string text = tell(verdict.breaches[0], one.history);
+    CHECK(std::count(text.begin(), text.end(), '\n') == 1 + static_cast<std::ptrdiff_t>(one.shown_by.size()));
+  }
+}
+
+TEST_CASE("checker: keeps no more breaches than asked for and never none", "[testkit]") {
+  std::vector<Operation> history;
+  for (int i = 0; i < 1000; ++i) history.push_back(write(fmt::format("w{}", i), 5, i, i + 1));
+  CHECK(check(history, state(5, {}), 10).breaches.size() == 10);
+  CHECK(check(history, state(5, {}), 1).breaches.size() == 1);
+}
+
+TEST_CASE("checker: a long random history that keeps the law passes and one change breaks it", "[F1][F2][F3][F5][testkit]") {
+  // The boundary itself, in its commit order; clients see it through delays.
+  std::mt19937 random(Catch::rngSeed());
+  CAPTURE(Catch::rngSeed());
+  const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+  for (int round = 0; round < 50; ++round) {
+    std::vector<Operation> history;
+    State end;
+    std::map<std::string, std::int64_t> numbers;
+    for (int moment = 0; moment < 400; moment += 2) {
+      const std::string scope(1, static_cast<char>('a' + below(3)));
+      std::int64_t& fence = end.fences[scope];
+      const bool raises = below(8) == 0 || fence == 0;
+      Operation one = raises ? acquire(fence + 1, 0, 0) : write(fmt::format("{}", moment), std::max<std::int64_t>(1, fence - below(3)), 0, 0);
+      one.scope = scope;
+      // Invoked before it takes effect, answered behind it.
+      one.invoked = milliseconds(moment - below(20));
+      one.answered = milliseconds(moment + 1 + below(20));
+      const bool stale = one.term < fence;
+      one.outcome = stale ? Outcome::refused : Outcome::committed;
+      if (!stale) fence = one.term;
+      if (!stale && !raises) end.rows.push_back({scope, one.term, one.id, scope, ++numbers[scope]});
+      if (below(10) == 0) {
+        one.outcome = Outcome::unknown;
+        one.answered = Moment::max();
+      }
+      history.push_back(one);
+    }
+    for (const Breach& breach : check(history, end).breaches) FAIL_CHECK(tell(breach, history));
+
+    auto broken = end;
+    switch (round % 4) {
+      case 0: {  // the last raise but one of a scope is forgotten
+        const auto last = std::find_if(history.rbegin(), history.rend(), [](const Operation& one) { return one.kind == Operation::Kind::raise && one.outcome == Outcome::committed; });
+        broken.fences[last->scope] = last->term - 1;
+        break;
+      }
+      case 1: {  // a row moves in front of a raise
+        std::swap(broken.rows.front().place, std::find_if(broken.rows.rbegin(), broken.rows.rend(), [&](const Row& r) { return r.scope == broken.rows.front().scope; })->place);
+        if (broken.rows.front().term == std::find_if(broken.rows.begin(), broken.rows.end(), [&](const Row& r) { return r.scope == broken.rows.front().scope && r.place == 1; })->term) continue;
+        break;
+      }
+      case 2: {
+        const auto refused = std::find_if(history.begin(), history.end(), [](const Operation& one) { return one.outcome == Outcome::refused; });
+        if (refused == history.end()) continue;
+        broken.rows.push_back({refused->scope, refused->term, refused->id, "", {}});
+        break;
+      }
+      case 3: {
+        const auto acknowledged = std::find_if(history.begin(), history.end(), [](const Operation& one) { return one.kind == Operation::Kind::write && one.outcome == Outcome::committed; });
+        std::erase_if(broken.rows, [&](const Row& r) { return r.id == acknowledged->id; });
+        break;
+      }
+    }
+    CHECK_FALSE(check(history, broken).breaches.empty());
+  }
+}
