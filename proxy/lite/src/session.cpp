@@ -528,7 +528,8 @@ void Session::declare_to_law() {
 
 void Session::become_writer(const Want& want) {
   if (tx_.writer) return;
-  engine_.take_turn(control_, want.term == 0 && !tx_.passes.empty() ? tx_.passes.front() : want);
+  const Want& wanted = want.term == 0 && !tx_.passes.empty() ? tx_.passes.front() : want;
+  engine_.take_turn(control_, wanted);
   tx_.turn = true;
   if (!tx_.began) {
     // The lane whose cache knows the newest pages is the better one. A portal that stands on a row goes on reading on its own, and sees
@@ -553,7 +554,11 @@ void Session::become_writer(const Want& want) {
   } undo{*this};
   tx_.lane->writable = true;
   if (!tx_.began) {
-    if (const int code = connection.control("BEGIN IMMEDIATE"); code != SQLITE_OK) {
+    // Not by SQLite's own waiting, which tries every 100 ms and tells nobody.
+    sqlite3_busy_timeout(connection.handle(), 0);
+    const int code = connection.begin(false, engine_.check_wait(), wanted.scope, wanted.term);
+    sqlite3_busy_timeout(connection.handle(), static_cast<int>(engine_.check_wait().count()));
+    if (code != SQLITE_OK) {
       if ((code & 0xff) == SQLITE_BUSY) throw Failed("TG006", "TG006 blocked for " + std::to_string(engine_.check_wait().count()) + " ms: " + sqlite::lock_holder(tx_.lane->handle()) + " holds the database; nothing was written");
       tx_.lane->fail(code);
     }
