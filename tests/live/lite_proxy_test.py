@@ -12,7 +12,9 @@ import random
 import re
 import shutil
 import signal
+import socket
 import sqlite3
+import struct
 import subprocess
 import sys
 import threading
@@ -204,6 +206,77 @@ def holders(lab, path, proxy):
     check("[F2] and is refused at its write", error is not None and error["C"] == "TG001", error)
 
 
+def timeouts(lab, port):
+    """statement_timeout, lock_timeout, idle_in_transaction_session_timeout, and a cancel request for one who waits."""
+    check = lab.check
+    counting = "WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r WHERE i < 2000000000) SELECT max(i) FROM r"
+
+    def timed(wire, sql):
+        begin = time.monotonic()
+        _, error = wire.ask(sql)
+        return (error or {}).get("C"), (error or {}).get("M", ""), time.monotonic() - begin
+
+    wire = Wire(port, user="me", database="app", **declared("timeouts", 1))
+    wire.ask("CREATE TABLE timeouts (x int)")
+    check("a timeout that is none", timed(wire, "SET statement_timeout = 'soon'")[0] == "22023" and timed(wire, "SET statement_timeout = -1")[0] == "22023")
+    wire.ask("SET statement_timeout = '0.3 s'")
+    check("is told as PostgreSQL tells it", wire.ask("SHOW statement_timeout")[0] == ["300ms"])
+    for sql in ("SELECT pg_sleep(20)", counting, f"INSERT INTO timeouts {counting}"):
+        code, message, took = timed(wire, sql)
+        check(f"statement_timeout ends {sql[:20]}", code == "57014" and "statement timeout" in message and 0.25 < took < 1.5 * PATIENCE, (code, message, took))
+    check("each statement of a text has its own", timed(wire, "SELECT pg_sleep(0.2); SELECT pg_sleep(0.2)")[0] is None)
+    holder = Wire(port, user="me", database="app", **declared("elsewhere", 1))
+    holder.ask("BEGIN")
+    holder.ask("INSERT INTO timeouts VALUES (1)")
+    for sql in ("INSERT INTO timeouts VALUES (2)", "BEGIN; INSERT INTO timeouts VALUES (2)"):
+        code, message, took = timed(wire, sql)
+        check(f"it ends who waits for the write lock: {sql[:6]}", code == "57014" and "statement timeout" in message and 0.25 < took < 1.5 * PATIENCE, (code, message, took))
+        wire.ask("ROLLBACK")
+    wire.ask("SET statement_timeout = 0")
+    wire.ask("SET lock_timeout = 200")
+    code, message, took = timed(wire, "INSERT INTO timeouts VALUES (2)")
+    check("lock_timeout", code == "55P03" and 0.15 < took < 1.5 * PATIENCE, (code, message, took))
+    wire.ask("RESET lock_timeout")
+    canceller = threading.Timer(0.3, lambda: cancel(wire, port))
+    canceller.start()
+    code, message, took = timed(wire, "INSERT INTO timeouts VALUES (2)")
+    check("a cancel request ends the waiting, too", code == "57014" and "user request" in message and took < 1.5 * PATIENCE, (code, message, took))
+    holder.ask("COMMIT")
+    # A statement that shares its commit with others is cancelled all the same.
+    others = [Wire(port, user="me", database="app", **declared(f"other{n}", 1)) for n in range(4)]
+    stop, problems = threading.Event(), []
+
+    def busy(other):
+        while not stop.is_set():
+            _, error = other.ask("INSERT INTO timeouts VALUES (3)")
+            if error is not None and error["C"] not in ("TG006", "40001", "57P03"):
+                problems.append(error)
+
+    threads = [threading.Thread(target=busy, args=(other,)) for other in others]
+    for thread in threads:
+        thread.start()
+    wire.ask("SET statement_timeout = 300")
+    for _ in range(3):
+        code, message, took = timed(wire, f"INSERT INTO timeouts {counting}")
+        check("statement_timeout among many writers", code == "57014" and took < 3 * PATIENCE, (code, message, took))
+    stop.set()
+    for thread in threads:
+        thread.join()
+    check("and the others go on or are told to run again", not problems, problems[:2])
+    wire.ask("SET statement_timeout = 0")
+    wire.ask("SET idle_in_transaction_session_timeout = 200")
+    wire.ask("BEGIN")
+    time.sleep(0.5)
+    said = refusal(lambda: wire.ask("SELECT 1"))
+    check("idle_in_transaction_session_timeout", (said or {}).get("C") == "25P03", said)
+
+
+def cancel(wire, port):
+    with socket.create_connection(("127.0.0.1", port)) as asking:
+        asking.sendall(struct.pack("!III", 12 + len(wire.key), 80877102, wire.pid) + wire.key)
+        asking.recv(1)
+
+
 def accounts(lab, path):
     check, users = lab.check, f"{lab.folder}/users"
     add = subprocess.run([lab.termgate, "user", "add", "ann", "--users", users], input="a secret\n", capture_output=True, text=True)
@@ -309,6 +382,7 @@ def main():
             types(lab, proxy.port)
         if shutil.which("pgbench"):
             pgbench(lab, proxy.port)
+        timeouts(lab, proxy.port)
         holders(lab, path, proxy)
         lab.check("the log holds no error", not re.search(r" error ", proxy.log()), proxy.log()[-300:])
         begin = time.monotonic()

@@ -21,7 +21,8 @@ constexpr milliseconds look{20};  // the warden's, while somebody waits
 
 class Engine::Waiting {
  public:
-  Waiting(Engine& engine, const Want& want) : engine_(engine) {
+  Waiting(Engine& engine, const Want& want, Control& control) : engine_(engine), control_(control) {
+    control_.waits(true);
     const std::lock_guard lock(engine_.watch_mutex_);
     at_ = engine_.waiters_.insert(engine_.waiters_.end(), {want, Clock::now()});
     engine_.watched_.notify_one();
@@ -31,12 +32,14 @@ class Engine::Waiting {
   ~Waiting() { over(); }
   void over() {
     if (std::exchange(over_, true)) return;
+    control_.waits(false);
     const std::lock_guard lock(engine_.watch_mutex_);
     engine_.waiters_.erase(at_);
   }
 
  private:
   Engine& engine_;
+  Control& control_;
   std::list<Waiter>::iterator at_;
   bool over_ = false;
 };
@@ -100,9 +103,10 @@ void Engine::hold(Control* control) {
   holder_passed_.clear();
 }
 
-void Engine::group(Control& control, const Want& want, const std::function<void(Lane&, bool)>& work) {
-  Waiting waiting(*this, want);
-  queue_->run({.scope = want.scope, .term = want.term}, [&](sqlite::Connection&) {
+void Engine::group(Control& control, const Want& want, std::optional<milliseconds> wait, const std::function<void(Lane&, bool)>& work) {
+  Waiting waiting(*this, want, control);
+  const std::function<bool()> give_up = [&] { return control.interrupted(); };
+  queue_->run({.wait = wait, .give_up = &give_up, .scope = want.scope, .term = want.term}, [&](sqlite::Connection&) {
     waiting.over();
     hold(&control);
     struct Over {
@@ -113,9 +117,10 @@ void Engine::group(Control& control, const Want& want, const std::function<void(
   });
 }
 
-void Engine::take_turn(Control& control, const Want& want) {
-  Waiting waiting(*this, want);
-  queue_->take_turn();
+void Engine::take_turn(Control& control, const Want& want, std::optional<milliseconds> wait) {
+  Waiting waiting(*this, want, control);
+  const std::function<bool()> give_up = [&] { return control.interrupted(); };
+  queue_->take_turn({.wait = wait, .give_up = &give_up});
   hold(&control);
 }
 

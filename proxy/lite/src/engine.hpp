@@ -16,6 +16,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -56,10 +57,11 @@ class Engine {
   std::unique_ptr<Lane> borrow();
   void give_back(std::unique_ptr<Lane> lane) noexcept;
 
-  // `work` as a member of a group commit; returns after the flush. Throws what `work` throws, and what the commit met.
-  void group(Control& control, const Want& want, const std::function<void(Lane&, bool shared)>& work);
+  // `work` as a member of a group commit; returns after the flush. Throws what `work` throws, and what the commit met; sqlite::GaveUp
+  // where the session was cancelled, ended or timed out while it waited for its turn. `wait`: where less than check_wait().
+  void group(Control& control, const Want& want, std::optional<std::chrono::milliseconds> wait, const std::function<void(Lane&, bool shared)>& work);
   // For a block: the baton, on the caller's thread until give_turn().
-  void take_turn(Control& control, const Want& want);
+  void take_turn(Control& control, const Want& want, std::optional<std::chrono::milliseconds> wait);
   void give_turn() noexcept;
   // The lane that the group commits go through, for who has the baton.
   Lane& writer() noexcept { return *writer_; }

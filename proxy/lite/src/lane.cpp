@@ -16,6 +16,7 @@ void Control::begins(sqlite3* db, bool shared) {
   running_ = db;
   cancelled_ = false;
   shared_ = shared;
+  stop_asked_ = {};
 }
 
 void Control::ends() {
@@ -30,9 +31,25 @@ std::string Control::why() const {
 
 void Control::cancel() {
   const std::lock_guard lock(mutex_);
-  if (running_ == nullptr) return;
+  if (running_ == nullptr && !waits_) return;
   cancelled_ = true;
-  if (!shared_) sqlite3_interrupt(running_);
+  if (running_ != nullptr && !shared_) sqlite3_interrupt(running_);
+}
+
+void Control::waits(bool on) {
+  const std::lock_guard lock(mutex_);
+  waits_ = on;
+  if (on) cancelled_ = false;
+}
+
+bool Control::must_stop() noexcept {
+  if (!cancelled_ && !timed_out()) return false;
+  if (!shared_) return true;
+  // An interrupt takes along what others wrote into the same commit: they are told to run again.
+  constexpr std::chrono::milliseconds moment{250};
+  const auto now = std::chrono::steady_clock::now();
+  if (stop_asked_ == std::chrono::steady_clock::time_point{}) stop_asked_ = now;
+  return now - stop_asked_ >= moment;
 }
 
 void Control::evict(std::string why) {
@@ -55,6 +72,9 @@ Lane::Lane(const OpenAs& how, const std::function<void(sqlite3*)>& install) : co
   // VACUUM INTO is an ATTACH that no authorizer sees before it runs.
   sqlite3_limit(handle(), SQLITE_LIMIT_ATTACHED, 0);
   sqlite3_commit_hook(handle(), [](void* self) { return static_cast<Lane*>(self)->writable ? 0 : 1; }, this);
+  constexpr int instructions = 5000;  // about a tenth of a millisecond
+  sqlite3_progress_handler(
+      handle(), instructions, [](void* self) { Control* control = static_cast<Lane*>(self)->running_for; return control != nullptr && control->must_stop() ? 1 : 0; }, this);
   catalog_ = &install_catalog(handle(), {});
   if (install) install(handle());
 }

@@ -33,7 +33,16 @@ class Control {
   void ends();
   // Whether an interrupt that was asked for has to be answered now; asks once.
   bool take_cancelled() noexcept { return cancelled_.exchange(false); }
-  bool interrupted() const noexcept { return cancelled_ || evicted_; }
+  bool interrupted() const noexcept { return cancelled_ || evicted_ || timed_out(); }
+  // The session's own thread: until when its statement may run (statement_timeout); max: for ever.
+  void limit(std::chrono::steady_clock::time_point deadline) noexcept { deadline_ = deadline; }
+  std::chrono::steady_clock::time_point limit() const noexcept { return deadline_; }
+  bool timed_out() const noexcept { return deadline_ != std::chrono::steady_clock::time_point::max() && std::chrono::steady_clock::now() >= deadline_; }
+  bool cancelled() const noexcept { return cancelled_; }
+  // From within SQLite, on the session's thread: whether the statement has to stop. One that shares a commit is given a moment to end by itself.
+  bool must_stop() noexcept;
+  // Around the waiting for the write lock: a cancel request ends that, too.
+  void waits(bool on);
   bool evicted() const noexcept { return evicted_; }
   std::string why() const;
 
@@ -50,6 +59,9 @@ class Control {
   mutable std::mutex mutex_;
   sqlite3* running_ = nullptr;
   bool shared_ = false;
+  bool waits_ = false;
+  std::chrono::steady_clock::time_point deadline_ = std::chrono::steady_clock::time_point::max();
+  std::chrono::steady_clock::time_point stop_asked_{};  // when must_stop() met it first; the session's thread
   std::string why_;
   std::atomic<bool> cancelled_{false};
   std::atomic<bool> evicted_{false};
@@ -100,6 +112,8 @@ class Lane {
   void serve(CatalogSession* session) noexcept { catalog_->serve(session); }
   Catalog& catalog() noexcept { return *catalog_; }
 
+  // Whose statement runs; asked every some thousand instructions.
+  Control* running_for = nullptr;
   // Where it is false, no transaction of this lane that has written anything can commit, whatever made it write.
   bool writable = false;
 

@@ -178,6 +178,16 @@ class Server::Inside {
       std::string buffer(read_bytes, '\0');
       while (!session.over() && !lost) {
         entry.control.idle_since = Clock::now();
+        if (const auto limit = session.idle_limit(); limit.count() != 0) {
+          pollfd said{entry.descriptor, POLLIN, 0};
+          const int ready = poll(&said, 1, static_cast<int>(limit.count()));
+          if (ready < 0 && errno == EINTR) continue;
+          if (ready == 0) {
+            entry.control.idle_since = Clock::time_point{};
+            session.end_idle();
+            break;
+          }
+        }
         const ssize_t got = recv(entry.descriptor, buffer.data(), buffer.size(), 0);
         entry.control.idle_since = Clock::time_point{};
         if (got < 0 && errno == EINTR) continue;

@@ -87,6 +87,56 @@ void Session::feed(std::string_view bytes) {
   flush_out();
 }
 
+void Session::start_clock() {
+  const auto timeout = settings_.statement_timeout();
+  control_.limit(timeout.count() == 0 ? Engine::Clock::time_point::max() : Engine::Clock::now() + timeout);
+}
+
+std::optional<std::chrono::milliseconds> Session::patience() const {
+  using std::chrono::milliseconds;
+  std::optional<milliseconds> result;
+  if (const auto lock = settings_.lock_timeout(); lock.count() != 0) result = lock;
+  if (control_.limit() != Engine::Clock::time_point::max()) {
+    const auto rest = std::max(std::chrono::ceil<milliseconds>(control_.limit() - Engine::Clock::now()), milliseconds(0));
+    result = result ? std::min(*result, rest) : rest;
+  }
+  return result;
+}
+
+void Session::tell_impatience() const {
+  if (control_.evicted()) throw Failed("57P01", control_.why());
+  if (control_.cancelled()) throw Failed("57014", "canceling statement due to user request");
+  if (control_.timed_out()) throw Failed("57014", "canceling statement due to statement timeout");
+  if (const auto lock = settings_.lock_timeout(); lock.count() != 0 && lock < engine_.check_wait()) throw Failed("55P03", "canceling statement due to lock timeout");
+}
+
+void Session::take_turn(const Want& want) {
+  try {
+    engine_.take_turn(control_, want, patience());
+  } catch (const sqlite::GaveUp&) {
+    tell_impatience();
+    throw Failed("57014", "canceling statement due to user request");
+  } catch (const Blocked&) {
+    tell_impatience();
+    throw;
+  }
+}
+
+// SQLite and its functions know only that the statement was to stop.
+Fault Session::told(const std::exception& error) const {
+  Fault fault = fault_of(error);
+  if (fault.sqlstate == "57014" && !control_.cancelled() && control_.timed_out()) fault.message = "canceling statement due to statement timeout";
+  return fault;
+}
+
+void Session::end_idle() {
+  roll_back();
+  Fault fault{"25P03", "terminating connection due to idle-in-transaction timeout"};
+  fault.fatal = true;
+  send_fault(fault);
+  flush_out();
+}
+
 void Session::end_evicted() {
   roll_back();
   if (over_) return;
@@ -282,10 +332,12 @@ void Session::run_group() {
   }
   for (auto& [name, portal] : portals_) portal->text = {};
   release_lane();
+  start_clock();
   gathering_ = true;
   std::optional<Fault> fault;
   try {
-    engine_.group(control_, want, [&](Lane& lane, bool shared) {
+    const auto wait = patience();
+    const auto in_group = [&](Lane& lane, bool shared) {
       struct Leave {
         Session& session;
         ~Leave() {
@@ -310,9 +362,18 @@ void Session::run_group() {
         }
       }
       if (control_.evicted()) throw Failed("57P01", control_.why());
-    });
+    };
+    try {
+      engine_.group(control_, want, wait, in_group);
+    } catch (const sqlite::GaveUp&) {
+      tell_impatience();
+      throw Failed("57014", "canceling statement due to user request");
+    } catch (const Blocked&) {
+      if (wait) tell_impatience();
+      throw;
+    }
   } catch (const std::exception& error) {
-    fault = fault_of(error);
+    fault = told(error);
   }
   gathering_ = false;
   if (query) {
@@ -380,7 +441,7 @@ void Session::step(const Message& message) {
     const bool extended = copy_in_ ? copy_in_->extended : !query;
     abandon_copy();
     if (control_.evicted()) return end_evicted();
-    fail(fault_of(error), extended && message.type != frontend::sync && message.type != frontend::function_call);
+    fail(told(error), extended && message.type != frontend::sync && message.type != frontend::function_call);
   }
 }
 
@@ -395,6 +456,7 @@ void Session::dispatch(const Message& message) {
       statements_.erase(std::string());
       portals_.erase(std::string());
       bool responded = false;
+      if (!gathering_) start_clock();
       simple(engine_.plan(std::string(decoded(query).sql)), responded);
       return;
     }
@@ -411,7 +473,9 @@ void Session::dispatch(const Message& message) {
     }
     case frontend::bind: return bind(message.body);
     case frontend::describe: return describe(message.body);
-    case frontend::execute: return execute(message.body);
+    case frontend::execute:
+      if (!gathering_) start_clock();
+      return execute(message.body);
     case frontend::close: return close(message.body);
     case frontend::flush: return;
     case frontend::sync:
@@ -529,7 +593,7 @@ void Session::declare_to_law() {
 void Session::become_writer(const Want& want) {
   if (tx_.writer) return;
   const Want& wanted = want.term == 0 && !tx_.passes.empty() ? tx_.passes.front() : want;
-  engine_.take_turn(control_, wanted);
+  take_turn(wanted);
   tx_.turn = true;
   if (!tx_.began) {
     // The lane whose cache knows the newest pages is the better one. A portal that stands on a row goes on reading on its own, and sees
@@ -555,10 +619,11 @@ void Session::become_writer(const Want& want) {
   tx_.lane->writable = true;
   if (!tx_.began) {
     // Not by SQLite's own waiting, which tries every 100 ms and tells nobody.
-    sqlite3_busy_timeout(connection.handle(), 0);
-    const int code = connection.begin(false, engine_.check_wait(), wanted.scope, wanted.term);
-    sqlite3_busy_timeout(connection.handle(), static_cast<int>(engine_.check_wait().count()));
+    connection.wait_for_locks(std::chrono::milliseconds(0));
+    const int code = connection.begin(false, std::min(patience().value_or(engine_.check_wait()), engine_.check_wait()), wanted.scope, wanted.term);
+    connection.wait_for_locks(engine_.check_wait());
     if (code != SQLITE_OK) {
+      if ((code & 0xff) == SQLITE_BUSY) tell_impatience();
       if ((code & 0xff) == SQLITE_BUSY) throw Failed("TG006", "TG006 blocked for " + std::to_string(engine_.check_wait().count()) + " ms: " + sqlite::lock_holder(tx_.lane->handle()) + " holds the database; nothing was written");
       tx_.lane->fail(code);
     }

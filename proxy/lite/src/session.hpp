@@ -54,6 +54,9 @@ class Session final : private CatalogSession {
   // Tells the client why it was evicted, and rolls back.
   void end_evicted();
   bool over() const noexcept { return over_; }
+  // For how long the client of an open block may say nothing; zero: for ever. Then end_idle().
+  std::chrono::milliseconds idle_limit() const { return status_ == Status::block || status_ == Status::failed ? settings_.idle_in_transaction_timeout() : std::chrono::milliseconds(0); }
+  void end_idle();
   // Asked for by a client that wants another session's statement cancelled.
   std::optional<std::pair<std::uint32_t, std::string>> cancel_request() const { return cancel_request_; }
 
@@ -175,6 +178,14 @@ class Session final : private CatalogSession {
   void bind_values(sqlite3_stmt* statement, const std::vector<Stored>& values);
   void describe_rows(const std::vector<OutColumn>& columns, const std::vector<Format>& formats);
   void make(Portal& portal, std::vector<OutColumn> columns, std::deque<std::vector<Stored>> rows);
+  // statement_timeout counts from here.
+  void start_clock();
+  void take_turn(const Want& want);
+  // What lock_timeout and statement_timeout leave of the waiting; nullopt: all of it.
+  std::optional<std::chrono::milliseconds> patience() const;
+  // Ends the waiting for one of them, where it is one of them.
+  void tell_impatience() const;
+  Fault told(const std::exception& error) const;
   template <class Work>
   void at_work(Lane& lane, const Work& work);
 
@@ -272,9 +283,16 @@ template <class Work>
 void Session::at_work(Lane& lane, const Work& work) {
   struct During {
     Control& control;
-    During(Control& of, sqlite3* db, bool shared) : control(of) { control.begins(db, shared); }
-    ~During() { control.ends(); }
-  } during(control_, lane.handle(), tx_.shared);
+    Lane& lane;
+    During(Control& of, Lane& on, bool shared) : control(of), lane(on) {
+      control.begins(lane.handle(), shared);
+      lane.running_for = &control;
+    }
+    ~During() {
+      lane.running_for = nullptr;
+      control.ends();
+    }
+  } during(control_, lane, tx_.shared);
   work();
   if (!control_.interrupted()) return;
   if (control_.evicted()) throw Failed("57P01", control_.why());

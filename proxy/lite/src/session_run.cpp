@@ -292,6 +292,7 @@ void Session::execute(std::string_view body) {
 void Session::simple(const Plans& plans, bool& responded) {
   if (plans->empty()) return pgwire::append_bare(out_, backend::empty_query_response);
   for (const Plan& plan : *plans) {
+    if (responded && !gathering_) start_clock();  // each statement of a text has its own
     responded = true;
     check_allowed(plan);
     begin_if_needed();

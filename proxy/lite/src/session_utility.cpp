@@ -232,7 +232,7 @@ void Session::run_vacuum(const dialect::Vacuum& vacuum) {
   if (status_ != Status::idle || tx_.writer) throw Failed("25001", "VACUUM cannot run inside a transaction block");
   if (tx_.read_only) throw Failed("25006", "cannot execute VACUUM in a read-only transaction");
   Lane& on = lane();
-  engine_.take_turn(control_, held_.value_or(Want{}));
+  take_turn(held_.value_or(Want{}));
   tx_.turn = true;
   on.writable = true;
   std::vector<std::string> texts;

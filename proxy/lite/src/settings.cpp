@@ -2,7 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <cmath>
+#include <optional>
 #include <set>
+#include <utility>
 
 #include "fault.hpp"
 
@@ -77,7 +81,42 @@ std::string bare(std::string text) {
   return text;
 }
 
+// As PostgreSQL reads one: a number, with a fraction or not, and a unit; milliseconds without. nullopt: none, or out of range.
+std::optional<std::int64_t> milliseconds_of(std::string_view text) {
+  const auto blank = [](char c) { return c == ' ' || c == '\t' || c == '\n'; };
+  while (!text.empty() && blank(text.front())) text.remove_prefix(1);
+  while (!text.empty() && blank(text.back())) text.remove_suffix(1);
+  double number = 0;
+  const auto [behind, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (problem != std::errc() || !std::isfinite(number)) return std::nullopt;
+  std::string_view unit = text.substr(static_cast<std::size_t>(behind - text.data()));
+  while (!unit.empty() && blank(unit.front())) unit.remove_prefix(1);
+  static constexpr std::pair<std::string_view, double> units[] = {{"", 1}, {"ms", 1}, {"us", 0.001}, {"s", 1000}, {"min", 60'000}, {"h", 3'600'000}, {"d", 86'400'000}};
+  for (const auto& [name, factor] : units) {
+    if (name != unit) continue;
+    const double found = std::nearbyint(number * factor);
+    if (found < 0 || found > 2147483647.0) return std::nullopt;
+    return static_cast<std::int64_t>(found);
+  }
+  return std::nullopt;
+}
+
+// As SHOW tells it: in the largest unit that needs no fraction.
+std::string told_as(std::int64_t ms) {
+  static constexpr std::pair<std::string_view, std::int64_t> units[] = {{"d", 86'400'000}, {"h", 3'600'000}, {"min", 60'000}, {"s", 1000}};
+  if (ms == 0) return "0";
+  for (const auto& [name, factor] : units) {
+    if (ms % factor == 0) return std::to_string(ms / factor) + std::string(name);
+  }
+  return std::to_string(ms) + "ms";
+}
+
 }  // namespace
+
+std::chrono::milliseconds Settings::timeout(const Value& value) {
+  if (value.text == "0") return std::chrono::milliseconds(0);
+  return std::chrono::milliseconds(milliseconds_of(value.text).value_or(0));
+}
 
 Settings::Settings() {
   for (const Known& each : known) {
@@ -89,6 +128,9 @@ Settings::Settings() {
     value.known = true;
     values_.emplace(lowered(each.name), std::move(value));
   }
+  statement_timeout_ = &values_.at("statement_timeout");
+  lock_timeout_ = &values_.at("lock_timeout");
+  idle_in_transaction_timeout_ = &values_.at("idle_in_transaction_session_timeout");
 }
 
 std::string Settings::checked(const std::string& name, std::string value) const {
@@ -113,6 +155,10 @@ std::string Settings::checked(const std::string& name, std::string value) const 
     static constexpr std::array<std::string_view, 4> levels = {"read uncommitted", "read committed", "repeatable read", "serializable"};
     if (std::find(levels.begin(), levels.end(), lowered(value)) == levels.end()) refuse();
     value = lowered(value);
+  } else if (name == "statement_timeout" || name == "lock_timeout" || name == "idle_in_transaction_session_timeout") {
+    const auto ms = milliseconds_of(value);
+    if (!ms) refuse();
+    value = told_as(*ms);
   } else if (name == "datestyle") {
     if (lowered(value).find("iso") == std::string::npos) throw Failed("0A000", "times are written in ISO form here: DateStyle " + value + " is not spoken");
     value = "ISO, MDY";

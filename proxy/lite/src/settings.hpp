@@ -1,6 +1,7 @@
 // A session's settings: SET, SET LOCAL, RESET, SHOW, and what ROLLBACK undoes of them. One thread.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <map>
 #include <optional>
@@ -14,12 +15,18 @@ namespace termgate::lite {
 class Settings {
  public:
   Settings();
+  Settings(const Settings&) = delete;
+  Settings& operator=(const Settings&) = delete;
 
   // What the start-up message says: also what RESET goes back to. Names without regard to case. Throws Failed for a value that is none.
   void start(std::string_view name, std::string_view value);
   // `value` none: RESET. Throws Failed: 42704 for an unknown name (one with a dot is known), 22023, 55P02.
   void set(std::string_view name, std::optional<std::string> value, bool local);
   void reset_all();
+  // Zero: none. Without a search.
+  std::chrono::milliseconds statement_timeout() const { return timeout(*statement_timeout_); }
+  std::chrono::milliseconds lock_timeout() const { return timeout(*lock_timeout_); }
+  std::chrono::milliseconds idle_in_transaction_timeout() const { return timeout(*idle_in_transaction_timeout_); }
   // nullopt: unknown.
   std::optional<std::string> get(std::string_view name) const;
   std::vector<std::pair<std::string, std::string>> all() const;
@@ -47,10 +54,14 @@ class Settings {
     std::optional<std::string> before;
     bool local;
   };
+  static std::chrono::milliseconds timeout(const Value& value);
   std::string checked(const std::string& name, std::string value) const;
   void put_back(const Change& change);
 
   std::map<std::string, Value> values_;
+  const Value* statement_timeout_;  // of values_, where they stay
+  const Value* lock_timeout_;
+  const Value* idle_in_transaction_timeout_;
   std::vector<Change> changes_;
 };
 

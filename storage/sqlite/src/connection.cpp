@@ -14,7 +14,6 @@
 
 #include "errors.hpp"
 #include "functions.hpp"
-#include "waiters.hpp"
 
 namespace termgate::inline v0::sqlite {
 namespace {
@@ -63,7 +62,7 @@ Connection::Connection(const OpenAs& how, bool reader, bool create) {
                                     system_error != 0 ? std::strerror(system_error) : sqlite3_errmsg(db_)),
                         std::string(code_name(code)));
     }
-    sqlite3_busy_timeout(db_, static_cast<int>(how.wait.value_or(OpenAs::default_wait).count()));
+    wait_for_locks(how.wait.value_or(OpenAs::default_wait));
     sqlite3_set_authorizer(db_, authorize, this);
     control_checked("PRAGMA foreign_keys = ON");
     // First, for a change of the journal mode is a commit of its own.
@@ -82,8 +81,8 @@ Connection::Connection(const OpenAs& how, bool reader, bool create) {
     if (how.wait) {
       law_->set_check_wait(*how.wait);
     } else {
-      sqlite3_busy_timeout(db_, 0);
-      sqlite3_busy_timeout(db_, static_cast<int>(law_->check_wait().count()));
+      wait_for_locks(std::chrono::milliseconds(0));
+      wait_for_locks(law_->check_wait());
     }
     if (reader) only_read(true);
   } catch (const BusyNow&) {
@@ -237,6 +236,24 @@ void Connection::bind(sqlite3_stmt* statement, int at, const Value& value) {
 // SQLite has waited as long as it was told to, so the lock's holder is named.
 void Connection::throw_blocked() {
   throw Blocked(fmt::format("TG006 blocked: {} holds the database; nothing was written", lock_holder(db_)));
+}
+
+// SQLite's own handler sleeps up to 100 ms between two tries and tells nobody.
+void Connection::wait_for_locks(std::chrono::milliseconds wait) noexcept {
+  busy_wait_ = wait;
+  const auto busy = [](void* held, int times) {
+    auto& self = *static_cast<Connection*>(held);
+    const auto now = std::chrono::steady_clock::now();
+    if (times == 0 || !self.busy_knock_) {
+      self.busy_since_ = now;
+      self.busy_knock_.emplace(self.db_, std::string_view(), 0);
+    }
+    const auto rest = std::chrono::duration_cast<std::chrono::milliseconds>(self.busy_since_ + self.busy_wait_ - now);
+    if (rest.count() <= 0) return 0;
+    self.busy_knock_->pause(rest);
+    return 1;
+  };
+  sqlite3_busy_handler(db_, wait.count() > 0 ? static_cast<int (*)(void*, int)>(busy) : nullptr, this);
 }
 
 int Connection::begin(bool read_only, std::chrono::milliseconds wait, std::string_view scope, std::int64_t term) {

@@ -17,6 +17,7 @@
 
 #include "law.hpp"
 #include "statement.hpp"
+#include "waiters.hpp"
 
 namespace termgate::inline v0::sqlite {
 
@@ -45,6 +46,8 @@ class Connection {
   int control(const char* sql) noexcept;
   // The same, and throws.
   void control_checked(const char* sql);
+  // For how long statements wait for another's lock.
+  void wait_for_locks(std::chrono::milliseconds wait) noexcept;
   // BEGIN IMMEDIATE or BEGIN: tries for as long as `wait` says, telling the holder who waits (waiters.hpp). SQLite's code.
   int begin(bool read_only, std::chrono::milliseconds wait, std::string_view scope, std::int64_t term);
   // PRAGMA query_only: what the connection is asked to write then fails, nested statements included.
@@ -80,6 +83,9 @@ class Connection {
   static constexpr std::size_t cached_text_bytes_max = 16 * 1024;
 
   sqlite3* db_ = nullptr;
+  std::chrono::milliseconds busy_wait_{0};
+  std::chrono::steady_clock::time_point busy_since_{};
+  std::optional<Knock> busy_knock_;
   Law* law_ = nullptr;
   bool application_ = false;  // a statement of the application's is being prepared
   std::string denied_;        // what the authorizer refused, for the message

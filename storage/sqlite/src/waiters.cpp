@@ -40,26 +40,27 @@ constexpr std::size_t said_bytes_max = 4096;
 
 }  // namespace
 
-void Knock::tell() const {
+bool Knock::tell() const {
   const char* path = sqlite3_db_filename(db_, "main");
-  if (path == nullptr || *path == '\0') return;
+  if (path == nullptr || *path == '\0') return true;
   const int holder = lock_holder_pid(db_);
-  if (holder <= 0) return;
+  if (holder <= 0) return false;
   sockaddr_un address{};
   const socklen_t size = address_of(address, holder, path);
   const int to = size != 0 ? socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0) : -1;
-  if (to < 0) return;
+  if (to < 0) return true;
   const std::string said = fmt::format("{} {}", term_, scope_);
   // Nobody there, or too many others waiting: nothing that could be done about it.
   [[maybe_unused]] const auto sent = sendto(to, said.data(), said.size(), MSG_NOSIGNAL, reinterpret_cast<const sockaddr*>(&address), size);
   close(to);
+  return true;
 }
 
 void Knock::pause(milliseconds at_most) {
   const auto now = steady_clock::now();
   if (now >= next_) {
-    tell();
-    next_ = now + every;
+    // The lock changes hands all the time where many write: whoever was not found is looked for again soon.
+    next_ = now + (tell() ? every : first_after);
   }
   std::this_thread::sleep_for(std::clamp(at_most, milliseconds(1), pause_));
   pause_ = std::min(pause_ * 2, pause_max);

@@ -22,7 +22,7 @@ namespace termgate::inline v0::sqlite {
 class Knock {
  public:
   // How long a waiter sleeps between two tries at most; who makes room leaves the lock free for longer.
-  static constexpr std::chrono::milliseconds pause_max{10};
+  static constexpr std::chrono::milliseconds pause_max{5};
   static constexpr std::chrono::milliseconds first_after{20};
   static constexpr std::chrono::milliseconds every{100};
 
@@ -32,7 +32,8 @@ class Knock {
   void pause(std::chrono::milliseconds at_most);
 
  private:
-  void tell() const;
+  // False: it is not known whom.
+  bool tell() const;
 
   sqlite3* const db_;
   const std::string_view scope_;

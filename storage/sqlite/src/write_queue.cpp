@@ -21,7 +21,7 @@ WriteQueue::WriteQueue(Connection& connection, const std::string& synchronous, s
       wait_now_(wait ? *wait : connection.law().check_wait()),
       limits_(limits) {}
 
-void WriteQueue::take_baton(milliseconds wait) {
+void WriteQueue::take_baton(milliseconds wait, const std::function<bool()>* give_up) {
   std::unique_lock lock(mutex_);
   if (!taken_) {
     taken_ = true;
@@ -32,8 +32,16 @@ void WriteQueue::take_baton(milliseconds wait) {
   if (!since_) since_ = Clock::now();
   Waiter waiter;
   queue_.push_back(&waiter);
-  if (waiter.turn.wait_for(lock, wait, [&] { return waiter.has_baton; })) return;
+  const auto until = Clock::now() + wait;
+  bool gave_up = false;
+  do {
+    constexpr milliseconds question{50};
+    const auto slice = give_up != nullptr ? std::min(until, Clock::now() + question) : until;
+    if (waiter.turn.wait_until(lock, slice, [&] { return waiter.has_baton; })) return;
+    gave_up = give_up != nullptr && (*give_up)();
+  } while (!gave_up && Clock::now() < until);
   queue_.erase(std::find(queue_.begin(), queue_.end(), &waiter));
+  if (gave_up) throw GaveUp{};
   throw Blocked(fmt::format(
       "TG006 blocked for {} ms: another thread of this process has been writing to the database for at least {} ms; nothing was written",
       wait.count(), std::chrono::duration_cast<milliseconds>(Clock::now() - since_.value_or(Clock::now())).count()));
@@ -57,18 +65,18 @@ void WriteQueue::begin(const How& how, std::optional<Clock::time_point> deadline
     connection_.control_checked("PRAGMA main.synchronous = EXTRA");
   }
   if (how.read_only) connection_.only_read(true);
-  sqlite3* db = connection_.handle();
-  sqlite3_busy_timeout(db, 0);
+  connection_.wait_for_locks(milliseconds(0));
   int code = connection_.begin(how.read_only, milliseconds(0), {}, 0);
   // Another process has the lock: only then it matters, and costs nothing, what the setting says by now.
   const auto start = code == SQLITE_OK ? Clock::time_point{} : Clock::now();
   if ((code & 0xff) == SQLITE_BUSY) {
     if (!wait_) wait_now_ = connection_.law().check_wait();
     milliseconds wait = wait_now_;
+    if (how.wait) wait = std::min(*how.wait, wait);
     if (deadline) wait = std::clamp(std::chrono::duration_cast<milliseconds>(*deadline - start), milliseconds(0), wait);
     code = connection_.begin(how.read_only, wait, how.scope, how.term);
   }
-  sqlite3_busy_timeout(db, static_cast<int>(wait_now_.load().count()));
+  connection_.wait_for_locks(wait_now_);
   if (code == SQLITE_OK) return;
   if ((code & 0xff) == SQLITE_BUSY && sqlite3_extended_errcode(connection_.handle()) != SQLITE_BUSY_SNAPSHOT) {
     throw Blocked(fmt::format("TG006 blocked for {} ms: {} holds the database; nothing was written",
@@ -77,8 +85,9 @@ void WriteQueue::begin(const How& how, std::optional<Clock::time_point> deadline
   throw_sqlite(connection_.handle(), code);
 }
 
-void WriteQueue::take_turn() {
-  take_baton(wait_now_);
+void WriteQueue::take_turn(const How& how) {
+  const milliseconds wait = wait_now_;
+  take_baton(how.wait ? std::min(*how.wait, wait) : wait, how.give_up);
   if (open_) commit(open_);
 }
 
@@ -162,8 +171,10 @@ void WriteQueue::commit(std::shared_ptr<Group> held) {
 void WriteQueue::run(const How& how, const std::function<void(Connection&)>& work, bool* wants_flush) {
   const bool alone = how.alone || how.timeout.has_value() || how.read_only || how.flushed;
   const auto deadline = how.timeout ? std::optional(Clock::now() + *how.timeout) : std::nullopt;
-  const milliseconds wait = wait_now_;
-  take_baton(how.timeout ? std::min(*how.timeout, wait) : wait);
+  milliseconds wait = wait_now_;
+  if (how.timeout) wait = std::min(*how.timeout, wait);
+  if (how.wait) wait = std::min(*how.wait, wait);
+  take_baton(wait, how.give_up);
 
   // From here to hand_on() this thread has the baton, and with it connection_ and open_.
   std::shared_ptr<Group> group;

@@ -36,6 +36,9 @@ struct GroupLimits {
   std::chrono::milliseconds age_max{20};      // what the first member waits for the others
 };
 
+// The caller of a WriteQueue has thought better of it while it waited: nothing was written.
+struct GaveUp {};
+
 class WriteQueue {
  public:
   using Clock = std::chrono::steady_clock;
@@ -43,6 +46,8 @@ class WriteQueue {
   struct How {
     std::optional<std::chrono::milliseconds> timeout =
         std::nullopt;        // from the call to the work's end; such a write commits alone, see run()
+    std::optional<std::chrono::milliseconds> wait = std::nullopt;  // for the lock, where less than what the queue has
+    const std::function<bool()>* give_up = nullptr;                // asked now and then while it waits for its turn; true ends that with GaveUp
     bool read_only = false;  // in-memory databases read through here
     bool alone = false;      // shares no transaction, so it may call begin_flushed
     std::string scope = {};  // what waits for another process's lock, as that process is told (waiters.hpp)
@@ -67,8 +72,10 @@ class WriteQueue {
   void begin_flushed();
 
   // For a transaction that lasts longer than one call, on a connection of its caller's: nobody of this queue writes from
-  // take_turn() to give_turn(), which the same thread calls. What the open group holds is committed first. Throws Blocked.
-  void take_turn();
+  // take_turn() to give_turn(), which the same thread calls. What the open group holds is committed first. Throws Blocked, GaveUp.
+  // `how`: `wait` and `give_up` count.
+  void take_turn(const How& how);
+  void take_turn() { take_turn(How{}); }
   void give_turn() noexcept;
 
   // Another process waits: the next to end a commit or a turn leaves the lock free for a moment. Any thread.
@@ -102,12 +109,12 @@ class WriteQueue {
     bool has_baton = false;
   };
 
-  // Longer than a waiter of ours sleeps between two tries; asked for again while it waits.
-  static constexpr std::chrono::milliseconds room_left = Knock::pause_max + std::chrono::milliseconds(5);
+  // Several times what a waiter of ours sleeps between two tries, for its process may not run at once; asked for again while it waits.
+  static constexpr std::chrono::milliseconds room_left = 5 * Knock::pause_max;
   static constexpr std::chrono::milliseconds room_asked_valid = Knock::every + std::chrono::milliseconds(50);
 
   void leave_room() const noexcept;
-  void take_baton(std::chrono::milliseconds wait);
+  void take_baton(std::chrono::milliseconds wait, const std::function<bool()>* give_up);
   // Gives the baton to the first who waits, if anybody does. With mutex_ held.
   void hand_on();
   void begin(const How& how, std::optional<Clock::time_point> deadline);
