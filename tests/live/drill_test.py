@@ -9,6 +9,7 @@ import concurrent.futures
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import sqlite3
@@ -141,6 +142,67 @@ class Drill(unittest.TestCase):
         finally:
             proxy.terminate()
             proxy.wait()
+
+    # ---- recipes, as docs/testkit.md gives them ---------------------------------------------------
+
+    def recipe(self, *command, url, mode="right", service=None):
+        # A day's work of its own for each: the services of recipes lead scopes of fixed names.
+        return subprocess.run(command, env=dict(environment, TEST_DATABASE=url, SERVICE_COMMAND=service or " ".join([*SERVICE, mode])), capture_output=True, text=True, timeout=240)
+
+    def test_the_recipe_for_pytest(self):
+        if subprocess.run([PYTHON, "-c", "import pytest"], capture_output=True).returncode != 0:
+            self.skipTest("python3-pytest is missing")
+        file = HERE.parents[1] / "docs" / "recipes" / "test_stale_leader.py"
+
+        def recipe(url, kind):
+            done = self.recipe(PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(file), url=url)
+            self.assertEqual((done.returncode, "1 passed" in done.stdout), (0, True), done.stdout + done.stderr)
+            done = self.recipe(PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(file), url=url, mode="memory")
+            self.assertEqual((done.returncode, "nothing refused it" in done.stdout), (1, True), done.stdout + done.stderr)
+        self.both(recipe)
+
+    def test_the_recipe_for_junit_and_a_service_over_jdbc(self):
+        jars = [Path("/usr/share/java") / name for name in ("junit-platform-console.jar", "junit-platform-reporting.jar", "junit-platform-launcher.jar", "junit-platform-engine.jar", "junit-platform-commons.jar",
+                                                              "junit-jupiter-api.jar", "junit-jupiter-engine.jar", "opentest4j.jar", "opentest4j-reporting-events.jar", "opentest4j-reporting-schema.jar", "apiguardian-api.jar", "picocli.jar", "univocity-parsers.jar", "postgresql.jar")]
+        if shutil.which("javac") is None or not jars[0].exists() or not jars[-1].exists():
+            self.skipTest("a JDK, junit5 or libpostgresql-jdbc-java is missing")
+        classes, path = Path(scratch.name) / "classes", ":".join(str(jar) for jar in jars if jar.exists())
+        sh("javac", "-cp", path, "-d", classes, HERE.parents[1] / "docs" / "recipes" / "StaleLeaderTest.java", HERE / "drill" / "Service.java")
+        java = ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{path}:{classes}"]
+        junit = [*java, "org.junit.platform.console.ConsoleLauncher", "--disable-banner", "--select-class", "StaleLeaderTest"]
+        done = self.recipe(*junit, url=self.postgres, service=" ".join([*java, "Service"]))
+        self.assertEqual((done.returncode, "1 tests successful" in done.stdout), (0, True), done.stdout + done.stderr)
+        done = self.recipe(*junit, url=self.postgres, mode="memory")
+        self.assertEqual((done.returncode, "a stale write was committed" in done.stdout), (1, True), done.stdout + done.stderr)
+
+    def test_the_page_shows_what_is_run(self):
+        docs = HERE.parents[1] / "docs"
+        page = (docs / "testkit.md").read_text()
+        example = (HERE.parent / "package" / "stale_leader_test.cpp").read_text().split("// [example]\n")[1].split("// [/example]")[0]
+        shown = re.findall(r"```(\w+)\n(.*?)\n```", page, re.S)
+        self.assertEqual([language for language, _ in shown], ["python", "java", "yaml", "cpp"])
+        for (_, code), whole in zip(shown, [(docs / "recipes" / name).read_text() for name in ("test_stale_leader.py", "StaleLeaderTest.java", "stale-leader.yml")] + [example]):
+            self.assertIn(code, whole)
+
+    def test_the_recipe_for_ci(self):
+        if subprocess.run([PYTHON, "-c", "import yaml"], capture_output=True).returncode != 0:
+            self.skipTest("python3-yaml is missing")
+        workflow = json.loads(sh(PYTHON, "-c", "import json, sys, yaml; print(json.dumps(yaml.safe_load(open(sys.argv[1])), default=str))", HERE.parents[1] / "docs" / "recipes" / "stale-leader.yml"))
+        job = workflow["jobs"]["drill"]
+        self.assertEqual(sorted(job["services"]), ["postgres"])
+        self.assertEqual(list(job["env"]), ["TERMGATE_DB"])
+        folder = Path(scratch.name) / "ci"
+        folder.mkdir()
+        (folder / "service.py").write_bytes((HERE / "drill" / "service.py").read_bytes())
+        steps = [step for step in job["steps"] if "run" in step]
+        self.assertEqual([step["name"] for step in steps], ["Git and Python", "Build Termgate", "Prepare the database", "Drill"])
+        for step in steps[2:]:
+            # As the runner does it, on this server instead of the job's. Its python3 is Debian's.
+            done = subprocess.run(["sh", "-e", "-c", step["run"].replace("python3", PYTHON)], cwd=folder, env=dict(environment, TERMGATE_DB=self.postgres), capture_output=True, text=True, timeout=240)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        kept = job["steps"][-1]["with"]["path"].split()
+        self.assertEqual([name for name in kept if not (folder / name).exists()], [])
+        self.assertEqual(xml.etree.ElementTree.parse(folder / kept[0]).getroot().get("tests"), "3")
 
     # ---- who does not ---------------------------------------------------------------------------
 
