@@ -10,11 +10,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
+#include <deque>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <map>
 #include <memory>
 #include <regex>
 #include <thread>
@@ -253,6 +257,9 @@ class Run {
   Result go() {
     try {
       play();
+    } catch (const Error& error) {
+      result_.verdict = Verdict::not_judged;
+      result_.detail = without_passwords(error.what(), plan_.secrets);
     } catch (const Interrupted&) {
       result_.verdict = Verdict::interrupted;
       result_.detail = fmt::format("by signal {}; both instances were ended", interrupted.load());
@@ -395,16 +402,26 @@ class Run {
       return fail(Verdict::nobody_led, fmt::format("the fence of scope \"{}\" did not rise above {} within {}{}. Instance 1 said last: {}", plan_.scope.name(), before, length(plan_.timeout.count()), trouble(),
                                                    last_lines(*instances_[0])));
     step(fmt::format("it leads \"{}\" under term {}", plan_.scope.name(), result_.term));
+    if (const auto lease = ground_.lease(); lease && lease->term >= result_.term) owner_ = lease->owner;
     start(2);
     wait(plan_.lead_for, milliseconds(20), [&] {
       alive = both_run();
       return !alive;
     });
     if (!alive) return false;
-    const std::int64_t now = ground_.fence_now();
-    if (now != result_.term)
+    const std::int64_t led_first = result_.term;
+    if (const std::int64_t now = ground_.fence_now(); !first_still_leads(now))
       return fail(Verdict::nobody_led, fmt::format("nobody led for {}: the fence rose from {} to {} while instance 1 was running. A command is wanted whose second instance waits while the first one leads",
-                                                   length(plan_.lead_for.count()), result_.term, now));
+                                                   length(plan_.lead_for.count()), led_first, now));
+    return true;
+  }
+
+  // Whether the fence stands at instance 1's term: where it was, or where that one's own lease has taken it since, as leaders do that acquire in the place of renewing.
+  bool first_still_leads(std::int64_t fence) {
+    if (fence == result_.term) return true;
+    const auto lease = ground_.lease();
+    if (owner_.empty() || !lease || lease->owner != owner_ || lease->term != fence) return false;
+    result_.term = fence;
     return true;
   }
 
@@ -418,11 +435,9 @@ class Run {
       first.stop();
     }
     if (!first.running()) return !both_run() && false;
-    const std::int64_t held = ground_.fence_now();
-    if (held != result_.term) {
-      // It has renewed its own lease by a new acquisition, or the other one was quicker than the signal.
-      return fail(Verdict::nobody_led, fmt::format("the fence rose from {} to {} in the moment in which instance 1 was stopped: run the drill again", result_.term, held));
-    }
+    const std::int64_t led = result_.term;
+    if (const std::int64_t now = ground_.fence_now(); !first_still_leads(now))
+      return fail(Verdict::nobody_led, fmt::format("the fence rose from {} to {} in the moment in which instance 1 was stopped: run the drill again", led, now));
     step("instance 1 stopped (SIGSTOP), with all that it has started");
     bool alive = true;
     const bool taken = wait(plan_.timeout, milliseconds(20), [&] {
@@ -440,6 +455,7 @@ class Run {
                                                     last_lines(*instances_[1])));
     }
     step(fmt::format("instance 2 took over: term {}", result_.next_term));
+    if (const auto now = ground_.lease(); now && now->term == result_.next_term && now->owner != owner_) next_owner_ = now->owner;
     return true;
   }
 
@@ -547,8 +563,19 @@ class Run {
       if (before == rows_before_.end() || count <= before->second) continue;
       evidence(fmt::format("{}: {} under term {} when instance 2 took over, {} now", what, before->second, result_.term, count));
     }
-    // A write with no term to be seen is stale if instance 1 does not lead: while the fence stands where instance 2 has raised it.
-    if (!fence || *fence != result_.next_term) return;
+    // A write with no term to be seen is stale if instance 1 does not lead: while the fence stands where instance 2 has raised it, or the lease is still that one's.
+    if (writes_.empty() || !fence) return;
+    bool second_leads = *fence == result_.next_term;
+    if (!second_leads && !next_owner_.empty()) {
+      const auto lease = ground_.lease();
+      second_leads = lease && lease->owner == next_owner_ && lease->term == *fence;
+    }
+    if (!second_leads) {
+      if (!moved_on_) result_.notes.push_back(fmt::format("the fence rose on to {} while instance 1 was writing, so that the drill cannot say of all its writes whether they were stale; --evidence can", *fence));
+      moved_on_ = true;
+      writes_.clear();
+      return;
+    }
     for (const Write& write : writes_) {
       const bool allowed = std::any_of(plan_.allowed_writes.begin(), plan_.allowed_writes.end(), [&](const std::regex& pattern) { return matches(pattern, write.statement); });
       if (!allowed) evidence(fmt::format("committed by instance 1, {:.1f} s after it was resumed, while the fence stood at {}: {} ({})", std::chrono::duration<double>(write.asked - resumed_).count(),
@@ -616,7 +643,8 @@ class Run {
   std::size_t connections_ = 0;
   std::map<std::string, std::int64_t> rows_before_;
   std::int64_t audited_before_ = 0, lines_before_ = 0, lines_seen_ = 0;
-  bool lines_tell_ = false, resumed_once_ = false;
+  bool lines_tell_ = false, resumed_once_ = false, moved_on_ = false;
+  std::string owner_, next_owner_;  // of the lease, under instance 1 and under instance 2; the latter empty where one does not tell them apart
   Clock::time_point resumed_{};
   std::vector<Write> writes_;
   std::vector<std::string> endings_, other_refusals_;
@@ -668,7 +696,7 @@ void add_drill_command(std::vector<Command>& commands) {
                       "The command finds its database in TERMGATE_DB, DATABASE_URL and PGHOST, PGPORT …, its scope in TERMGATE_SCOPE, and its number, 1 or 2, in TERMGATE_DRILL_INSTANCE.\n"
                       "On PostgreSQL these lead by way of the drill, which reads along what the server refuses and commits. On SQLite the law tells it, which runs in your process;\n"
                       "on an encrypted connection a refusal is seen in the audit or, with --expect-refusal, in what the command prints.\n\n"
-                      "Exit status: 0 passed, 1 failed: a stale write was committed, it did not try, no takeover, nobody led, it ended by itself; 2 wrong usage.",
+                      "Exit status: 0 passed, 1 failed: a stale write was committed, it did not try, no takeover, nobody led, it ended by itself, or the drill could not be carried out; 2 wrong usage.",
                       [](po::options_description& o) {
                         const auto text = [] { return po::value<std::string>(); };
                         const auto list = [] { return po::value<std::vector<std::string>>()->composing(); };

@@ -22,6 +22,7 @@ enum class Verdict {
   no_takeover,
   nobody_led,
   ended_by_itself,
+  not_judged,  // the database failed, or the machine
   interrupted
 };
 const char* name_of(Verdict verdict);   // "did_not_try"

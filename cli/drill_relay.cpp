@@ -45,6 +45,12 @@ Target locate(const std::string& url) {
   target.password = text_of(PQpass(connection.get()));
   target.database = text_of(PQdb(connection.get()));
   target.options = text_of(PQoptions(connection.get()));
+  if (PQconninfoOption* all = PQconninfo(connection.get())) {
+    for (const PQconninfoOption* one = all; one->keyword != nullptr; ++one) {
+      if (std::string_view(one->keyword) == "application_name") target.application_name = text_of(one->val);
+    }
+    PQconninfoFree(all);
+  }
   target.encrypted = PQsslInUse(connection.get()) != 0 || PQgssEncInUse(connection.get()) != 0;
   return target;
 }
@@ -77,11 +83,13 @@ std::vector<std::string> Relay::settings() const {
   const std::string secret = target_.password.empty() ? "" : ":" + encoded(target_.password);
   std::string url = fmt::format("postgresql://{}{}@127.0.0.1:{}/{}?sslmode=disable", encoded(target_.user), secret, port_, encoded(target_.database));
   if (!target_.options.empty()) url += "&options=" + encoded(target_.options);
+  if (!target_.application_name.empty()) url += "&application_name=" + encoded(target_.application_name);
   std::vector<std::string> all = {"TERMGATE_DB=" + url,  "DATABASE_URL=" + url,        "PGHOST=127.0.0.1",
                                   "PGHOSTADDR=127.0.0.1", fmt::format("PGPORT={}", port_), "PGUSER=" + target_.user,
                                   "PGDATABASE=" + target_.database, "PGSSLMODE=disable",  "PGGSSENCMODE=disable"};
   if (!target_.password.empty()) all.push_back("PGPASSWORD=" + target_.password);
   if (!target_.options.empty()) all.push_back("PGOPTIONS=" + target_.options);
+  if (!target_.application_name.empty()) all.push_back("PGAPPNAME=" + target_.application_name);
   return all;
 }
 

@@ -17,7 +17,7 @@ namespace termgate::cli::drill {
 // Where a URL leads, and as whom: what libpq makes of the URL, the environment and the password file.
 struct Target {
   std::string host;  // a path: a Unix socket's folder
-  std::string port, user, password, database, options;
+  std::string port, user, password, database, options, application_name;
   bool encrypted = false;
 };
 Target locate(const std::string& url);  // connects once; throws Unavailable

@@ -40,6 +40,7 @@ const char* name_of(Verdict verdict) {
     case Verdict::no_takeover: return "no_takeover";
     case Verdict::nobody_led: return "nobody_led";
     case Verdict::ended_by_itself: return "ended_by_itself";
+    case Verdict::not_judged: return "not_judged";
     case Verdict::interrupted: return "interrupted";
   }
   return "";
@@ -53,6 +54,7 @@ const char* title_of(Verdict verdict) {
     case Verdict::no_takeover: return "there was no takeover in time";
     case Verdict::nobody_led: return "nobody led in time";
     case Verdict::ended_by_itself: return "the command ended by itself";
+    case Verdict::not_judged: return "the drill could not be carried out";
     case Verdict::interrupted: return "interrupted";
   }
   return "";

@@ -218,6 +218,12 @@ class Drill(unittest.TestCase):
                 self.assertIn("--evidence", run["detail"])
         self.both(told)
 
+    def test_one_whose_term_rises_all_the_time_is_told(self):
+        # By the owner of the lease, for the fence is never where it was.
+        run = self.verdict(self.postgres, "rising", "again", expected="stale_write_committed")
+        self.assertGreater(run["term"], 2)
+        self.verdict(self.postgres, "rising", "renewed", expected="passed", command=[*SERVICE, "anew"])
+
     def test_rows_that_the_database_keeps_are_evidence(self):
         # Adopted after the takeover's table was left without a trigger: what counts is what is stored.
         for url in (self.postgres, self.sqlite):
@@ -357,6 +363,51 @@ class Drill(unittest.TestCase):
         done = drill("postgresql://somebody:secret-word@127.0.0.1:1/nowhere", "x")
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertNotIn("secret-word", done.stderr + done.stdout)
+
+    def test_an_encrypted_connection_is_not_read_along(self):
+        server = Path(scratch.name) / "tls"
+        server.mkdir()
+        os.chmod(server, 0o755)
+        key, certificate = server / "key.pem", server / "certificate.pem"
+        sh("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=localhost", "-keyout", key, "-out", certificate)
+        if os.geteuid() == 0:
+            shutil.chown(key, "postgres")
+        os.chmod(key, 0o600)
+        url = sh(PG_SERVER, "start", "15", server, "fsync=off", "ssl=on", f"ssl_key_file={key}", f"ssl_cert_file={certificate}")
+        self.addCleanup(sh, PG_SERVER, "stop", server, "immediate")
+        sh(TERMGATE, "init", "--db", url)
+        sh("psql", "-qX", url, "-c", "CREATE TABLE entries (scope text, term bigint, instance text)")
+        run = self.verdict(url, "tls", "right", "--timeout", "3s", expected="did_not_try")
+        self.assertIn("encrypted", run["notes"][0])
+        run = self.verdict(url, "tls-told", "right", "--expect-refusal", "^TG001 stale term", expected="passed")
+        self.assertEqual(run["witness"], "output")
+        # The library writes its refusals down.
+        sh(TERMGATE, "exec", "--db", url, "--scope", "setup", "--term", "1", "CREATE TABLE demo_accounts (id integer PRIMARY KEY, balance bigint NOT NULL)", "INSERT INTO demo_accounts VALUES (42, 1000)")
+        run = self.verdict(url, "tls", "library", expected="passed", command=[TERMGATE, "demo", "--as", "service", "--scope", "tls-library"])
+        self.assertEqual(run["witness"], "audit")
+
+    def test_a_server_that_dies_in_the_middle(self):
+        server = Path(scratch.name) / "dying"
+        server.mkdir()
+        os.chmod(server, 0o755)
+        url = sh(PG_SERVER, "start", "15", server, "fsync=off")
+        self.addCleanup(sh, PG_SERVER, "stop", server, "immediate")
+        sh(TERMGATE, "init", "--db", url)
+        sh("psql", "-qX", url, "-c", "CREATE TABLE entries (scope text, term bigint, instance text)")
+        junit = Path(scratch.name) / "dying.xml"
+        command = ["sh", "-c", "case $TERMGATE_DRILL_INSTANCE in 2) exec sleep 100;; esac; exec " + " ".join(SERVICE) + " right"]
+        process = subprocess.Popen([TERMGATE, "drill", "--scope", "dying", "--timeout", "3s", "--junit", str(junit), "--", *command], env=dict(environment, TERMGATE_DB=url), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        said = ""
+        while "SIGSTOP" not in said:
+            line = process.stdout.readline()
+            self.assertTrue(line, said)
+            said += line
+        sh(PG_SERVER, "stop", server, "immediate")
+        out, _ = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 1, out)
+        self.assertIn("FAILED: the drill could not be carried out.", out)
+        self.assertEqual(xml.etree.ElementTree.parse(junit).getroot()[0].find("failure").get("type"), "not_judged")
+        self.assertEqual(processes_with("TERMGATE_SCOPE=dying\0"), [])
 
     def wait(self, what, name, seconds=15):
         end = time.monotonic() + seconds

@@ -7,6 +7,8 @@ loadable extension (TERMGATE_EXTENSION).
   right    writes in one transaction with the check; leaves when it is refused
   catcher  the same, and when it is refused it stands for election again
   memory   believes its own memory, and writes without the check
+  again    the same, and takes its lease anew all the time instead of renewing it
+  anew     takes its lease anew all the time, and writes with the check
   both     writes with the check, and counts in a second table without it
   quits    leaves when it finds that it has slept
   never    waits and never leads
@@ -131,9 +133,12 @@ def lead(store, term):
         before = time.monotonic()
         if MODE == "both":
             store.count(term)
-        store.write(term, checked=MODE != "memory")
+        store.write(term, checked=MODE not in ("memory", "again"))
         if time.monotonic() - before < 0.3:
-            store.renew(term)
+            if MODE in ("again", "anew"):
+                term = store.acquire() or term
+            else:
+                store.renew(term)
         time.sleep(0.05)
 
 
