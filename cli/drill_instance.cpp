@@ -312,6 +312,12 @@ bool Instance::read_output() {
   return false;
 }
 
+// All that is there. Bounded, for whoever has got away with the pipe may write without end.
+void Instance::read_out() {
+  for (int i = 0; i < 1000 && read_output(); ++i) {
+  }
+}
+
 void Instance::take(std::string_view bytes) {
   for (const char byte : bytes) {
     if (byte == '\n') add_line();
@@ -359,8 +365,7 @@ void Instance::stop() {
   stopped_ = false;
   tell('s');
   if (!await([this] { return stopped_ || !running(); }, milliseconds(5000)) || !stopped_) throw Error("the command could not be stopped");
-  while (read_output()) {
-  }
+  read_out();
 }
 
 void Instance::resume() { tell('c'); }
@@ -373,8 +378,7 @@ bool Instance::end(milliseconds patience) {
     tell('k');
     await([this] { return gone_; }, milliseconds(10'000));
   }
-  while (read_output()) {
-  }
+  read_out();
   if (!rest_.empty()) add_line();
   return by_itself;
 }

@@ -60,6 +60,7 @@ class Instance {
   void tell(char order);
   bool read_control();  // false: nothing there
   bool read_output();
+  void read_out();
   void take(std::string_view bytes);
   void add_line();
   bool await(const std::function<bool()>& what, std::chrono::milliseconds patience);

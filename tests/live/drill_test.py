@@ -112,9 +112,9 @@ class Drill(unittest.TestCase):
 
     def test_one_by_the_shell_passes(self):
         script = """
-            while ! term=$(termgate lease acquire --scope "$TERMGATE_SCOPE" --owner "shell-$$" --ttl 700ms 2>/dev/null | cut -f1) || [ -z "$term" ]; do sleep 0.05; done
+            while ! term=$(termgate lease acquire --scope "$TERMGATE_SCOPE" --owner "shell-$$" --ttl 1s 2>/dev/null | cut -f1) || [ -z "$term" ]; do sleep 0.05; done
             while termgate append --stream "$TERMGATE_SCOPE-events" --scope "$TERMGATE_SCOPE" --term "$term" </dev/null; do
-              termgate lease renew --scope "$TERMGATE_SCOPE" --owner "shell-$$" --term "$term" --ttl 700ms
+              termgate lease renew --scope "$TERMGATE_SCOPE" --owner "shell-$$" --term "$term" --ttl 1s
             done
             echo "refused with status $?" """
         self.both(lambda url, kind: self.verdict(url, "shell", kind, expected="passed", command=["bash", "-c", script]))
@@ -456,7 +456,7 @@ for name in [name for name in os.environ if name.startswith("PG")]:
     del os.environ[name]
 direct = psycopg.connect(sys.argv[1], autocommit=True)  # an election is no matter of the proxy's
 while True:
-    row = direct.execute("SELECT acquired, term FROM termgate.acquire_lease(%s, %s, interval '700 ms')", (scope, f"p{os.getpid()}")).fetchone()
+    row = direct.execute("SELECT acquired, term FROM termgate.acquire_lease(%s, %s, interval '1 s')", (scope, f"p{os.getpid()}")).fetchone()
     if row[0]:
         break
     time.sleep(0.05)
@@ -465,7 +465,7 @@ while True:
         with psycopg.connect(url) as connection:
             connection.execute("SET LOCAL termgate.term = '%d'" % row[1])
             connection.execute("INSERT INTO entries VALUES (%s, %s, 'proxied')", (scope, row[1]))
-        direct.execute("SELECT termgate.renew_lease(%s, %s, %s, interval '700 ms')", (scope, f"p{os.getpid()}", row[1]))
+        direct.execute("SELECT termgate.renew_lease(%s, %s, %s, interval '1 s')", (scope, f"p{os.getpid()}", row[1]))
     except psycopg.errors.OperationalError as error:
         print(error, flush=True)
         time.sleep(0.05)

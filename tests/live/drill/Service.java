@@ -15,7 +15,7 @@ class Service {
     }
 
     static long acquire(Connection connection) throws SQLException {
-        try (PreparedStatement statement = connection.prepareStatement("SELECT acquired, term FROM termgate.acquire_lease(?, ?, interval '700 ms')")) {
+        try (PreparedStatement statement = connection.prepareStatement("SELECT acquired, term FROM termgate.acquire_lease(?, ?, interval '1 s')")) {
             statement.setString(1, scope);
             statement.setString(2, owner);
             ResultSet rows = statement.executeQuery();
@@ -50,7 +50,7 @@ class Service {
         for (;;) {
             try {
                 write(connection, term);
-                try (PreparedStatement renew = connection.prepareStatement("SELECT termgate.renew_lease(?, ?, ?, interval '700 ms')")) {
+                try (PreparedStatement renew = connection.prepareStatement("SELECT termgate.renew_lease(?, ?, ?, interval '1 s')")) {
                     renew.setString(1, scope);
                     renew.setString(2, owner);
                     renew.setLong(3, term);
