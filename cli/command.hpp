@@ -84,6 +84,7 @@ void add_lease_commands(std::vector<Command>& commands);
 void add_demo_command(std::vector<Command>& commands);
 void add_bench_command(std::vector<Command>& commands);
 void add_storm_command(std::vector<Command>& commands);
+void add_drill_command(std::vector<Command>& commands);
 void add_proxy_command(std::vector<Command>& commands);
 #ifdef TERMGATE_WITH_LITE
 void add_user_commands(std::vector<Command>& commands);

@@ -134,6 +134,7 @@ int run_all(const std::vector<std::string>& words, const std::string& program) {
   add_bench_command(commands);
   add_demo_command(commands);
   add_storm_command(commands);
+  add_drill_command(commands);
   if (words.size() > 1 && words[0] == "help") {
     std::vector<std::string> asked(words.begin() + 1, words.end());
     asked.emplace_back("--help");

@@ -5,6 +5,8 @@ if(TARGET termgate_postgres)
   termgate_test(live_postgres LABEL live TIMEOUT 900 NEEDS TERMGATE_TEST_POSTGRESQL
     SOURCES live/pg_patterns.cpp live/pg_fence.cpp live/pg_evict.cpp live/pg_protect.cpp live/pg_many_scopes.cpp live/pg_proxy.cpp
     LIBRARIES Termgate::storage PkgConfig::LIBPQ)
+  termgate_test(live_testkit LABEL live TIMEOUT 120 NEEDS TERMGATE_TEST_POSTGRESQL SOURCES unit/testkit/lease_clock.cpp package/stale_leader_test.cpp LIBRARIES Termgate::testkit Termgate::storage)
+  target_compile_definitions(live_testkit PRIVATE TERMGATE_TEST_HAS_MAIN)
   if(TARGET termgate_authority)
     termgate_test(live_proxy_authority LABEL live TIMEOUT 300 NEEDS TERMGATE_TEST_POSTGRESQL
       SOURCES live/proxy_authority.cpp

@@ -22,6 +22,8 @@ play() {
   "$command" verify
 }
 play "sqlite:$scratch/billing.db"
+"$scratch/build/stale_leader_test"   # also on the server of TERMGATE_TEST_POSTGRESQL, where there is one
+TERMGATE_TEST_POSTGRESQL='' "$scratch/build/stale_leader_test"
 if [ -n "${TERMGATE_TEST_POSTGRESQL:-}" ]; then
   name=package_$$
   psql -qX "$TERMGATE_TEST_POSTGRESQL" -c "CREATE DATABASE $name"

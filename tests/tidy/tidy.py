@@ -25,7 +25,7 @@ allowed = {
     "proxy/session": ({"fencing", "proxy/pgwire", "proxy/statements", "proxy/session"}, {"fmt"}),
     "proxy/authority": ({"fencing", "storage", "proxy/statements", "proxy/session", "proxy/authority"}, {"fmt"}),
     "proxy/net": ({"fencing", "storage", "proxy/pgwire", "proxy/statements", "proxy/session", "proxy/authority", "proxy/net"}, {"fmt", "boost", "openssl"}),
-    "testkit": ({"testkit"}, {"fmt"}),
+    "testkit": ({"testkit", "fencing", "storage"}, {"fmt", "libpq", "catch2"}),
     "cli": (None, None),
     "tests": (None, None),
 }

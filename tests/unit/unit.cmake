@@ -25,7 +25,7 @@ if(TARGET termgate_sqlite)
 endif()
 if(TARGET termgate)
   termgate_test(unit_cli LABEL unit
-    SOURCES unit/cli/secrets.cpp unit/cli/storm_log.cpp "${PROJECT_SOURCE_DIR}/cli/secrets.cpp" "${PROJECT_SOURCE_DIR}/cli/storm_log.cpp"
+    SOURCES unit/cli/drill_wire.cpp unit/cli/secrets.cpp unit/cli/storm_log.cpp "${PROJECT_SOURCE_DIR}/cli/drill_wire.cpp" "${PROJECT_SOURCE_DIR}/cli/secrets.cpp" "${PROJECT_SOURCE_DIR}/cli/storm_log.cpp"
     LIBRARIES Termgate::fencing Termgate::testkit fmt::fmt Threads::Threads)
   target_include_directories(unit_cli PRIVATE "${PROJECT_SOURCE_DIR}")
 endif()
@@ -42,4 +42,10 @@ endif()
 add_test(NAME unit_tsql_lint COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/unit/sql/tsql_lint.py" "${PROJECT_SOURCE_DIR}" --self)
 set_tests_properties(unit_tsql_lint PROPERTIES LABELS unit TIMEOUT 60)
 
-termgate_test(unit_testkit LABEL unit SOURCES unit/testkit/checker.cpp LIBRARIES Termgate::testkit fmt::fmt)
+termgate_test(unit_testkit LABEL unit SOURCES unit/testkit/checker.cpp unit/testkit/leader.cpp LIBRARIES Termgate::testkit fmt::fmt Threads::Threads)
+if(TARGET termgate_sqlite)
+  target_sources(unit_testkit PRIVATE unit/testkit/lease_clock.cpp package/stale_leader_test.cpp)
+  target_compile_definitions(unit_testkit PRIVATE TERMGATE_TEST_HAS_MAIN)
+  # The same on SQLite whatever server there is; live_testkit has that.
+  set_property(TEST unit_testkit APPEND PROPERTY ENVIRONMENT "TERMGATE_TEST_POSTGRESQL=")
+endif()

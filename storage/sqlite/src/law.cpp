@@ -83,6 +83,25 @@ void require_ttl(std::int64_t ttl_ms) {
                   fence);
 }
 
+// The law runs inside the writer's own process, so nobody outside sees what it refuses. A drill does (docs/drill.md): it names a file, and each refused write becomes a line
+// of it, "TG001 term scope". An existing, regular file only; whatever goes wrong here changes nothing about the refusal.
+void tell_witness(std::string_view scope, std::int64_t term) noexcept {
+  const char* path = secure_getenv("TERMGATE_WITNESS");
+  if (path == nullptr || *path == '\0') return;
+  const int file = open(path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+  if (file < 0) return;
+  struct stat what {};
+  std::array<char, 1024> line;
+  const int size = std::snprintf(line.data(), line.size(), "TG001 %lld %.*s\n", static_cast<long long>(term), static_cast<int>(scope.size()), scope.data());
+  if (fstat(file, &what) == 0 && S_ISREG(what.st_mode) && size > 0 && size < static_cast<int>(line.size())) static_cast<void>(!write(file, line.data(), static_cast<std::size_t>(size)));
+  close(file);
+}
+
+[[noreturn]] void refuse_stale_write(std::string_view scope, std::int64_t term, std::int64_t fence) {
+  tell_witness(scope, term);
+  refuse_stale(scope, term, fence);
+}
+
 }  // namespace
 
 // ---------------------------------------------------------------------------------------------- transactions
@@ -396,10 +415,10 @@ Law::Verdict Law::judge(const std::string& scope, std::int64_t term, Raise raise
   std::int64_t seen = stands_at;
   if (with_evidence && fence.exists) seen = std::max(seen, evidence(scope, true, fence.was_reset));
   if (const Pass* pass = marks_.find(scope)) {
-    if (term < pass->term) refuse_stale(scope, term, std::max(seen, pass->term));
+    if (term < pass->term) refuse_stale_write(scope, term, std::max(seen, pass->term));
     if (term > pass->term) refuse_passed(scope, fmt::format("term {}", term).c_str());
   }
-  if (term < seen) refuse_stale(scope, term, seen);
+  if (term < seen) refuse_stale_write(scope, term, seen);
   verdict.raises = !fence.exists || term > fence.term;
   if (!verdict.raises) return verdict;
   if (raise == Raise::refused) {
@@ -982,7 +1001,7 @@ void Law::guard_row(std::string_view table, const RowScope& row) {
     if (pass->raises == marks_.raises()) return;
     const Fence fence = read_fence(row.text);
     refuse_in_doubt(row.text, fence);
-    if (fence.term > pass->term) refuse_stale(row.text, pass->term, fence.term);
+    if (fence.term > pass->term) refuse_stale_write(row.text, pass->term, fence.term);
     pass->raises = marks_.raises();
     return;
   }

@@ -1,0 +1,250 @@
+#include "drill_relay.hpp"
+
+#include <libpq-fe.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include <termgate/error.hpp>
+
+namespace termgate::cli::drill {
+namespace {
+
+std::string text_of(const char* text) { return text == nullptr ? std::string() : std::string(text); }
+
+// For the parts of a URL.
+std::string encoded(std::string_view text) {
+  std::string all;
+  for (const char byte : text) {
+    const bool plain = (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') || byte == '-' || byte == '_' || byte == '.' || byte == '~';
+    if (plain) all += byte;
+    else all += fmt::format("%{:02X}", static_cast<unsigned char>(byte));
+  }
+  return all;
+}
+
+}  // namespace
+
+Target locate(const std::string& url) {
+  const std::unique_ptr<PGconn, decltype(&PQfinish)> connection(PQconnectdb(url.c_str()), PQfinish);
+  if (PQstatus(connection.get()) != CONNECTION_OK) throw Unavailable(fmt::format("no connection for the command: {}", text_of(PQerrorMessage(connection.get()))));
+  Target target;
+  target.host = text_of(PQhostaddr(connection.get()));
+  if (target.host.empty()) target.host = text_of(PQhost(connection.get()));
+  target.port = text_of(PQport(connection.get()));
+  target.user = text_of(PQuser(connection.get()));
+  target.password = text_of(PQpass(connection.get()));
+  target.database = text_of(PQdb(connection.get()));
+  target.options = text_of(PQoptions(connection.get()));
+  if (PQconninfoOption* all = PQconninfo(connection.get())) {
+    for (const PQconninfoOption* one = all; one->keyword != nullptr; ++one) {
+      if (std::string_view(one->keyword) == "application_name") target.application_name = text_of(one->val);
+    }
+    PQconninfoFree(all);
+  }
+  target.encrypted = PQsslInUse(connection.get()) != 0 || PQgssEncInUse(connection.get()) != 0;
+  return target;
+}
+
+Relay::Relay(Target target) : target_(std::move(target)) {
+  listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  sockaddr_in here{};
+  here.sin_family = AF_INET;
+  here.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof here;
+  if (listener_ < 0 || bind(listener_, reinterpret_cast<sockaddr*>(&here), size) != 0 || listen(listener_, 64) != 0 || getsockname(listener_, reinterpret_cast<sockaddr*>(&here), &size) != 0) {
+    if (listener_ >= 0) close(listener_);
+    throw Error("drill: no port for the relay");
+  }
+  port_ = ntohs(here.sin_port);
+  thread_ = std::jthread([this](std::stop_token stop) { run(stop); });
+}
+
+Relay::~Relay() {
+  thread_.request_stop();
+  thread_.join();
+  for (const Pair& pair : pairs_) {
+    close(pair.client);
+    close(pair.server);
+  }
+  close(listener_);
+}
+
+std::vector<std::string> Relay::settings() const {
+  const std::string secret = target_.password.empty() ? "" : ":" + encoded(target_.password);
+  std::string url = fmt::format("postgresql://{}{}@127.0.0.1:{}/{}?sslmode=disable", encoded(target_.user), secret, port_, encoded(target_.database));
+  if (!target_.options.empty()) url += "&options=" + encoded(target_.options);
+  if (!target_.application_name.empty()) url += "&application_name=" + encoded(target_.application_name);
+  std::vector<std::string> all = {"TERMGATE_DB=" + url,  "DATABASE_URL=" + url,        "PGHOST=127.0.0.1",
+                                  "PGHOSTADDR=127.0.0.1", fmt::format("PGPORT={}", port_), "PGUSER=" + target_.user,
+                                  "PGDATABASE=" + target_.database, "PGSSLMODE=disable",  "PGGSSENCMODE=disable"};
+  if (!target_.password.empty()) all.push_back("PGPASSWORD=" + target_.password);
+  if (!target_.options.empty()) all.push_back("PGOPTIONS=" + target_.options);
+  if (!target_.application_name.empty()) all.push_back("PGAPPNAME=" + target_.application_name);
+  return all;
+}
+
+Seen Relay::take() {
+  const std::lock_guard lock(mutex_);
+  Seen seen = std::move(seen_);
+  seen_ = {};
+  seen_.connections = seen.connections;
+  return seen;
+}
+
+int Relay::connect_on() const {
+  if (target_.host.starts_with('/')) {
+    sockaddr_un there{};
+    there.sun_family = AF_UNIX;
+    const std::string path = fmt::format("{}/.s.PGSQL.{}", target_.host, target_.port);
+    if (path.size() >= sizeof there.sun_path) return -1;
+    std::copy(path.begin(), path.end(), there.sun_path);
+    const int server = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (server >= 0 && connect(server, reinterpret_cast<sockaddr*>(&there), sizeof there) == 0) return server;
+    if (server >= 0) close(server);
+    return -1;
+  }
+  addrinfo* found = nullptr;
+  addrinfo wanted{};
+  wanted.ai_socktype = SOCK_STREAM;
+  if (getaddrinfo(target_.host.c_str(), target_.port.c_str(), &wanted, &found) != 0) return -1;
+  int server = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (server >= 0 && connect(server, found->ai_addr, found->ai_addrlen) != 0) {
+    close(server);
+    server = -1;
+  }
+  freeaddrinfo(found);
+  const int now = 1;
+  if (server >= 0) setsockopt(server, IPPROTO_TCP, TCP_NODELAY, &now, sizeof now);
+  return server;
+}
+
+void Relay::accept_one() {
+  const int client = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+  if (client < 0) return;
+  const int server = connect_on();
+  if (server < 0) {
+    close(client);
+    return;
+  }
+  const int now = 1;
+  setsockopt(client, IPPROTO_TCP, TCP_NODELAY, &now, sizeof now);
+  Pair& pair = pairs_.emplace_back();
+  pair.client = client;
+  pair.server = server;
+  const std::lock_guard lock(mutex_);
+  ++seen_.connections;
+}
+
+// Requests for encryption are answered here, with no: length 8, code 80877103 (TLS) or 80877104 (GSSAPI). What else comes first is the conversation.
+void Relay::take_greeting(Pair& pair, std::string_view bytes) {
+  pair.greeted += bytes;
+  while (pair.greeting && pair.greeted.size() >= 8) {
+    const std::string_view tls("\0\0\0\x08\x04\xd2\x16\x2f", 8), gss("\0\0\0\x08\x04\xd2\x16\x30", 8);
+    if (!pair.greeted.starts_with(tls) && !pair.greeted.starts_with(gss)) pair.greeting = false;
+    else {
+      pair.greeted.erase(0, 8);
+      pair.to_client.bytes += 'N';
+    }
+  }
+  if (pair.greeting) return;
+  pair.conversation.from_client(pair.greeted, std::chrono::steady_clock::now());
+  pair.to_server.bytes += pair.greeted;
+  pair.greeted.clear();
+}
+
+void Relay::read_from(Pair& pair, bool from_client) {
+  std::array<char, 65536> bytes;
+  Way& way = from_client ? pair.to_server : pair.to_client;
+  const ssize_t count = recv(from_client ? pair.client : pair.server, bytes.data(), bytes.size(), MSG_DONTWAIT);
+  if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (count <= 0) {
+    way.over = true;
+    return;
+  }
+  const std::string_view chunk(bytes.data(), static_cast<std::size_t>(count));
+  if (from_client && pair.greeting) {
+    take_greeting(pair, chunk);
+    return;
+  }
+  // Noted before it is passed on: whoever acts upon an answer finds it noted.
+  if (from_client) pair.conversation.from_client(chunk, std::chrono::steady_clock::now());
+  else pair.conversation.from_server(chunk);
+  gather(pair);
+  way.bytes += chunk;
+}
+
+// An end that has gone takes nothing; what the other one still says is read along all the same.
+void Relay::write_to(int descriptor, Way& way) {
+  while (way.sent < way.bytes.size()) {
+    const ssize_t count = send(descriptor, way.bytes.data() + way.sent, way.bytes.size() - way.sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (count < 0) break;
+    way.sent += static_cast<std::size_t>(count);
+  }
+  way.bytes.clear();
+  way.sent = 0;
+  if (way.over && !way.closed) {
+    shutdown(descriptor, SHUT_WR);
+    way.closed = true;
+  }
+}
+
+void Relay::gather(Pair& pair) {
+  Conversation& talk = pair.conversation;
+  if (talk.refusals.empty() && talk.writes.empty() && talk.endings.empty()) return;
+  constexpr std::size_t facts_max = 10'000;  // the drill reads them many times a second
+  const std::lock_guard lock(mutex_);
+  const auto move_all = [](auto& from, auto& to) {
+    for (auto& one : from) {
+      if (to.size() < facts_max) to.push_back(std::move(one));
+    }
+    from.clear();
+  };
+  move_all(talk.refusals, seen_.refusals);
+  move_all(talk.writes, seen_.writes);
+  move_all(talk.endings, seen_.endings);
+}
+
+void Relay::run(std::stop_token stop) {
+  std::vector<pollfd> waits;
+  while (!stop.stop_requested()) {
+    waits.assign(1, {listener_, static_cast<short>(pairs_.size() < pairs_max ? POLLIN : 0), 0});
+    for (const Pair& pair : pairs_) {
+      const auto events = [](const Way& in, const Way& out) {
+        const bool reads = !in.over && in.bytes.size() - in.sent < bytes_max;
+        return static_cast<short>((reads ? POLLIN : 0) | (out.sent < out.bytes.size() ? POLLOUT : 0));
+      };
+      // One that nothing is wanted of is left out: a hang-up would be told again and again.
+      const short client = events(pair.to_server, pair.to_client), server = events(pair.to_client, pair.to_server);
+      waits.push_back({client == 0 ? -1 : pair.client, client, 0});
+      waits.push_back({server == 0 ? -1 : pair.server, server, 0});
+    }
+    if (poll(waits.data(), waits.size(), 20) <= 0) continue;
+    for (std::size_t i = 0; i < pairs_.size(); ++i) {
+      Pair& pair = pairs_[i];
+      const pollfd client = waits[1 + 2 * i], server = waits[2 + 2 * i];
+      if ((client.events & POLLIN) && client.revents != 0) read_from(pair, true);
+      if ((server.events & POLLIN) && server.revents != 0) read_from(pair, false);
+      write_to(pair.server, pair.to_server);
+      write_to(pair.client, pair.to_client);
+      if (!pair.to_server.closed || !pair.to_client.closed) continue;
+      close(pair.client);
+      close(pair.server);
+      pair.client = pair.server = -1;
+    }
+    std::erase_if(pairs_, [](const Pair& pair) { return pair.client < 0; });
+    if (waits[0].revents != 0) accept_one();
+  }
+}
+
+}  // namespace termgate::cli::drill

@@ -1,0 +1,48 @@
+#include <termgate/testkit/lease_clock.hpp>
+
+#include <mutex>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+namespace termgate::inline v0::testkit {
+
+struct LeaseClock::State {
+  State(Database its_database, std::string its_statement) : database(std::move(its_database)), statement(std::move(its_statement)) {}
+  Database database;
+  std::string statement;
+  mutable std::mutex mutex;  // guards steps
+  std::vector<std::pair<Lease::Clock::time_point, std::chrono::milliseconds>> steps;
+};
+
+LeaseClock::LeaseClock(Database database, std::string schema) {
+  std::string quoted;
+  for (const char letter : schema) quoted += letter == '"' ? "\"\"" : std::string(1, letter);
+  const bool sqlite = database.kind() == "sqlite";
+  // A lease that is over stays over, and as it was.
+  std::string statement = sqlite ? "UPDATE termgate_leases SET expires_at = expires_at - $1" :
+                                   "UPDATE \"" + quoted + "\".leases SET expires_at = expires_at - CAST($1 AS bigint) * interval '1 ms'";
+  state_ = std::make_unique<State>(std::move(database), std::move(statement));
+}
+
+LeaseClock::~LeaseClock() = default;
+
+void LeaseClock::advance(std::chrono::milliseconds by) {
+  if (by.count() < 0) throw std::invalid_argument("LeaseClock: time does not go back");
+  // A scope of the clock's own, for every write has one.
+  state_->database.write(Scope("termgate testkit clock"), Term(1), [&](Transaction& transaction) { transaction.exec(state_->statement, static_cast<std::int64_t>(by.count())); });
+  const std::lock_guard lock(state_->mutex);
+  state_->steps.emplace_back(Lease::Clock::now(), by);
+}
+
+Lease::Clock::time_point LeaseClock::now(const Lease& lease) const {
+  const auto since = lease.held_until() - lease.ttl();  // when its last request was sent
+  auto moment = Lease::Clock::now();
+  const std::lock_guard lock(state_->mutex);
+  for (const auto& [at, by] : state_->steps) {
+    if (at >= since) moment += by;
+  }
+  return moment;
+}
+
+}  // namespace termgate::inline v0::testkit

@@ -1,0 +1,481 @@
+#!/usr/bin/env python3
+"""[F1] [F2] `termgate drill`: services that are fenced pass, and each wrong one is told by its own verdict. Nothing is left behind, however the drill ends.
+
+  drill_test.py TERMGATE_COMMAND SERVER_SCRIPT EXTENSION
+
+Starts a PostgreSQL 15 of its own. The services are tests/live/drill/service.py, right or wrong in one way, and others by the library and by the shell.
+"""
+import concurrent.futures
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import xml.etree.ElementTree
+from pathlib import Path
+
+TERMGATE, PG_SERVER, EXTENSION = sys.argv[1], sys.argv[2], sys.argv[3]
+HERE = Path(__file__).resolve().parent
+# The services need psycopg and a sqlite3 module that loads extensions, which a Python of one's own build often lacks.
+PYTHON = "/usr/bin/python3"
+SERVICE = [PYTHON, str(HERE / "drill" / "service.py")]
+EVIDENCE = "SELECT count(*) FROM entries WHERE term = $1 AND scope = $2"
+scratch = tempfile.TemporaryDirectory(prefix="termgate-drill-test.")
+os.chmod(scratch.name, 0o755)
+environment = dict({name: value for name, value in os.environ.items() if name != "TERMGATE_DB"}, TMPDIR=scratch.name, TERMGATE_EXTENSION=EXTENSION,
+                   PATH=f"{Path(TERMGATE).parent}:{os.environ['PATH']}")
+if subprocess.run([PYTHON, "-c", "import psycopg, sqlite3; sqlite3.connect(':memory:').enable_load_extension"], capture_output=True).returncode != 0:
+    print(f"skipped: {PYTHON} has no psycopg or cannot load extensions into sqlite3")
+    sys.exit(77)
+
+
+def sh(*words):
+    done = subprocess.run([str(word) for word in words], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise AssertionError(f"{words}: {done.stdout}{done.stderr}")
+    return done.stdout.strip()
+
+
+def drill(url, scope, *words, command=SERVICE, timeout=120, **more):
+    return subprocess.run([TERMGATE, "drill", "--scope", scope, *words, "--", *command], env=dict(environment, TERMGATE_DB=url, **more), capture_output=True, text=True, timeout=timeout)
+
+
+def processes_with(text):
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and text.encode() in (entry / "environ").read_bytes() and "Z" not in (entry / "stat").read_text().rpartition(")")[2].split()[0]:
+                found.append((entry.name, (entry / "cmdline").read_bytes().replace(b"\0", b" ")))
+        except OSError:
+            pass
+    return found
+
+
+class Drill(unittest.TestCase):
+    def setUp(self):
+        begun = time.monotonic()
+        self.addCleanup(lambda: print(f"{time.monotonic() - begun:.1f} s ", end="", file=sys.stderr))
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Path(scratch.name) / "pg"
+        cls.server.mkdir()
+        os.chmod(cls.server, 0o755)
+        cls.postgres = sh(PG_SERVER, "start", "15", cls.server, "fsync=off")
+        cls.addClassCleanup(sh, PG_SERVER, "stop", cls.server, "immediate")
+        cls.sqlite = f"sqlite:{scratch.name}/drill.db"
+        tables = "CREATE TABLE entries (scope text, term bigint, instance text); CREATE TABLE counters (n bigint); INSERT INTO counters VALUES (0);"
+        for url in (cls.postgres, cls.sqlite):
+            sh(TERMGATE, "init", "--db", url)
+        sh("psql", "-qX", cls.postgres, "-c", tables)
+        sqlite3.connect(cls.sqlite[7:]).executescript(tables)
+
+    def both(self, what):
+        # Little of a drill is work; most is waiting.
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            for done in [pool.submit(what, url, "sqlite" if url == self.sqlite else "postgresql") for url in (self.postgres, self.sqlite)]:
+                done.result()
+
+    def verdict(self, url, scope, mode, *words, expected, command=None, left=True):
+        scope = f"{scope}-{mode}"
+        done = drill(url, scope, "--json", *([] if "--timeout" in words else ["--timeout", "10s"]), *words, command=command or [*SERVICE, mode])
+        document = json.loads(done.stdout)
+        self.assertEqual((document["verdict"], done.returncode), (expected, 0 if expected == "passed" else 1), done.stdout + done.stderr)
+        self.assertEqual(processes_with(f"TERMGATE_SCOPE={scope}\0"), [])
+        return document["runs"][0]
+
+    # ---- who passes -----------------------------------------------------------------------------
+
+    def test_a_right_service_passes(self):
+        def passes(url, kind):
+            for mode in ("right", "catcher"):
+                run = self.verdict(url, "right-" + kind, mode, "--evidence", EVIDENCE, expected="passed")
+                self.assertEqual(run["witness"], "wire" if kind == "postgresql" else "law")
+                self.assertEqual((run["term"], run["next_term"], run["evidence"]), (1, 2, []))
+                self.assertTrue(run["refusal"].startswith(f'TG001 stale term 1 for scope "right-{kind}-{mode}"'), run)
+        self.both(passes)
+
+    def test_one_by_the_library_passes(self):
+        # A leader of `termgate demo`, by the C++ library.
+        def passes(url, kind):
+            sh(TERMGATE, "exec", "--db", url, "--scope", "setup", "--term", "1", "CREATE TABLE demo_accounts (id integer PRIMARY KEY, balance bigint NOT NULL)", "INSERT INTO demo_accounts VALUES (42, 1000)")
+            run = self.verdict(url, "library", kind, expected="passed", command=[TERMGATE, "demo", "--as", "service", "--scope", "library-" + kind])
+            self.assertIn(run["witness"], ("wire",) if kind == "postgresql" else ("law", "audit"))
+        self.both(passes)
+
+    def test_one_by_the_shell_passes(self):
+        script = """
+            while ! term=$(termgate lease acquire --scope "$TERMGATE_SCOPE" --owner "shell-$$" --ttl 1s 2>/dev/null | cut -f1) || [ -z "$term" ]; do sleep 0.05; done
+            while termgate append --stream "$TERMGATE_SCOPE-events" --scope "$TERMGATE_SCOPE" --term "$term" </dev/null; do
+              termgate lease renew --scope "$TERMGATE_SCOPE" --owner "shell-$$" --term "$term" --ttl 1s
+            done
+            echo "refused with status $?" """
+        self.both(lambda url, kind: self.verdict(url, "shell", kind, expected="passed", command=["bash", "-c", script]))
+
+    def test_one_that_keeps_transactions_open_passes(self):
+        # On PostgreSQL its session is ended by the takeover, mostly; on SQLite it is stopped where it keeps nobody out.
+        self.both(lambda url, kind: self.verdict(url, kind, "holds", expected="passed"))
+
+    def test_a_tree_of_processes_is_stopped_as_one(self):
+        command = ["sh", "-c", "setsid " + " ".join(SERVICE) + " right & wait"]
+        self.both(lambda url, kind: self.verdict(url, "tree", kind, expected="passed", command=command))
+
+    def test_through_a_proxy(self):
+        if "proxy" not in sh(TERMGATE, "--help") or subprocess.run([TERMGATE, "proxy", "--help"], capture_output=True).returncode != 0:
+            self.skipTest("built without the proxy")
+        with socket.socket() as one:
+            one.bind(("127.0.0.1", 0))
+            port = one.getsockname()[1]
+        proxy = subprocess.Popen([TERMGATE, "proxy", "--listen", f"127.0.0.1:{port}", "--backend", self.postgres], stderr=subprocess.DEVNULL)
+        try:
+            self.wait(lambda: subprocess.run(["psql", "-qX", f"postgresql://postgres@127.0.0.1:{port}/postgres", "-c", "SELECT 1"], capture_output=True).returncode == 0, "the proxy")
+            run = self.verdict(self.postgres, "proxied", "right", "--through", f"postgresql://postgres@127.0.0.1:{port}/postgres?options=-ctermgate.scope%3Dproxied-right", expected="passed",
+                               command=[PYTHON, "-c", PROXIED, self.postgres])
+            self.assertEqual(run["witness"], "wire")
+        finally:
+            proxy.terminate()
+            proxy.wait()
+
+    # ---- recipes, as docs/testkit.md gives them ---------------------------------------------------
+
+    def recipe(self, *command, url, mode="right", service=None):
+        # A day's work of its own for each: the services of recipes lead scopes of fixed names.
+        return subprocess.run(command, env=dict(environment, TEST_DATABASE=url, SERVICE_COMMAND=service or " ".join([*SERVICE, mode])), capture_output=True, text=True, timeout=240)
+
+    def test_the_recipe_for_pytest(self):
+        if subprocess.run([PYTHON, "-c", "import pytest"], capture_output=True).returncode != 0:
+            self.skipTest("python3-pytest is missing")
+        file = HERE.parents[1] / "docs" / "recipes" / "test_stale_leader.py"
+
+        def recipe(url, kind):
+            done = self.recipe(PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(file), url=url)
+            self.assertEqual((done.returncode, "1 passed" in done.stdout), (0, True), done.stdout + done.stderr)
+            done = self.recipe(PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(file), url=url, mode="memory")
+            self.assertEqual((done.returncode, "nothing refused it" in done.stdout), (1, True), done.stdout + done.stderr)
+        self.both(recipe)
+
+    def test_the_recipe_for_junit_and_a_service_over_jdbc(self):
+        jars = [Path("/usr/share/java") / name for name in ("junit-platform-console.jar", "junit-platform-reporting.jar", "junit-platform-launcher.jar", "junit-platform-engine.jar", "junit-platform-commons.jar",
+                                                              "junit-jupiter-api.jar", "junit-jupiter-engine.jar", "opentest4j.jar", "opentest4j-reporting-events.jar", "opentest4j-reporting-schema.jar", "apiguardian-api.jar", "picocli.jar", "univocity-parsers.jar", "postgresql.jar")]
+        if shutil.which("javac") is None or not jars[0].exists() or not jars[-1].exists():
+            self.skipTest("a JDK, junit5 or libpostgresql-jdbc-java is missing")
+        classes, path = Path(scratch.name) / "classes", ":".join(str(jar) for jar in jars if jar.exists())
+        sh("javac", "-cp", path, "-d", classes, HERE.parents[1] / "docs" / "recipes" / "StaleLeaderTest.java", HERE / "drill" / "Service.java")
+        java = ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{path}:{classes}"]
+        junit = [*java, "org.junit.platform.console.ConsoleLauncher", "--disable-banner", "--select-class", "StaleLeaderTest"]
+        done = self.recipe(*junit, url=self.postgres, service=" ".join([*java, "Service"]))
+        self.assertEqual((done.returncode, "1 tests successful" in done.stdout), (0, True), done.stdout + done.stderr)
+        done = self.recipe(*junit, url=self.postgres, mode="memory")
+        self.assertEqual((done.returncode, "a stale write was committed" in done.stdout), (1, True), done.stdout + done.stderr)
+
+    def test_the_page_shows_what_is_run(self):
+        docs = HERE.parents[1] / "docs"
+        page = (docs / "testkit.md").read_text()
+        example = (HERE.parent / "package" / "stale_leader_test.cpp").read_text().split("// [example]\n")[1].split("// [/example]")[0]
+        shown = re.findall(r"```(\w+)\n(.*?)\n```", page, re.S)
+        self.assertEqual([language for language, _ in shown], ["python", "java", "yaml", "cpp"])
+        for (_, code), whole in zip(shown, [(docs / "recipes" / name).read_text() for name in ("test_stale_leader.py", "StaleLeaderTest.java", "stale-leader.yml")] + [example]):
+            self.assertIn(code, whole)
+
+    def test_the_recipe_for_ci(self):
+        if subprocess.run([PYTHON, "-c", "import yaml"], capture_output=True).returncode != 0:
+            self.skipTest("python3-yaml is missing")
+        workflow = json.loads(sh(PYTHON, "-c", "import json, sys, yaml; print(json.dumps(yaml.safe_load(open(sys.argv[1])), default=str))", HERE.parents[1] / "docs" / "recipes" / "stale-leader.yml"))
+        job = workflow["jobs"]["drill"]
+        self.assertEqual(sorted(job["services"]), ["postgres"])
+        self.assertEqual(list(job["env"]), ["TERMGATE_DB"])
+        folder = Path(scratch.name) / "ci"
+        folder.mkdir()
+        (folder / "service.py").write_bytes((HERE / "drill" / "service.py").read_bytes())
+        steps = [step for step in job["steps"] if "run" in step]
+        self.assertEqual([step["name"] for step in steps], ["Git and Python", "Build Termgate", "Prepare the database", "Drill"])
+        for step in steps[2:]:
+            # As the runner does it, on this server instead of the job's. Its python3 is Debian's.
+            done = subprocess.run(["sh", "-e", "-c", step["run"].replace("python3", PYTHON)], cwd=folder, env=dict(environment, TERMGATE_DB=self.postgres), capture_output=True, text=True, timeout=240)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        kept = job["steps"][-1]["with"]["path"].split()
+        self.assertEqual([name for name in kept if not (folder / name).exists()], [])
+        self.assertEqual(xml.etree.ElementTree.parse(folder / kept[0]).getroot().get("tests"), "3")
+
+    # ---- who does not ---------------------------------------------------------------------------
+
+    def test_a_lease_in_memory_is_told(self):
+        def told(url, kind):
+            run = self.verdict(url, kind, "memory", "--evidence", EVIDENCE, expected="stale_write_committed")
+            self.assertRegex(run["evidence"][0], r"--evidence: \d+ under term 1 when instance 2 took over, \d+ now")
+            # Without a query for it: PostgreSQL's answers are read along; on SQLite the drill cannot tell it from a service that does nothing, and does not let it pass.
+            run = self.verdict(url, kind + "-unasked", "memory", "--timeout", "3s", expected="stale_write_committed" if kind == "postgresql" else "did_not_try")
+            if kind == "postgresql":
+                self.assertRegex(run["evidence"][0], r"committed by instance 1, .* while the fence stood at 2: INSERT INTO entries .* \(INSERT 0 1\)")
+            else:
+                self.assertIn("--evidence", run["detail"])
+        self.both(told)
+
+    def test_one_whose_term_rises_all_the_time_is_told(self):
+        # By the owner of the lease, for the fence is never where it was.
+        run = self.verdict(self.postgres, "rising", "again", expected="stale_write_committed")
+        self.assertGreater(run["term"], 2)
+        self.verdict(self.postgres, "rising", "renewed", expected="passed", command=[*SERVICE, "anew"])
+
+    def test_rows_that_the_database_keeps_are_evidence(self):
+        # Adopted after the takeover's table was left without a trigger: what counts is what is stored.
+        for url in (self.postgres, self.sqlite):
+            sh(TERMGATE, "exec", "--db", url, "--scope", "kept-setup", "--term", "1", "CREATE TABLE kept (scope text, term bigint)", "CREATE INDEX kept_by ON kept (scope, term)")
+            sh(TERMGATE, "adopt", "--db", url, "kept", "--scope-column", "scope", "--term-column", "term")
+        script = (HERE / "drill" / "service.py").read_text().replace("INSERT INTO entries (scope, term, instance) VALUES (%s, %s, %s)", "INSERT INTO kept (scope, term) SELECT v.a, v.b FROM (VALUES (%s, %s, %s)) v(a, b, c)").replace(
+            "INSERT INTO entries (scope, term, instance) VALUES (?, ?, ?)", "INSERT INTO kept (scope, term) SELECT ?1, ?2 WHERE ?3 IS NOT NULL")
+        path = Path(scratch.name) / "kept.py"
+        path.write_text(script)
+
+        def told(url, kind):
+            run = self.verdict(url, "kept-" + kind, "memory", expected="stale_write_committed", command=[PYTHON, str(path), "memory"])
+            self.assertRegex(run["evidence"][0], r"rows of kept: \d+ under term 1 when instance 2 took over, \d+ now")
+        self.both(told)
+
+    def test_a_second_table_without_a_check_is_told(self):
+        def told(url, kind):
+            run = self.verdict(url, kind, "both", *(["--evidence", EVIDENCE] if kind == "sqlite" else []), expected="stale_write_committed")
+            self.assertTrue(run["witness"], "it was refused, and wrote elsewhere")
+        self.both(told)
+        self.verdict(self.postgres, "allowed", "both", "--allow-write", "^UPDATE counters", expected="passed")
+
+    def test_one_that_leaves_without_trying_is_told(self):
+        def told(url, kind):
+            run = self.verdict(url, kind, "quits", expected="did_not_try")
+            self.assertIn("it ended with status 0 instead", run["detail"])
+        self.both(told)
+
+    def test_a_liar_is_told(self):
+        def told(url, kind):
+            run = self.verdict(url, kind, "liar", expected="did_not_try")
+            self.assertIn("nothing else says so", run["detail"])
+        self.both(told)
+        self.verdict(self.postgres, "insists", "liar", "--expect-refusal", "TG001", expected="did_not_try")
+
+    def test_output_is_believed_where_asked_for(self):
+        # Without the relay: the service finds its server by itself.
+        command = ["sh", "-c", f"TERMGATE_DB={self.postgres} exec " + " ".join(SERVICE) + " right"]
+        run = self.verdict(self.postgres, "direct", "right", "--timeout", "3s", expected="did_not_try", command=command)
+        self.assertIn("no connection by way of the drill", run["detail"])
+        run = self.verdict(self.postgres, "direct2", "right", "--expect-refusal", r"TG001 stale term \d+", expected="passed", command=command)
+        self.assertEqual(run["witness"], "output")
+
+    def test_one_that_never_leads_is_told(self):
+        self.both(lambda url, kind: self.assertIn("did not rise above 0", self.verdict(url, kind, "never", "--timeout", "2s", expected="nobody_led")["detail"]))
+
+    def test_one_that_crashes_is_told(self):
+        self.both(lambda url, kind: self.assertIn("by signal 11", self.verdict(url, kind, "crashes", expected="ended_by_itself")["detail"]))
+
+    def test_two_that_do_not_wait_for_one_another_are_told(self):
+        self.both(lambda url, kind: self.assertIn(self.verdict(url, kind, "grabs", expected="ended_by_itself")["detail"][:10], ("instance 1",)))
+
+    def test_no_takeover_is_told(self):
+        def told(url, kind):
+            run = self.verdict(url, "alone-" + kind, "right", "--timeout", "2s", expected="no_takeover", command=["sh", "-c", 'case $TERMGATE_DRILL_INSTANCE in 2) exec sleep 100;; esac; exec ' + " ".join(SERVICE) + " right"])
+            self.assertIn("the fence stayed at 1", run["detail"])
+        self.both(told)
+
+    def test_one_that_ignores_sigterm_is_killed(self):
+        def told(url, kind):
+            run = self.verdict(url, kind, "deaf", "--stop-timeout", "300ms", expected="passed")
+            self.assertIn("instance 1 did not end within 300 ms of SIGTERM and was killed", run["notes"])
+        self.both(told)
+
+    def test_a_scope_that_another_leads(self):
+        sh(TERMGATE, "lease", "acquire", "--db", self.sqlite, "--scope", "taken-right", "--owner", "somebody", "--ttl", "2s")
+        renewing = subprocess.Popen(["sh", "-c", f"while {TERMGATE} lease renew --db {self.sqlite} --scope taken-right --owner somebody --term 1 --ttl 2s; do sleep 0.2; done"], stdout=subprocess.DEVNULL, start_new_session=True)
+        try:
+            done = drill(self.sqlite, "taken-right", command=[*SERVICE, "right"])
+            self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
+            self.assertIn("somebody leads scope \"taken-right\"", done.stderr)
+        finally:
+            os.killpg(renewing.pid, signal.SIGKILL)
+            renewing.wait()
+
+    # ---- what is printed ------------------------------------------------------------------------
+
+    def test_several_runs_and_their_reports(self):
+        junit, folder = Path(scratch.name) / "drill.xml", Path(scratch.name) / "out"
+        done = drill(self.sqlite, "many <&>", "--runs", "2", "--junit", str(junit), "--output", str(folder), command=[*SERVICE, "right"])
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(done.stdout.count("PASSED: the resumed leader tried to write and was refused."), 2, done.stdout)
+        self.assertRegex(done.stderr, r"(?m)^1\| leads under term 1$")
+        suite = xml.etree.ElementTree.parse(junit).getroot()
+        self.assertEqual((suite.tag, suite.get("tests"), suite.get("failures")), ("testsuite", "2", "0"))
+        self.assertEqual(suite[1].get("name"), "a stale leader of many <&> is refused, run 2")
+        self.assertIn("instance 1 refused", suite[0].find("system-out").text)
+        self.assertIn("leads under term 1", (folder / "run1.instance1.log").read_text())
+        done = drill(self.sqlite, "junit-quits", "--junit", str(junit), "--quiet", command=[*SERVICE, "quits"])
+        self.assertEqual((done.returncode, done.stderr), (1, ""), done.stdout)
+        self.assertIn("FAILED: the resumed leader did not try to write.", done.stdout)
+        failure = xml.etree.ElementTree.parse(junit).getroot()[0].find("failure")
+        self.assertEqual(failure.get("type"), "did_not_try")
+        self.assertEqual(drill(self.sqlite, "junit-lost", "--junit", "/nowhere/at/all.xml", command=[*SERVICE, "quits"]).returncode, 1)
+
+    def test_no_password_is_shown(self):
+        url = self.postgres.replace("postgres@", "postgres:secret-word@")
+        junit = Path(scratch.name) / "secret.xml"
+        for words in (["--json"], ["--junit", str(junit), "--output", str(Path(scratch.name) / "secret")]):
+            done = drill(url, "leaks", *words, command=[*SERVICE, "leaks"])
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertNotIn("secret-word", done.stdout + done.stderr)
+        for path in (junit, Path(scratch.name) / "secret" / "run1.instance1.log"):
+            self.assertNotIn("secret-word", path.read_text())
+
+    # ---- bad input, and bad ends ----------------------------------------------------------------
+
+    def test_wrong_usage(self):
+        for words, command, said in [
+            ([], [], "which command?"),
+            ([], ["/no/such/program"], "/no/such/program: No such file or directory"),
+            ([], ["/tmp"], "/tmp: Permission denied"),
+            (["--runs", "0"], ["true"], "a whole number from 1"),
+            (["--timeout", "soon"], ["true"], "is no duration"),
+            (["--expect-refusal", "("], ["true"], "no regular expression"),
+            (["--allow-write", "["], ["true"], "no regular expression"),
+            (["--evidence", "SELECT $2"], ["true"], "needs $1"),
+            (["--evidence", "SELECT nonsense"], [*SERVICE, "right"], "--evidence: "),
+            (["--through", "postgresql://x"], ["true"], "--through"),
+            (["--output", "/proc/nowhere"], ["true"], "--output"),
+        ]:
+            done = drill(self.sqlite, "usage", *words, command=command)
+            self.assertEqual(done.returncode, 2, (words, done.stdout, done.stderr))
+            self.assertIn(said, done.stderr)
+        self.assertEqual(drill("sqlite::memory:", "x").returncode, 2)
+        self.assertEqual(drill("sqlserver://u:p@h/d", "x").returncode, 2)
+        done = drill(self.sqlite, "x" * 201)
+        self.assertEqual((done.returncode, "TG005" in done.stderr), (9, True), done.stderr)
+        done = subprocess.run([TERMGATE, "drill", "--db", self.sqlite, "--", "true"], capture_output=True, text=True)
+        self.assertEqual((done.returncode, "--scope is missing" in done.stderr), (2, True), done.stderr)
+
+    def test_databases_that_cannot_be_used(self):
+        bare = f"sqlite:{scratch.name}/bare.db"
+        sqlite3.connect(bare[7:]).execute("CREATE TABLE t (v)")
+        done = drill(bare, "x")
+        self.assertEqual((done.returncode, "termgate init" in done.stderr), (1, True), done.stderr)
+        done = drill("postgresql://somebody:secret-word@127.0.0.1:1/nowhere", "x")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertNotIn("secret-word", done.stderr + done.stdout)
+
+    def test_an_encrypted_connection_is_not_read_along(self):
+        server = Path(scratch.name) / "tls"
+        server.mkdir()
+        os.chmod(server, 0o755)
+        key, certificate = server / "key.pem", server / "certificate.pem"
+        sh("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=localhost", "-keyout", key, "-out", certificate)
+        if os.geteuid() == 0:
+            shutil.chown(key, "postgres")
+        os.chmod(key, 0o600)
+        url = sh(PG_SERVER, "start", "15", server, "fsync=off", "ssl=on", f"ssl_key_file={key}", f"ssl_cert_file={certificate}")
+        self.addCleanup(sh, PG_SERVER, "stop", server, "immediate")
+        sh(TERMGATE, "init", "--db", url)
+        sh("psql", "-qX", url, "-c", "CREATE TABLE entries (scope text, term bigint, instance text)")
+        run = self.verdict(url, "tls", "right", "--timeout", "3s", expected="did_not_try")
+        self.assertIn("encrypted", run["notes"][0])
+        run = self.verdict(url, "tls-told", "right", "--expect-refusal", "^TG001 stale term", expected="passed")
+        self.assertEqual(run["witness"], "output")
+        # The library writes its refusals down.
+        sh(TERMGATE, "exec", "--db", url, "--scope", "setup", "--term", "1", "CREATE TABLE demo_accounts (id integer PRIMARY KEY, balance bigint NOT NULL)", "INSERT INTO demo_accounts VALUES (42, 1000)")
+        run = self.verdict(url, "tls", "library", expected="passed", command=[TERMGATE, "demo", "--as", "service", "--scope", "tls-library"])
+        self.assertEqual(run["witness"], "audit")
+
+    def test_a_server_that_dies_in_the_middle(self):
+        server = Path(scratch.name) / "dying"
+        server.mkdir()
+        os.chmod(server, 0o755)
+        url = sh(PG_SERVER, "start", "15", server, "fsync=off")
+        self.addCleanup(sh, PG_SERVER, "stop", server, "immediate")
+        sh(TERMGATE, "init", "--db", url)
+        sh("psql", "-qX", url, "-c", "CREATE TABLE entries (scope text, term bigint, instance text)")
+        junit = Path(scratch.name) / "dying.xml"
+        command = ["sh", "-c", "case $TERMGATE_DRILL_INSTANCE in 2) exec sleep 100;; esac; exec " + " ".join(SERVICE) + " right"]
+        process = subprocess.Popen([TERMGATE, "drill", "--scope", "dying", "--timeout", "3s", "--junit", str(junit), "--", *command], env=dict(environment, TERMGATE_DB=url), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        said = ""
+        while "SIGSTOP" not in said:
+            line = process.stdout.readline()
+            self.assertTrue(line, said)
+            said += line
+        sh(PG_SERVER, "stop", server, "immediate")
+        out, _ = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 1, out)
+        self.assertIn("FAILED: the drill could not be carried out.", out)
+        self.assertEqual(xml.etree.ElementTree.parse(junit).getroot()[0].find("failure").get("type"), "not_judged")
+        self.assertEqual(processes_with("TERMGATE_SCOPE=dying\0"), [])
+
+    def wait(self, what, name, seconds=15):
+        end = time.monotonic() + seconds
+        while not what():
+            self.assertLess(time.monotonic(), end, name)
+            time.sleep(0.05)
+
+    def begun(self, scope, until, mode="right"):
+        process = subprocess.Popen([TERMGATE, "drill", "--scope", scope, "--", "sh", "-c", " ".join(SERVICE) + f" {mode} & wait"], env=dict(environment, TERMGATE_DB=self.sqlite), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        said = ""
+        while until not in said:
+            line = process.stdout.readline()
+            self.assertTrue(line, said)
+            said += line
+        return process
+
+    def test_ctrl_c_leaves_nothing_behind(self):
+        for until in ("it leads", "SIGSTOP"):
+            process = self.begun("interrupted", until)
+            self.assertGreaterEqual(len(processes_with("TERMGATE_SCOPE=interrupted\0")), 3)
+            process.send_signal(signal.SIGINT)
+            out, _ = process.communicate(timeout=20)
+            self.assertEqual(process.returncode, 1, out)
+            self.assertIn("FAILED: interrupted.", out)
+            self.assertEqual(processes_with("TERMGATE_SCOPE=interrupted\0"), [])
+
+    def test_a_drill_that_is_killed_leaves_nothing_behind(self):
+        for mode, until in (("right", "it leads"), ("deaf", "SIGSTOP")):
+            process = self.begun("killed", until, mode)
+            self.assertGreaterEqual(len(processes_with("TERMGATE_SCOPE=killed\0")), 3)
+            process.kill()
+            process.communicate()
+            self.wait(lambda: processes_with("TERMGATE_SCOPE=killed\0") == [], processes_with("TERMGATE_SCOPE=killed\0"))
+
+    def test_nothing_is_left_in_the_temporary_folder(self):
+        folder = Path(scratch.name) / "temporary"
+        folder.mkdir()
+        drill(self.sqlite, "folder", command=[*SERVICE, "right"], TMPDIR=str(folder))
+        self.assertEqual(list(folder.iterdir()), [])
+
+
+PROXIED = """
+import os, sys, time, psycopg
+url, scope = os.environ["TERMGATE_DB"], os.environ["TERMGATE_SCOPE"]
+for name in [name for name in os.environ if name.startswith("PG")]:
+    del os.environ[name]
+direct = psycopg.connect(sys.argv[1], autocommit=True)  # an election is no matter of the proxy's
+while True:
+    row = direct.execute("SELECT acquired, term FROM termgate.acquire_lease(%s, %s, interval '1 s')", (scope, f"p{os.getpid()}")).fetchone()
+    if row[0]:
+        break
+    time.sleep(0.05)
+while True:
+    try:
+        with psycopg.connect(url) as connection:
+            connection.execute("SET LOCAL termgate.term = '%d'" % row[1])
+            connection.execute("INSERT INTO entries VALUES (%s, %s, 'proxied')", (scope, row[1]))
+        direct.execute("SELECT termgate.renew_lease(%s, %s, %s, interval '1 s')", (scope, f"p{os.getpid()}", row[1]))
+    except psycopg.errors.OperationalError as error:
+        print(error, flush=True)
+        time.sleep(0.05)
+    except psycopg.Error as error:
+        print(error.sqlstate, error, flush=True)
+        if error.sqlstate == "TG001":
+            break
+        raise
+    time.sleep(0.05)
+"""
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[4:]], verbosity=2)
