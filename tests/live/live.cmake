@@ -65,9 +65,11 @@ if(TARGET termgate)
   endif()
   if(TARGET termgate_net AND TARGET termgate_lite AND TARGET termgate_extension)
     # [F6] bypasses: every row of the tables in docs/sqlite-proxy.md. law: [F1] to [F6] through the wire, with local programs on the same file.
+    # [F5] kill: the proxy killed at random moments.
     set(bypasses "")
+    set(kill "")
     set(law $<TARGET_FILE:termgate_extension>)
-    foreach(what bypasses law)
+    foreach(what bypasses law kill)
       add_test(NAME live_lite_${what} COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/live/lite_${what}_test.py" $<TARGET_FILE:termgate> ${${what}})
       set_tests_properties(live_lite_${what} PROPERTIES LABELS live SKIP_RETURN_CODE 77 TIMEOUT 300)
       if(TERMGATE_SANITIZE)
