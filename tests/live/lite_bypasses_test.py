@@ -15,6 +15,7 @@ For `current` only what is Termgate's counts; for `lost` and `told` what was wri
 """
 import argparse
 import os
+import random
 import sqlite3
 import sys
 import tempfile
@@ -23,8 +24,8 @@ import uuid
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
-from pgraw import Closed, Connection, Silent, bind, close, copy_data, copy_done, describe, execute, flush, function_call, parse, query, sync, terminate  # noqa: E402
-from proxy_lab import Lab  # noqa: E402
+from pgraw import Closed, Connection, Silent, bind, close, copy_data, copy_done, copy_fail, describe, execute, flush, function_call, parse, query, sync, terminate  # noqa: E402
+from proxy_lab import LONG as LONG_RUN, Lab  # noqa: E402
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "sqlite-proxy.md"
 # Without the proxy, as the file's owner: SQLite resolves a view's functions when it is read.
@@ -34,7 +35,7 @@ CREATE TABLE key (k INTEGER PRIMARY KEY, v int); INSERT INTO key VALUES (1, 1);
 CREATE TABLE numbered (id INTEGER PRIMARY KEY AUTOINCREMENT, v int); INSERT INTO numbered (v) VALUES (1);
 CREATE TABLE generated (i int, twice int GENERATED ALWAYS AS (i * 2) STORED);
 CREATE TABLE watched (i int); CREATE TRIGGER watched_insert AFTER INSERT ON watched BEGIN INSERT INTO t VALUES (666); END;
-CREATE TABLE kept (i int);
+CREATE TABLE kept (i INTEGER PRIMARY KEY, v int DEFAULT 0); INSERT INTO kept VALUES (1, 0);
 CREATE VIEW instead AS SELECT i FROM t; CREATE TRIGGER instead_insert INSTEAD OF INSERT ON instead BEGIN INSERT INTO t VALUES (666); END;
 CREATE VIRTUAL TABLE words USING fts5(body); INSERT INTO words VALUES ('one');
 CREATE VIRTUAL TABLE boxes USING rtree(id, low, high);
@@ -133,7 +134,7 @@ ROWS = [
     Row("FETCH from a portal", query("BEGIN"), parse("", "INSERT INTO t VALUES (666) RETURNING i") + bind("p") + sync(), *simple("FETCH ALL p", "MOVE p", "COMMIT"), parse("", INSERT) + bind("p") + parse("", "FETCH ALL p") + bind() + execute() + sync()),
     Row("arguments", parse("", "SELECT $1::bigint", ()) + bind("", "", ["666"]) + execute() + sync(), *simple("PREPARE p(bigint) AS SELECT $1", "EXECUTE p(nextval('public.numbered_id_seq'))", "EXECUTE p(termgate_seal('new', 5))")),
     Row("a guard's name", *both("SELECT * FROM guarded", "SELECT termgate_guard_load_termgate_extension_first('row', 'kept', 'SCOPE')", "SELECT termgate_guard_load_termgate_extension_first('raise', 'new', 666)", "SELECT termgate_guard_load_termgate_extension_first('adopted', 'kept', 'new', 666)"),
-        *simple("BEGIN", "SELECT * FROM guarded", "INSERT INTO kept VALUES (666)", "COMMIT"), by=("none", "stale", "known", "current")),
+        *simple("BEGIN", "SELECT * FROM guarded", "INSERT INTO kept VALUES (666, 0)", "COMMIT"), by=("none", "stale", "known", "current")),
     # --- prepared statements ---
     Row("PREPARE and EXECUTE", *simple(f"PREPARE p AS {INSERT}", "EXECUTE p", "PREPARE q AS SELECT * FROM nexter", "EXECUTE q")),
     Row("EXECUTE of a statement prepared by the protocol", parse("p", INSERT) + sync(), *simple("EXECUTE p")),
@@ -225,7 +226,9 @@ ROWS = [
                                                  "CREATE VIRTUAL TABLE f3 USING fts5(x, content='termgate_fences')", "INSERT INTO f3(f3) VALUES ('rebuild')", "DELETE FROM f3", "CREATE VIRTUAL TABLE f4 USING fts5(fence, content='resetter')", "SELECT * FROM f4", "INSERT INTO f4(f4) VALUES ('rebuild')",
                                                  "INSERT INTO words(words, rank) VALUES ('rank', 'bm25(termgate_unprotect(''kept''))')", "SELECT * FROM words WHERE words MATCH 'one' AND rank MATCH 'bm25(termgate_unprotect(\"kept\"))'", "SELECT fts3_tokenizer('simple', x'00')",
                                                  "CREATE VIRTUAL TABLE f5 USING fts4(x, tokenize=termgate_unprotect)", "CREATE VIRTUAL TABLE v USING dbstat", "CREATE VIRTUAL TABLE v USING sqlite_dbpage", "UPDATE sqlite_dbpage SET data = x'00'", "CREATE VIRTUAL TABLE v USING termgate_transaction"), by=("current",)),
-    Row("a protected table without its scope", *both("INSERT INTO kept VALUES (666)", "INSERT OR REPLACE INTO kept VALUES (666)", "WITH x AS (SELECT 666 AS i) INSERT INTO kept SELECT i FROM x"), query("COPY kept FROM STDIN") + copy_data("666\n") + copy_done(), by=("none", "stale", "known", "current")),
+    Row("a protected table without its scope", *both("INSERT INTO kept VALUES (666, 0)", "INSERT OR REPLACE INTO kept VALUES (1, 666)", "REPLACE INTO kept VALUES (1, 666)", "WITH x AS (SELECT 666 AS i) INSERT INTO kept (i) SELECT i FROM x", "UPDATE kept SET v = 666", "DELETE FROM kept", "TRUNCATE kept",
+                                                         "UPDATE OR REPLACE kept SET i = 666", "INSERT INTO kept VALUES (1, 0) ON CONFLICT (i) DO UPDATE SET v = 666", "UPDATE kept SET v = 666 FROM t WHERE true", "UPDATE kept SET v = 666 RETURNING v"),
+        query("COPY kept FROM STDIN") + copy_data("666\t0\n") + copy_done(), *simple("BEGIN", "INSERT INTO t VALUES (1)", "SAVEPOINT a", "UPDATE kept SET v = 666", "ROLLBACK TO a", "DELETE FROM kept", "COMMIT"), by=("none", "stale", "known", "current")),
     # --- fenced, and then without its lock ---
     lost("COMMIT, then another write", *simple("BEGIN", "INSERT INTO t VALUES (1)", "COMMIT"), RAISE, *both(INSERT, ONLY_SQLITE, "SELECT nextval('public.numbered_id_seq')")),
     lost("a block that has only read", *simple("BEGIN", "SELECT * FROM t"), RAISE, *simple(INSERT, "COMMIT")),
@@ -260,6 +263,12 @@ ROWS = [
          *simple("BEGIN", "SELECT termgate_append('SCOPE', 5, x'00', NULL, NULL, 'WRITEID')", INSERT, "COMMIT")),
     lost("an error behind a flush, then ROLLBACK TO", *simple("BEGIN", "SAVEPOINT a", "SELECT * FROM t"), parse("", "SELECT nope") + bind() + execute() + flush(), ("sleep", 0.1), parse("", "COMMIT") + bind() + execute() + sync(), query("ROLLBACK TO a"), RAISE, *simple(INSERT, "COMMIT")),
 ]
+
+# What random walks are made of besides the rows: pieces that end, begin and cross transactions, groups and names.
+PIECES = [*simple("BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT a", "ROLLBACK TO a", "RELEASE a", "BEGIN READ ONLY", "SELECT 1", "SELECT nope", "COMMIT AND CHAIN", "ROLLBACK AND CHAIN", "SELECT * FROM t"),
+          *(group(sql) for sql in ("BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT a", "ROLLBACK TO a", "SELECT * FROM t", "SELECT nope")),
+          parse("p", INSERT), parse("", "SELECT 1"), parse("p", "SELECT 1"), bind("", "p"), bind(), bind("q", "p"), execute("q"), execute(), execute("", 1), sync(), sync(), flush(), close("S", "p"), close("P", "q"), describe("S", "p"), describe("P", "q"),
+          parse("", "COMMIT"), parse("", "BEGIN"), parse("", INSERT), parse("", "COPY t FROM STDIN"), copy_done(), copy_data("666\n"), copy_fail("x")]
 
 
 def letters(frames):
@@ -380,6 +389,42 @@ class Bench:
         return all(now.get(scope) == fence or (scope in scopes and scope in now and now[scope][0] >= fence[0]) for scope, fence in was.items()) and all(scope in was or scope in scopes for scope in now)
 
 
+def walk(bench, seconds, seed):
+    """Messages of all rows in any order, pipelined or not, by sessions without a term and with a stale one: nothing of it may change the file."""
+    bench.clean()
+    # Not those that declare, by a comment or a call of the check, what they have every right to.
+    told = [step[1] if isinstance(step, tuple) else step for row in ROWS for step in row.steps if step is not RAISE and not (isinstance(step, tuple) and step[0] != "send")]
+    frames = [each for each in told if len(each) < 100_000 and not any(word in each for word in (b"termgate.scope", b"termgate.term", b"check_term", b"hold_session", b"termgate.seal", b"pg_sleep"))]
+    bench.seal("walked", False)
+    before, until, walks, chance = bench.state(), time.monotonic() + seconds, 0, random.Random(seed)
+    while time.monotonic() < until:
+        walks += 1
+        said = []
+        try:
+            start = chance.choice(([], [("options", "-c termgate.scope=walked -c termgate.term=5")]))
+            with Connection(bench.proxy.port, user="me", database="app", parameters=start, wait=5) as client:
+                for _ in range(chance.randrange(3, 25)):
+                    said.append(b"".join(chance.choice(PIECES if chance.random() < 0.6 else frames) for _ in range(chance.choice((1, 1, 2)))))
+                    client.send(said[-1])
+                    try:
+                        while chance.random() < 0.8:
+                            client.read(0.005)
+                    except Silent:
+                        pass
+                client.send(sync(), copy_fail("x"), sync(), query("ROLLBACK"))
+                try:
+                    while True:
+                        client.read(0.05)
+                except Silent:
+                    pass
+        except (Closed, OSError):
+            pass
+        after = bench.state()
+        if after != before:
+            return walks, {name: after.get(name) for name in {**before, **after} if before.get(name) != after.get(name)}, said
+    return walks, None, []
+
+
 def main():
     arguments = argparse.ArgumentParser()
     arguments.add_argument("termgate")
@@ -407,6 +452,12 @@ def main():
                         print(f"        {str(answer)[:400]}")
                 if got_in:
                     bench = Bench(lab)  # of the old file nothing can be said any more
+        if not chosen.names:
+            seed = int(time.time())
+            walks, got_in, said = walk(bench, 120 if LONG_RUN else 8, seed)
+            print(f"{walks} walks, seed {seed}")
+            if not lab.check("a random walk changes nothing", got_in is None and walks > 5, got_in):
+                print(*said, sep="\n        ")
         lab.check("the file is whole", bench.file.execute("PRAGMA integrity_check").fetchone() == ("ok",))
         lab.check("the proxy goes on", bench.proxy.process.poll() is None)
     except BaseException:

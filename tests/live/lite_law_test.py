@@ -346,6 +346,20 @@ def f1_blocks():
         error = fails(insert, c, late)
         c.execute("ROLLBACK")
         check("[F1] nor on a lower one", code(error) in ("TG001", "TG005") and not file.has(late) and not file.has(early), error)
+    scope, a, b = unique("taken-back"), key(), key()
+    with connect(scope, 5) as c:
+        c.execute("BEGIN")
+        c.execute("SAVEPOINT a")
+        c.execute("SET LOCAL termgate.term = '9'")
+        c.execute("ROLLBACK TO a")
+        insert(c, a)
+        c.execute("COMMIT")
+        check("[F1] a declaration that ROLLBACK TO took back is none", file.has(a) and file.fence(scope) == 5)
+        c.execute("BEGIN")
+        c.execute("SET termgate.term = '9'")
+        c.execute("ROLLBACK")
+        insert(c, b)
+        check("[F1] nor is one that ROLLBACK took back", file.has(b) and file.fence(scope) == 5)
     one, two, a, b = unique("one"), unique("two"), key(), key()
     file.seal(two, 9)
     with connect(one, 3) as c:
@@ -552,6 +566,7 @@ def f4_no_hostage():
     hostage("a frozen message", lambda wire, each: (wire.ask("BEGIN"), wire.ask(insert(each)), wire.send(query("SELECT 1")[:-4])))
     endless = "WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r WHERE i < 2000000000)"
     hostage("a statement at work", lambda wire, each: wire.send(query(f"INSERT INTO t (id) {endless} SELECT max(i) FROM r")))
+    hostage("a statement that sleeps", lambda wire, each: wire.send(query(f"INSERT INTO t (id) SELECT {each} FROM (SELECT pg_sleep(30)) x")))
     hostage("who does not read", lambda wire, each: (wire.ask("BEGIN"), wire.ask(insert(each)), wire.send(query(f"{endless} SELECT i, 'a long text that fills the buffers between' FROM r"))))
     # Many that never pause.
     scope, stop, refused, ends = unique("crowd"), threading.Event(), [], []
@@ -716,6 +731,45 @@ def f6_closed():
             file.seal(scope, 6)
             check(f"[F6] who declares is held to it: {mode}", code(fails(write_text, old, key())) == "TG001")
         other.stop()
+    # A rule declares for those who cannot; what observes refuses nothing.
+    scope, elector, late = unique("ruled"), f"{lab.folder}/elector", key()
+
+    def elected(text):
+        with open(f"{elector}.new", "w") as out:
+            out.write(text)
+        os.replace(f"{elector}.new", elector)
+
+    elected(f"scope={scope} term=5\n")
+    with open(f"{lab.folder}/rules", "w") as out:
+        out.write(f"[rule fixed]\nuser = fixed\nscope = {scope}\nterm = 5\n[rule elected]\nuser = elected\nfile = {elector}\n[rule leased]\nuser = leased\nlease = {scope}-leased\nttl = 2 s\n[rule watched]\nuser = watched\nenforce = observe\n")
+    ruled = lab.proxy(f"sqlite:{file.path}", "--rules", f"{lab.folder}/rules")
+    with connect(port=ruled.port, user="fixed") as fixed, connect(port=ruled.port, user="elected") as follows, connect(port=ruled.port, user="leased") as leased:
+        check("[F6] a rule's pair", fails(write_text, fixed, key()) is None and file.fence(scope) == 5)
+        check("[F6] a rule's file", fails(write_extended, follows, key()) is None)
+        check("[F6] a rule's lease", fails(write_prepared, leased, key()) is None and (file.fence(f"{scope}-leased") or 0) > 0, file.fence(f"{scope}-leased"))
+        fixed.execute("SET termgate.term = '99'")
+        check("[F6] a rule is final", fails(write_text, fixed, key()) is None and file.fence(scope) == 5)
+        file.seal(scope, 6)
+        for c in (fixed, follows):
+            check("[F2] what rules declare is refused as stale", code(fails(write_text, c, late)) == "TG001" and not file.has(late))
+        elected(f"scope={scope} term=6\n")
+
+        def anew():
+            with connect(port=ruled.port, user="elected") as c:
+                return code(fails(write_text, c, key()))
+
+        check("[F1] the elector's next term is that of sessions to come", eventually(lambda: anew() is None, 5 * PATIENCE))
+        check("[F1] one that is open does not ride on it", code(fails(write_text, follows, late)) == "TG001" and not file.has(late))
+        elected(f"scope={scope} term=5\n")
+        check("[F1] a term that fell back is refused", eventually(lambda: anew() == "TG001", 5 * PATIENCE) and file.fence(scope) == 6)
+        with connect(f"{scope}-leased", 1, port=ruled.port, user="other") as thief:
+            subprocess.run([lab.termgate, "lease", "force-release", "--db", f"sqlite:{file.path}", "--scope", f"{scope}-leased", "--reason", "test", "--actor", "test"], check=True, capture_output=True)
+            check("[F2] a lease that was taken away writes no more under its term", code(fails(write_text, thief, late)) == "TG001" and not file.has(late))
+    with connect(scope, 1, port=ruled.port, user="watched") as c:
+        passed = key()
+        check("[F6] --enforce observe lets a stale write pass", fails(write_text, c, passed) is None and file.has(passed) and file.fence(scope) == 6)
+        check("[F6] and counts it", eventually(lambda: ruled.metric("termgate_would_refuse_total") >= 1))
+    ruled.stop()
     scope, mine, theirs = unique("protected"), key(), key()
     file.rows("CREATE TABLE guarded (id INTEGER PRIMARY KEY, scope TEXT)")
     lab.run(lab.termgate, "protect", "--db", f"sqlite:{file.path}", "guarded", "--scope-column", "scope")
