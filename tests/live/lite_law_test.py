@@ -10,6 +10,7 @@ import itertools
 import json
 import os
 import random
+import re
 import sqlite3
 import subprocess
 import sys
@@ -18,7 +19,7 @@ import time
 import uuid
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from proxy_lab import LONG, SANITIZED, FLUSH, SYNC, Lab, Refused, Wire, bind, declared, eventually, execute, message, parse, query, refusal  # noqa: E402
+from proxy_lab import FLUSH, LONG, SANITIZED, Lab, Wire, bind, declared, eventually, execute, message, parse, query  # noqa: E402
 
 PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
 PATIENCE = 4 if SANITIZED else 1
@@ -568,6 +569,40 @@ def f4_no_hostage():
     hostage("a statement at work", lambda wire, each: wire.send(query(f"INSERT INTO t (id) {endless} SELECT max(i) FROM r")))
     hostage("a statement that sleeps", lambda wire, each: wire.send(query(f"INSERT INTO t (id) SELECT {each} FROM (SELECT pg_sleep(30)) x")))
     hostage("who does not read", lambda wire, each: (wire.ask("BEGIN"), wire.ask(insert(each)), wire.send(query(f"{endless} SELECT i, 'a long text that fills the buffers between' FROM r"))))
+    def restless(wire, each):
+        wire.ask("BEGIN")
+        wire.ask(insert(each))
+
+        def go_on():
+            try:
+                while True:
+                    wire.send(query("SELECT 1"))
+                    time.sleep(0.05)
+            except OSError:
+                pass
+
+        threading.Thread(target=go_on, daemon=True).start()
+
+    hostage("a block that never pauses", restless)
+    # What cannot be ended ends the wait, and is named.
+    guarded = File("held.db")
+    guarded.rows("CREATE TABLE t (id INTEGER PRIMARY KEY)")
+    lab.run(lab.termgate, "settings", "--db", f"sqlite:{guarded.path}", "check_wait_ms=700")
+    other = lab.proxy(f"sqlite:{guarded.path}")
+    with connect("held", 5, port=other.port) as c, connect("held", 6, port=other.port) as new:
+        write_text(c, 1)
+        guarded.rows("BEGIN IMMEDIATE")
+        for road in (write_text, write_block, write_copy):
+            for each in (c, new):  # a raise is tried by itself first, and waits again where the check meets it
+                begin = time.monotonic()
+                error = fails(road, each, 2)
+                took = time.monotonic() - begin
+                check(f"[F4] another process's lock ends the wait: {road.__name__[6:]}, {'a raise' if each is new else 'an equal term'}", code(error) == "TG006" and f"process {os.getpid()}" in str(error) and 600 < int(re.search(r"blocked for (\d+) ms|$", str(error)).group(1) or 0) < 1900 * PATIENCE and 0.6 < took < 3 * PATIENCE, (error, took))
+        check("[F7] reads go on", c.execute("SELECT id FROM t").fetchall() == [(1,)])
+        guarded.rows("COMMIT")
+        check("[F5] nothing of it was written", guarded.ids() == [1] and guarded.fence("held") == 5)
+        check("[F4] and then it is", fails(write_text, new, 2) is None and guarded.fence("held") == 6)
+    other.stop()
     # Many that never pause.
     scope, stop, refused, ends = unique("crowd"), threading.Event(), [], []
 

@@ -553,8 +553,10 @@ void Session::become_writer(const Want& want) {
   } undo{*this};
   tx_.lane->writable = true;
   if (!tx_.began) {
+    const auto since = Engine::Clock::now();
     if (const int code = connection.control("BEGIN IMMEDIATE"); code != SQLITE_OK) {
-      if ((code & 0xff) == SQLITE_BUSY) throw Failed("TG006", "TG006 blocked for " + std::to_string(engine_.check_wait().count()) + " ms: " + sqlite::lock_holder(tx_.lane->handle()) + " holds the database; nothing was written");
+      const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Engine::Clock::now() - since);
+      if ((code & 0xff) == SQLITE_BUSY) throw Failed("TG006", "TG006 blocked for " + std::to_string(waited.count()) + " ms: " + sqlite::lock_holder(tx_.lane->handle()) + " holds the database; nothing was written");
       tx_.lane->fail(code);
     }
     tx_.began = true;
