@@ -142,6 +142,7 @@ net::Options net_options(const Given& given, const std::vector<net::InheritedSoc
   try {
     for (const std::string& listen : given.list("listen")) options.listeners.push_back(net::parse_listener(listen));
     if (is_sqlite(backend_url(given))) {
+      options.session.install_hint = "termgate init --db sqlite:…";  // where the file lies is no client's business
       options.backend.hosts = {{.name = "sqlite", .address = {}, .path = served}};
       options.backend.ssl_mode = net::SslMode::disable;
     } else {

@@ -165,6 +165,8 @@ def main():
         proxy.process.send_signal(signal.SIGTERM if gentle else signal.SIGKILL)
         status = proxy.process.wait(40)
         stopped += gentle and status == 0
+        if gentle and status != 0:
+            print(f"     SIGTERM ended with {status}: {proxy.log()[-300:]}")
         if kill % 4 == 0:
             lab.check(f"the file is whole after kill {kill}", file.execute("PRAGMA quick_check").fetchone() == ("ok",))
         stands = file.execute("SELECT term FROM termgate_fences WHERE scope = 'killed'").fetchone()[0]

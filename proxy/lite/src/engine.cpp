@@ -13,6 +13,9 @@ namespace {
 constexpr std::size_t plans_max = 2000;
 constexpr std::size_t plan_text_bytes_max = 8 * 1024;
 constexpr milliseconds lane_wait{5000};
+// Who has not been heard of for this long waits no more; beside Knock::every it bears two lost messages.
+constexpr milliseconds outside_gone = 3 * sqlite::Knock::every + milliseconds(50);
+constexpr std::size_t outside_max = 1000;
 constexpr milliseconds look{20};  // the warden's, while somebody waits
 }  // namespace
 
@@ -49,9 +52,11 @@ Engine::Engine(EngineOptions options) : options_(std::move(options)) {
     // Without layer 1 the default stands.
   }
   warden_ = std::thread([this] { watch(); });
+  outside_listener_ = std::make_unique<sqlite::WaiterListener>(options_.path, [this](const sqlite::Knocked& knocked) { heard(knocked); });
 }
 
 Engine::~Engine() {
+  outside_listener_.reset();
   {
     const std::lock_guard lock(watch_mutex_);
     stopping_ = true;
@@ -97,7 +102,7 @@ void Engine::hold(Control* control) {
 
 void Engine::group(Control& control, const Want& want, const std::function<void(Lane&, bool)>& work) {
   Waiting waiting(*this, want);
-  queue_->run({}, [&](sqlite::Connection&) {
+  queue_->run({.scope = want.scope, .term = want.term}, [&](sqlite::Connection&) {
     waiting.over();
     hold(&control);
     struct Over {
@@ -119,6 +124,19 @@ void Engine::give_turn() noexcept {
   queue_->give_turn();
 }
 
+void Engine::heard(const sqlite::Knocked& knocked) {
+  queue_->make_room();
+  const std::lock_guard lock(watch_mutex_);
+  const auto now = Clock::now();
+  const auto known = std::find_if(outside_.begin(), outside_.end(), [&](const Outside& one) { return one.pid == knocked.pid && one.waiter.want.scope == knocked.scope && one.waiter.want.term == knocked.term; });
+  if (known != outside_.end()) {
+    known->heard = now;
+  } else if (outside_.size() < outside_max) {
+    outside_.push_back({knocked.pid, {{knocked.scope, knocked.term}, now}, now});
+    watched_.notify_one();
+  }
+}
+
 void Engine::passed(std::string scope, std::int64_t term) {
   const std::lock_guard lock(watch_mutex_);
   holder_passed_.push_back({std::move(scope), term});
@@ -127,20 +145,21 @@ void Engine::passed(std::string scope, std::int64_t term) {
 void Engine::watch() {
   std::unique_lock lock(watch_mutex_);
   while (!stopping_) {
-    if (waiters_.empty()) {
-      watched_.wait(lock, [&] { return stopping_ || !waiters_.empty(); });
+    std::erase_if(outside_, [now = Clock::now()](const Outside& one) { return now - one.heard > outside_gone; });
+    if (waiters_.empty() && outside_.empty()) {
+      watched_.wait(lock, [&] { return stopping_ || !waiters_.empty() || !outside_.empty(); });
       continue;
     }
     watched_.wait_for(lock, look);
     if (holder_ == nullptr || holder_->evicted()) continue;
     const auto now = Clock::now();
-    for (const Waiter& waiter : waiters_) {
+    const auto evicts = [&](const Waiter& waiter) {
       const auto lower = std::find_if(holder_passed_.begin(), holder_passed_.end(), [&](const Want& passed) { return passed.scope == waiter.want.scope && passed.term < waiter.want.term; });
-      if (lower != holder_passed_.end() && now - waiter.since >= grace_) {
-        holder_->evict(fmt::format("terminating connection: term {} for scope \"{}\" stood in the way of term {} for longer than the eviction grace", lower->term, lower->scope, waiter.want.term));
-        break;
-      }
-    }
+      if (lower == holder_passed_.end() || now - waiter.since < grace_) return false;
+      holder_->evict(fmt::format("terminating connection: term {} for scope \"{}\" stood in the way of term {} for longer than the eviction grace", lower->term, lower->scope, waiter.want.term));
+      return true;
+    };
+    if (std::any_of(waiters_.begin(), waiters_.end(), evicts) || std::any_of(outside_.begin(), outside_.end(), [&](const Outside& one) { return evicts(one.waiter); })) continue;
     const auto idle_since = holder_->idle_since.load();
     if (!holder_->evicted() && idle_since != Clock::time_point{} && now - idle_since >= options_.idle_holder_max) {
       holder_->evict(fmt::format("terminating connection: it kept the only write lock of the file for {} ms without a word while others waited", std::chrono::duration_cast<milliseconds>(now - idle_since).count()));

@@ -5,13 +5,15 @@
 // Who waits for the baton says which scope and term it waits for. A warden ends (F4)
 //   - after the eviction grace a session that has passed a waiter's scope with a lower term,
 //   - after `idle_holder_max` one that keeps the baton while its client says nothing.
-// What another process waits for cannot be seen: SQLite's waiters leave no trace in the file.
+// Processes that wait through the library, the command or the extension tell (waiters.hpp) and count like sessions; anybody else's
+// waiting for the file cannot be seen, for SQLite's waiters leave no trace.
 #pragma once
 
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -23,6 +25,7 @@
 
 #include "lane.hpp"
 #include "plan.hpp"
+#include "waiters.hpp"
 #include "write_queue.hpp"
 
 namespace termgate::lite {
@@ -74,6 +77,7 @@ class Engine {
   class Waiting;
   void hold(Control* control);
   void watch();
+  void heard(const sqlite::Knocked& knocked);
 
   const EngineOptions options_;
   const std::int64_t began_us_ = std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -96,11 +100,18 @@ class Engine {
     Clock::time_point since;
   };
   std::list<Waiter> waiters_;
+  struct Outside {
+    int pid;
+    Waiter waiter;
+    Clock::time_point heard;
+  };
+  std::vector<Outside> outside_;  // few
   Control* holder_ = nullptr;
   std::vector<Want> holder_passed_;
   std::chrono::milliseconds grace_{1000};
   bool stopping_ = false;
   std::thread warden_;
+  std::unique_ptr<sqlite::WaiterListener> outside_listener_;
 };
 
 }  // namespace termgate::lite

@@ -156,18 +156,18 @@ std::string Lane::with_columns(const std::string& sql) {
   }
   // The message names an alias where there is one.
   std::string table;
-  const auto name = [&] {
+  const auto take_name = [&] {
     const std::string_view word = token();
     const bool quoted = word.size() >= 2 && std::isalnum(static_cast<unsigned char>(word.front())) == 0 && word.front() != '_' && (word.front() & 0x80) == 0;
     table = quoted ? word.substr(1, word.size() - 2) : word;
     if (!quoted) return;
     for (auto twice = table.find("\"\""); twice != std::string::npos; twice = table.find("\"\"", twice + 1)) table.erase(twice, 1);
   };
-  name();
+  take_name();
   std::size_t behind = at;
   std::string_view next = token();
   if (next == ".") {
-    name();
+    take_name();
     behind = at;
     next = token();
   }

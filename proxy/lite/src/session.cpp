@@ -528,7 +528,8 @@ void Session::declare_to_law() {
 
 void Session::become_writer(const Want& want) {
   if (tx_.writer) return;
-  engine_.take_turn(control_, want.term == 0 && !tx_.passes.empty() ? tx_.passes.front() : want);
+  const Want& wanted = want.term == 0 && !tx_.passes.empty() ? tx_.passes.front() : want;
+  engine_.take_turn(control_, wanted);
   tx_.turn = true;
   if (!tx_.began) {
     // The lane whose cache knows the newest pages is the better one. A portal that stands on a row goes on reading on its own, and sees
@@ -553,8 +554,17 @@ void Session::become_writer(const Want& want) {
   } undo{*this};
   tx_.lane->writable = true;
   if (!tx_.began) {
+    // Not by SQLite's own waiting, which tries every 100 ms and tells nobody. Only where another process has the lock it matters what the setting says by now.
     const auto since = Engine::Clock::now();
-    if (const int code = connection.control("BEGIN IMMEDIATE"); code != SQLITE_OK) {
+    sqlite3_busy_timeout(connection.handle(), 0);
+    int code = connection.begin(false, std::chrono::milliseconds(0), {}, 0);
+    auto wait = OpenAs::default_wait;
+    if ((code & 0xff) == SQLITE_BUSY) {
+      wait = connection.law().check_wait();
+      code = connection.begin(false, wait, wanted.scope, wanted.term);
+    }
+    sqlite3_busy_timeout(connection.handle(), static_cast<int>((code == SQLITE_OK ? connection.law().check_wait() : wait).count()));
+    if (code != SQLITE_OK) {
       const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Engine::Clock::now() - since);
       if ((code & 0xff) == SQLITE_BUSY) throw Failed("TG006", "TG006 blocked for " + std::to_string(waited.count()) + " ms: " + sqlite::lock_holder(tx_.lane->handle()) + " holds the database; nothing was written");
       tx_.lane->fail(code);

@@ -221,6 +221,7 @@ void Connection::lost(End& end, std::string_view why) {
   if (end.gone) return;
   end.gone = true;
   end.handshaking = false;
+  if (std::exchange(end.unheard, false)) deadline_ = Instant::max();
   if (why_.empty()) why_ = fmt::format("{} {}", end.client ? "client" : "server", why.empty() ? "closed" : why);
   if (end.client)
     session_->resume(session::ClientGone{}, clock_now());
@@ -256,7 +257,7 @@ void Connection::flush(End& end) {
     const std::string_view out = end.client ? session_->to_client() : session_->to_server();
     if (out.empty()) return;
     std::size_t bytes = out.size();
-    if (!end.gone) {
+    if (!end.gone && !end.unheard) {
       if (end.blocked || end.handshaking || !end.connected) return;
       switch (end.stream.write(out, bytes)) {
         case Stream::Io::done: break;
@@ -274,6 +275,12 @@ void Connection::flush(End& end) {
               server_spoke_ = true;
               session_->resume(session::ServerBytes{std::string_view(worker_.buffer(), heard)}, clock_now());
             }
+          }
+          // A server that ends a session says why before it closes, and that may come behind what it no longer reads.
+          if (!end.client && !end.stream.is_tls() && session_->phase() >= session::Session::Phase::idle) {
+            end.unheard = true;
+            deadline_ = std::min(deadline_, clock_now() + last_words_take);
+            continue;
           }
           lost(end, why);
           continue;
@@ -529,7 +536,7 @@ void Connection::forget_server() {
     server_.stream.close();
   }
   server_.watched = 0;
-  server_.connected = server_.handshaking = server_.blocked = server_.write_reads = server_.read_writes = server_.deaf = false;
+  server_.connected = server_.handshaking = server_.blocked = server_.write_reads = server_.read_writes = server_.deaf = server_.unheard = false;
   server_.gone = true;
   server_spoke_ = false;
   connecting_ = retry_connect_ = false;
@@ -622,6 +629,10 @@ void Connection::look_at_clock(Instant now) {
           connect_problem_ = fmt::format("{}: no answer within {} ms (--connect-timeout)", (*addresses_)[address_ == 0 ? 0 : std::min(address_ - 1, addresses_->size() - 1)].endpoint.text(),
                                          settings_->options.connect_timeout.count());
           next_address();
+          pump();
+        } else if (server_.unheard && !server_.gone) {
+          deadline_ = Instant::max();
+          lost(server_, "it takes no more");
           pump();
         } else {
           end("its last message was not read in time");

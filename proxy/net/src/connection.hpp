@@ -72,6 +72,7 @@ class Connection {
     bool read_writes = false;   // the last read wants TLS to write first
     bool gone = false;
     bool deaf = false;          // it hung up while nobody wants to read from it: not watched until somebody does
+    bool unheard = false;       // it takes no more, and why may be on its way
     std::uint32_t handshake_wants = 0;
     std::uint32_t watched = 0;
     Stream stream;

@@ -120,7 +120,7 @@ std::string Session::State::explained(const pgwire::ReportFields& report, Role r
   } else if (code == "3F000" || code == "42883" || code == "42P01") {
     code = "3F000";
     message = "Termgate is not installed in this database, and so nothing can be written through it";
-    hint = "As the owner: termgate init --db postgresql://…/" + applicant_.database;
+    hint = "As the owner: " + (options_.install_hint.empty() ? "termgate init --db postgresql://…/" + applicant_.database : options_.install_hint);
   } else if (code == "42501") {
     message = "role \"" + applicant_.user + "\" may not call Termgate's check: " + message;
     hint = "As the owner: termgate init --grant ROLE=write";

@@ -14,6 +14,7 @@
 
 #include "errors.hpp"
 #include "functions.hpp"
+#include "waiters.hpp"
 
 namespace termgate::inline v0::sqlite {
 namespace {
@@ -236,6 +237,19 @@ void Connection::bind(sqlite3_stmt* statement, int at, const Value& value) {
 // SQLite has waited as long as it was told to, so the lock's holder is named.
 void Connection::throw_blocked() {
   throw Blocked(fmt::format("TG006 blocked: {} holds the database; nothing was written", lock_holder(db_)));
+}
+
+int Connection::begin(bool read_only, std::chrono::milliseconds wait, std::string_view scope, std::int64_t term) {
+  const char* statement = read_only ? "BEGIN" : "BEGIN IMMEDIATE";
+  int code = control(statement);
+  if ((code & 0xff) != SQLITE_BUSY || wait <= std::chrono::milliseconds(0)) return code;
+  const auto until = std::chrono::steady_clock::now() + wait;
+  Knock knock(db_, scope, term);
+  do {
+    knock.pause(std::chrono::duration_cast<std::chrono::milliseconds>(until - std::chrono::steady_clock::now()));
+    code = control(statement);
+  } while ((code & 0xff) == SQLITE_BUSY && std::chrono::steady_clock::now() < until);
+  return code;
 }
 
 Rows Connection::execute(std::string_view sql, std::span<const Value> parameters) {

@@ -45,6 +45,8 @@ class Connection {
   int control(const char* sql) noexcept;
   // The same, and throws.
   void control_checked(const char* sql);
+  // BEGIN IMMEDIATE or BEGIN: tries for as long as `wait` says, telling the holder who waits (waiters.hpp). SQLite's code.
+  int begin(bool read_only, std::chrono::milliseconds wait, std::string_view scope, std::int64_t term);
   // PRAGMA query_only: what the connection is asked to write then fails, nested statements included.
   void only_read(bool on);
 

@@ -24,6 +24,7 @@
 
 #include "errors.hpp"
 #include "unit.hpp"
+#include "waiters.hpp"
 
 namespace termgate::inline v0::sqlite {
 namespace {
@@ -182,9 +183,28 @@ std::chrono::milliseconds Law::check_wait() noexcept {
 // Returns SQLITE_DONE or SQLITE_OK. Sleeps in small steps: SQLite has no queue to wait in.
 int Law::waiting(const std::function<int()>& attempt, const char* what, bool may_wait) {
   using Clock = std::chrono::steady_clock;
+  // SQLite's own waiting would sleep 100 ms between two tries and tell nobody: it is done here, for as long.
+  struct Impatient {
+    explicit Impatient(Law& law) : db(law.db_) {
+      try {
+        Running read = law.use(stmt::busy_timeout);
+        if (read.step()) application_ms = static_cast<int>(read.integer(0));
+      } catch (const Error&) {
+        // An authorizer of the application's may forbid the question: then its handler stays.
+      }
+      if (application_ms > 0) sqlite3_busy_timeout(db, 0);
+    }
+    Impatient(const Impatient&) = delete;
+    Impatient& operator=(const Impatient&) = delete;
+    ~Impatient() {
+      if (application_ms > 0) sqlite3_busy_timeout(db, application_ms);
+    }
+    sqlite3* const db;
+    int application_ms = 0;
+  } impatient(*this);
   const auto start = Clock::now();
   std::optional<std::chrono::milliseconds> wait;
-  auto pause = std::chrono::milliseconds(1);
+  Knock knock(db_, wants_.first, wants_.second);
   while (true) {
     int code = SQLITE_BUSY;
     int extended = SQLITE_BUSY;
@@ -196,7 +216,7 @@ int Law::waiting(const std::function<int()>& attempt, const char* what, bool may
       // While the statement was prepared: the schema could not be read.
     }
     if ((code & 0xff) != SQLITE_BUSY || extended == SQLITE_BUSY_SNAPSHOT) throw_sqlite(db_, code);
-    if (!wait) wait = may_wait ? check_wait() : std::chrono::milliseconds(0);
+    if (!wait) wait = may_wait ? std::max(check_wait(), std::chrono::milliseconds(impatient.application_ms)) : std::chrono::milliseconds(0);
     const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start);
     if (waited >= *wait) {
       std::string message =
@@ -204,8 +224,7 @@ int Law::waiting(const std::function<int()>& attempt, const char* what, bool may
       if (!may_wait) message += "; this transaction has read already, so it cannot wait: begin it with BEGIN IMMEDIATE";
       throw Blocked(message);
     }
-    sqlite3_sleep(static_cast<int>(std::min(pause, std::max(*wait - waited, std::chrono::milliseconds(1))).count()));
-    pause = std::min(pause * 2, std::chrono::milliseconds(25));
+    knock.pause(*wait - waited);
   }
 }
 
@@ -437,6 +456,7 @@ std::int64_t Law::check_term(const Scope& scope, Term term) {
   // In autocommit a check guards nothing but itself, so nothing but a raise needs the lock. In a transaction
   // one that raises nothing writes nothing, so it needs no savepoint.
   const bool transaction = sqlite3_get_autocommit(db_) == 0 || sqlite3_txn_state(db_, nullptr) == SQLITE_TXN_WRITE;
+  const Wants wants(*this, scope.name(), term.value());
   if (transaction) lock();
   const Verdict verdict = judge(scope.name(), term.value(), Raise::allowed, false);
   if (!verdict.raises) {
@@ -451,6 +471,7 @@ std::int64_t Law::check_term(const Scope& scope, Term term) {
 }
 
 Law::Receipt Law::seal(const Scope& scope, Term term) {
+  const Wants wants(*this, scope.name(), term.value());
   Unit unit(*this);
   const std::string& name = scope.name();
   refuse_passed(name, "a seal");
@@ -1164,10 +1185,9 @@ std::vector<std::string> lock_names(const std::string& path) {
 
 }  // namespace
 
-std::string lock_holder(sqlite3* db) {
+int lock_holder_pid(sqlite3* db) {
   const char* path = sqlite3_db_filename(db, "main");
-  constexpr const char* unknown = "another connection";
-  if (path == nullptr || *path == '\0') return unknown;
+  if (path == nullptr || *path == '\0') return 0;
   struct Wanted {
     std::string path;
     long long first, last;
@@ -1178,9 +1198,15 @@ std::string lock_holder(sqlite3* db) {
   for (const Wanted& place : places) {
     std::ifstream locks("/proc/locks");
     const long pid = lock_owner(locks, lock_names(place.path), place.first, place.last);
-    if (pid > 0) return pid == getpid() ? std::string("another connection of this process") : process_name(pid);
+    if (pid > 0) return static_cast<int>(pid);
   }
-  return unknown;
+  return 0;
+}
+
+std::string lock_holder(sqlite3* db) {
+  const int pid = lock_holder_pid(db);
+  if (pid == 0) return "another connection";
+  return pid == getpid() ? "another connection of this process" : process_name(pid);
 }
 
 }  // namespace termgate::inline v0::sqlite

@@ -275,6 +275,17 @@ class Law {
   void audit(std::string_view action, std::optional<std::string_view> scope, std::string_view detail, std::string_view actor = {});
   // Makes the open transaction a writer; waits for the lock as long as the setting says.
   void lock();
+  // Whom lock() waits for, as others are told (waiters.hpp).
+  struct Wants {
+    Wants(Law& law, std::string_view scope, std::int64_t term) : law_(law) { law_.wants_ = {scope, term}; }
+    Wants(const Wants&) = delete;
+    Wants& operator=(const Wants&) = delete;
+    ~Wants() { law_.wants_ = {}; }
+
+   private:
+    Law& law_;
+  };
+  std::pair<std::string_view, std::int64_t> wants_;
   int waiting(const std::function<int()>& attempt, const char* what, bool may_wait);
   std::string flush_problem(bool* folder = nullptr);
   void track();
@@ -337,6 +348,8 @@ std::string quoted_literal(std::string_view text);
 
 // Who holds the write lock of the file, as far as the system tells ("process 4711 (python3)").
 std::string lock_holder(sqlite3* db);
+// The process; 0 where the system does not tell.
+int lock_holder_pid(sqlite3* db);
 // For its tests: the process that holds a lock on one of the bytes of one of `files` ("08:01:4711"), by a list in the
 // form of /proc/locks; 0: none.
 long lock_owner(std::istream& locks, const std::vector<std::string>& files, long long first_byte, long long last_byte);

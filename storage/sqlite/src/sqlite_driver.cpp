@@ -96,12 +96,16 @@ class SqliteDriver final : public Driver {
       return rows;
     }
     bool wants_flush = false;
+    // Whose check it is, for a holder that could be ended for it (F4).
+    const bool checks = (sql.data() == calls().check_term.data() || sql.data() == calls().seal.data()) && parameters.size() >= 2;
+    const std::string scope = checks ? parameters[0].as_text() : std::string();
+    const std::int64_t term = checks ? parameters[1].as_int() : 0;
     try {
-      writer().run({.timeout = timeout}, one, &wants_flush);
+      writer().run({.timeout = timeout, .scope = scope, .term = term}, one, &wants_flush);
     } catch (const InvalidInput&) {
       // A raise on a connection that was opened to be fast and forgetful: this one transaction is flushed.
       if (!wants_flush) throw;
-      writer().run({.timeout = timeout, .flushed = true}, one);
+      writer().run({.timeout = timeout, .scope = scope, .term = term, .flushed = true}, one);
     }
     return rows;
   }

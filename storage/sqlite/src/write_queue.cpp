@@ -1,6 +1,7 @@
 #include "write_queue.hpp"
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
@@ -56,18 +57,16 @@ void WriteQueue::begin(const How& how, std::optional<Clock::time_point> deadline
     connection_.control_checked("PRAGMA main.synchronous = EXTRA");
   }
   if (how.read_only) connection_.only_read(true);
-  const char* statement = how.read_only ? "BEGIN" : "BEGIN IMMEDIATE";
   sqlite3* db = connection_.handle();
   sqlite3_busy_timeout(db, 0);
-  int code = connection_.control(statement);
+  int code = connection_.begin(how.read_only, milliseconds(0), {}, 0);
   // Another process has the lock: only then it matters, and costs nothing, what the setting says by now.
   const auto start = code == SQLITE_OK ? Clock::time_point{} : Clock::now();
   if ((code & 0xff) == SQLITE_BUSY) {
     if (!wait_) wait_now_ = connection_.law().check_wait();
     milliseconds wait = wait_now_;
     if (deadline) wait = std::clamp(std::chrono::duration_cast<milliseconds>(*deadline - start), milliseconds(0), wait);
-    sqlite3_busy_timeout(db, static_cast<int>(wait.count()));
-    code = connection_.control(statement);
+    code = connection_.begin(how.read_only, wait, how.scope, how.term);
   }
   sqlite3_busy_timeout(db, static_cast<int>(wait_now_.load().count()));
   if (code == SQLITE_OK) return;
@@ -83,7 +82,18 @@ void WriteQueue::take_turn() {
   if (open_) commit(open_);
 }
 
+void WriteQueue::make_room() noexcept { room_asked_ = Clock::now(); }
+
+// SQLite's lock is had by who tries while it is free, and a queue in which somebody always waits frees it for microseconds.
+void WriteQueue::leave_room() const noexcept {
+  const auto asked = room_asked_.load();
+  if (asked == Clock::time_point{} || Clock::now() - asked > room_asked_valid) return;
+  room_asked_ = Clock::time_point{};
+  std::this_thread::sleep_for(room_left);
+}
+
 void WriteQueue::give_turn() noexcept {
+  leave_room();
   const std::lock_guard lock(mutex_);
   hand_on();
 }
@@ -230,6 +240,7 @@ void WriteQueue::run(const How& how, const std::function<void(Connection&)>& wor
     sqlite3* db = connection_.handle();
     if (how.read_only) sqlite3_exec(db, "PRAGMA query_only = OFF", nullptr, nullptr, nullptr);
     if (std::exchange(flushing_, false)) sqlite3_exec(db, restore_.c_str(), nullptr, nullptr, nullptr);
+    leave_room();
     const std::lock_guard lock(mutex_);
     hand_on();
   }

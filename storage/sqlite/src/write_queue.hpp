@@ -23,8 +23,10 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "connection.hpp"
+#include "waiters.hpp"
 
 namespace termgate::inline v0::sqlite {
 
@@ -43,6 +45,8 @@ class WriteQueue {
         std::nullopt;        // from the call to the work's end; such a write commits alone, see run()
     bool read_only = false;  // in-memory databases read through here
     bool alone = false;      // shares no transaction, so it may call begin_flushed
+    std::string scope = {};  // what waits for another process's lock, as that process is told (waiters.hpp)
+    std::int64_t term = 0;
     bool flushed = false;    // with PRAGMA synchronous = EXTRA, whatever the connection has
   };
 
@@ -66,6 +70,9 @@ class WriteQueue {
   // take_turn() to give_turn(), which the same thread calls. What the open group holds is committed first. Throws Blocked.
   void take_turn();
   void give_turn() noexcept;
+
+  // Another process waits: the next to end a commit or a turn leaves the lock free for a moment. Any thread.
+  void make_room() noexcept;
 
   // From inside the work of a run: other members' writes are in the open transaction, and an interrupt would take them along.
   bool shares() const noexcept { return open_ != nullptr; }
@@ -95,6 +102,11 @@ class WriteQueue {
     bool has_baton = false;
   };
 
+  // Longer than a waiter of ours sleeps between two tries; asked for again while it waits.
+  static constexpr std::chrono::milliseconds room_left = Knock::pause_max + std::chrono::milliseconds(5);
+  static constexpr std::chrono::milliseconds room_asked_valid = Knock::every + std::chrono::milliseconds(50);
+
+  void leave_room() const noexcept;
   void take_baton(std::chrono::milliseconds wait);
   // Gives the baton to the first who waits, if anybody does. With mutex_ held.
   void hand_on();
@@ -118,6 +130,7 @@ class WriteQueue {
   std::shared_ptr<Group> open_;                // the baton's holder's
   bool flushing_ = false;                      // the baton's holder's: PRAGMA synchronous is EXTRA for this transaction
   std::optional<Clock::time_point> deadline_;  // the baton's holder's
+  mutable std::atomic<Clock::time_point> room_asked_{Clock::time_point{}};
   std::atomic<std::int64_t> commits_{0};
   std::atomic<std::int64_t> writes_{0};
 };

@@ -37,6 +37,7 @@ struct Options {
   bool server_is_local = false;      // a Unix socket: no TLS is asked for
 
   std::string schema = "termgate";   // of layer 1
+  std::string install_hint;          // the command that installs layer 1; empty: the one for the client's PostgreSQL database
   // A pooler in session mode stands between the proxy and the server; one that is not announced is refused.
   bool server_pooler = false;
   // A server that lets in without asking for a credential is refused to a client that is not local, unless this says otherwise.
