@@ -229,6 +229,25 @@ std::optional<Problem> Tree::parse(const std::string& sql, Tree& out) {
   return std::nullopt;
 }
 
+// As in statements/: this entry keeps no tree, so any depth is fit for any stack.
+std::optional<std::vector<std::string_view>> statements_of(std::string_view text, const Limits& limits) {
+  if (text.size() > limits.text_bytes_max || text.find('\0') != std::string_view::npos) return std::nullopt;
+  const std::string sql(text);
+  struct Result {
+    PgQuerySplitResult held;
+    ~Result() { pg_query_free_split_result(held); }
+  } result{pg_query_split_with_parser(sql.c_str())};
+  if (result.held.error != nullptr) return std::nullopt;
+  std::vector<std::string_view> found;
+  for (int i = 0; i < result.held.n_stmts; ++i) {
+    const auto begin = static_cast<std::size_t>(result.held.stmts[i]->stmt_location);
+    const auto length = static_cast<std::size_t>(result.held.stmts[i]->stmt_len);
+    if (begin > text.size() || length > text.size() - begin) return std::nullopt;
+    found.push_back(text.substr(begin, length));
+  }
+  return found;
+}
+
 Node Tree::statements() const noexcept { return value_ ? Node(&*value_)["stmts"] : Node(); }
 
 }  // namespace termgate::dialect

@@ -147,8 +147,6 @@ void Engine::passed(std::string scope, std::int64_t term) {
   holder_passed_.push_back({std::move(scope), term});
 }
 
-milliseconds Engine::check_wait() { return how_.wait.value_or(OpenAs::default_wait); }
-
 void Engine::watch() {
   std::unique_lock lock(watch_mutex_);
   while (!stopping_) {

@@ -71,7 +71,6 @@ class Engine {
   // The statements of a text; a memory of the last ones.
   Plans plan(const std::string& text);
 
-  std::chrono::milliseconds check_wait();
   // When it was opened, since 1970.
   std::int64_t began_us() const noexcept { return began_us_; }
   std::int64_t commits() const noexcept { return queue_->commits(); }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <utility>
 
 namespace termgate::lite {
 namespace {
@@ -13,7 +14,7 @@ namespace {
 constexpr std::array<std::string_view, 11> telling = {"table_info", "table_xinfo", "table_list", "index_list", "index_info", "index_xinfo", "foreign_key_list", "foreign_key_check", "integrity_check", "quick_check",
                                                       "collation_list"};
 // Those that tell where they have no argument, and would change something with one.
-constexpr std::array<std::string_view, 12> without_argument = {"journal_mode", "synchronous", "encoding", "foreign_keys", "user_version", "application_id", "page_size", "page_count", "freelist_count", "schema_version", "compile_options",
+constexpr std::array<std::string_view, 13> without_argument = {"data_version", "journal_mode", "synchronous", "encoding", "foreign_keys", "user_version", "application_id", "page_size", "page_count", "freelist_count", "schema_version", "compile_options",
                                                                "function_list"};
 // Functions that reach beyond the database, should a build of SQLite have them.
 constexpr std::array<std::string_view, 9> outside = {"load_extension", "readfile", "writefile", "edit", "fsdir", "lsmode", "fts3_tokenizer", "sqlite_offset", "shell_add_schema"};
@@ -45,6 +46,26 @@ constexpr std::array<std::string_view, 5> our_reading_functions = {"termgate_fen
 bool function_writes(const char* given) {
   const std::string name = lowered(given);
   return name == "nextval" || name == "setval" || (is_ours(name) && !among(our_reading_functions, name));
+}
+
+void Named::ask(int action, const char* second) {
+  if (action == SQLITE_CREATE_VTABLE) made_virtual_ = true;
+  if (action == SQLITE_FUNCTION && second != nullptr && lowered(second) == "sqlite_rename_table") renamed_ = true;
+}
+
+bool Named::may(std::string_view sql, std::string& why) {
+  const bool made_virtual = std::exchange(made_virtual_, false), renamed = std::exchange(renamed_, false);
+  if (!made_virtual && !renamed) return true;
+  const std::string text = lowered(std::string(sql).c_str());
+  // A full-text table prepares statements of its own later, with the names of its arguments in them, past any guard.
+  if (made_virtual && (text.find("compress=") != std::string::npos || text.find("termgate") != std::string::npos)) {
+    why = "permission denied: a virtual table may name neither a function that compresses nor what is Termgate's";
+  } else if (renamed && text.find("termgate_") != std::string::npos) {
+    why = "permission denied: names that begin with termgate_ are Termgate's";
+  } else {
+    return true;
+  }
+  return false;
 }
 
 bool may(int action, const char* first_given, const char* second_given, std::string& why) {

@@ -3,12 +3,26 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 namespace termgate::lite {
 
 // Takes the authorizer's arguments but for the name of the trigger, view or common table expression that asks: anybody may choose the
 // last of these, so it says nothing. `why` is set to the message where the answer is false.
 bool may(int action, const char* first, const char* second, std::string& why);
+
+// The names that the authorizer is not told: a table's new one, the arguments of a virtual table.
+class Named {
+ public:
+  // What the authorizer was asked of the text.
+  void ask(int action, const char* second);
+  // Once it is prepared.
+  bool may(std::string_view sql, std::string& why);
+
+ private:
+  bool made_virtual_ = false;
+  bool renamed_ = false;
+};
 
 // Whether a function that is let pass writes, though the statement that calls it may be a SELECT.
 bool function_writes(const char* name);

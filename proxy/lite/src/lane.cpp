@@ -5,8 +5,6 @@
 #include <cstdlib>
 #include <utility>
 
-#include "guard.hpp"
-
 namespace termgate::lite {
 
 // --- Control
@@ -88,6 +86,7 @@ int Lane::authorize(void* held, int action, const char* first, const char* secon
   // The catalog declares its tables and reads the schema while a text of the network's is being prepared.
   if (!self.from_network_ || self.catalog_->reading()) return SQLITE_OK;
   if (action == SQLITE_FUNCTION && second != nullptr && function_writes(second)) self.calls_writer_ = true;
+  self.named_.ask(action, second);
   return may(action, first, second, self.refused_) ? SQLITE_OK : SQLITE_DENY;
 }
 
@@ -133,7 +132,8 @@ sqlite3_stmt* Lane::prepare_now(const std::string& sql) {
     if (!longer.empty()) code = attempt(longer);
     if (code != SQLITE_OK) code = attempt(sql);
   }
-  if (code == SQLITE_OK) return statement;
+  if (const bool named = named_.may(sql, refused_); code == SQLITE_OK && named) return statement;
+  if (code == SQLITE_OK) sqlite3_finalize(statement);
   if (!refused_.empty()) throw Failed("42501", refused_);
   fail(code);
 }

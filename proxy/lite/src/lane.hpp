@@ -22,6 +22,7 @@
 
 #include "connection.hpp"
 #include "fault.hpp"
+#include "guard.hpp"
 
 namespace termgate::lite {
 
@@ -138,6 +139,7 @@ class Lane {
   bool from_network_ = false;  // a text of a client's is being prepared
   std::string refused_;
   bool calls_writer_ = false;
+  Named named_;
   std::list<Kept> kept_;  // most recently used first
 };
 

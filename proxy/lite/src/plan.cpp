@@ -9,18 +9,23 @@
 namespace termgate::lite {
 namespace {
 
+// Whose comments they are: PostgreSQL's nest, and a carriage return ends a line of theirs. Who reads a text differently from the proxy's
+// session runs what that has never judged.
+enum class Comments : bool { postgresql, sqlite };
+
 // Reads tokens of the few forms that a call of ours has; anything else ends it.
 class Words {
  public:
-  explicit Words(std::string_view text) : text_(text) {}
+  explicit Words(std::string_view text, Comments comments) : text_(text), comments_(comments) {}
   void space() {
     for (;;) {
       while (!text_.empty() && std::isspace(static_cast<unsigned char>(text_.front())) != 0) text_.remove_prefix(1);
       if (text_.starts_with("--")) {
-        text_.remove_prefix(std::min(text_.find('\n'), text_.size()));
+        text_.remove_prefix(std::min(text_.find_first_of(comments_ == Comments::postgresql ? "\n\r" : "\n"), text_.size()));
       } else if (text_.starts_with("/*")) {
-        const auto end = text_.find("*/", 2);
-        text_.remove_prefix(end == std::string_view::npos ? text_.size() : end + 2);
+        const std::size_t end = past_comment();
+        if (end == std::string_view::npos && comments_ == Comments::postgresql) return;  // an error of the grammar's
+        text_.remove_prefix(std::min(end, text_.size()));
       } else {
         return;
       }
@@ -97,11 +102,29 @@ class Words {
   }
 
  private:
+  std::size_t past_comment() const {
+    std::size_t depth = 1, at = 2;
+    while (at + 1 < text_.size()) {
+      const std::string_view two = text_.substr(at, 2);
+      if (two == "*/") {
+        at += 2;
+        if (--depth == 0) return at;
+      } else if (two == "/*" && comments_ == Comments::postgresql) {
+        ++depth;
+        at += 2;
+      } else {
+        ++at;
+      }
+    }
+    return std::string_view::npos;
+  }
+
   std::string_view text_;
+  Comments comments_;
 };
 
 std::optional<OwnCall> own_call(std::string_view text) {
-  Words words(text);
+  Words words(text, Comments::postgresql);
   OwnCall call;
   if (!words.word("select")) return std::nullopt;
   if (words.take('*')) {
@@ -134,13 +157,13 @@ std::vector<std::string> split(const std::string& text) {
     begin = at + 1;
   }
   if (begin < text.size()) pieces.push_back(text.substr(begin));
-  std::erase_if(pieces, [](const std::string& piece) { return Words(piece).at_end(); });
+  std::erase_if(pieces, [](const std::string& piece) { return Words(piece, Comments::sqlite).at_end(); });
   return pieces;
 }
 
 // What the statement's first words say, for its tag.
 std::string tag_of(std::string_view text) {
-  Words words(text);
+  Words words(text, Comments::sqlite);
   std::string first = words.name();
   const auto upper = [](std::string word) {
     std::transform(word.begin(), word.end(), word.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
@@ -162,7 +185,7 @@ bool names_pragma(std::string_view text) {
 }
 
 std::optional<Plan> native_begin(std::string_view text) {
-  Words words(text);
+  Words words(text, Comments::sqlite);
   if (!words.word("begin")) return std::nullopt;
   if (!words.word("immediate") && !words.word("exclusive") && !words.word("deferred")) return std::nullopt;
   words.word("transaction");
@@ -270,6 +293,11 @@ void find_beside(Plan& plan, std::string_view text) {
   }
 }
 
+// Of UTF-8.
+std::size_t characters(std::string_view text) {
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+}
+
 }  // namespace
 
 std::size_t place_of(const Fault& fault, std::string_view text, std::size_t offset, std::size_t length) {
@@ -338,7 +366,7 @@ std::size_t place_of(const Fault& fault, std::string_view text, std::size_t offs
 
 Plans plan_text(const std::string& text) {
   auto plans = std::make_shared<std::vector<Plan>>();
-  if (Words(text).at_end()) return plans;
+  if (Words(text, Comments::postgresql).at_end()) return plans;
   if (auto call = own_call(text)) {
     Plan plan;
     plan.own = std::move(*call);
@@ -347,17 +375,29 @@ Plans plan_text(const std::string& text) {
     plans->push_back(std::move(plan));
     return plans;
   }
-  if (text.find("ermgate") != std::string::npos) {
-    // Calls of ours among other statements: piece by piece.
-    const std::vector<std::string> pieces = split(text);
-    if (pieces.size() > 1 && std::any_of(pieces.begin(), pieces.end(), [](const std::string& piece) { return own_call(piece).has_value(); })) {
-      for (const std::string& piece : pieces) {
-        const Plans made = plan_text(piece);
-        plans->insert(plans->end(), made->begin(), made->end());
-        for (Plan& plan : *plans) plan.text.reset();
+  // Piece by piece, where PostgreSQL's grammar says where each ends.
+  const auto each_by_itself = [&](const std::vector<std::string_view>& pieces) {
+    for (const std::string_view piece : pieces) {
+      const auto before = characters(std::string_view(text).substr(0, static_cast<std::size_t>(piece.data() - text.data())));
+      try {
+        const Plans made = plan_text(std::string(piece));
+        for (Plan plan : *made) {
+          plan.text.reset();
+          if (plan.better && plan.better->position != 0) plan.better->position += before;
+          plans->push_back(std::move(plan));
+        }
+      } catch (const Failed& failed) {
+        Fault fault = failed.fault();
+        if (fault.position != 0) fault.position += before;
+        throw Failed(fault);
       }
-      return plans;
     }
+    return plans;
+  };
+  if (text.find("ermgate") != std::string::npos) {
+    // Calls of ours among other statements.
+    const auto pieces = dialect::statements_of(text);
+    if (pieces && pieces->size() > 1 && std::any_of(pieces->begin(), pieces->end(), [](std::string_view piece) { return own_call(piece).has_value(); })) return each_by_itself(*pieces);
   }
   auto translated = dialect::translate(text);
   // To PostgreSQL's grammar SQLite's table-valued pragmas are functions that it does not know.
@@ -376,11 +416,14 @@ Plans plan_text(const std::string& text) {
   const auto& problem = std::get<dialect::Problem>(translated);
   Fault better{problem.sqlstate, problem.message};
   if (problem.position > 0) {
-    better.position = static_cast<std::size_t>(std::count_if(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(std::min(problem.position - 1, text.size())), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; })) + 1;
+    better.position = characters(std::string_view(text).substr(0, problem.position - 1)) + 1;
   }
   static constexpr std::array<std::string_view, 5> perhaps_sqlite = {"42601", "0A000", "42883", "54000", "54001"};
   if (std::find(perhaps_sqlite.begin(), perhaps_sqlite.end(), problem.sqlstate) == perhaps_sqlite.end() || text.find('\0') != std::string::npos) throw Failed(better);
-  for (std::string& piece : split(text)) {
+  // What PostgreSQL's grammar can read has the statements that it sees: SQLite's would find others in PostgreSQL's comments and strings.
+  const auto seen = dialect::statements_of(text);
+  if (seen && seen->size() > 1) return each_by_itself(*seen);
+  for (std::string& piece : seen ? std::vector<std::string>{text} : split(text)) {
     if (auto begin = native_begin(piece)) {
       plans->push_back(std::move(*begin));
       continue;

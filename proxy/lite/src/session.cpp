@@ -103,21 +103,22 @@ std::optional<std::chrono::milliseconds> Session::patience() const {
   return result;
 }
 
-void Session::tell_impatience() const {
+void Session::tell_impatience(Engine::Clock::time_point since) const {
   if (control_.evicted()) throw Failed("57P01", control_.why());
   if (control_.cancelled()) throw Failed("57014", "canceling statement due to user request");
   if (control_.timed_out()) throw Failed("57014", "canceling statement due to statement timeout");
-  if (const auto lock = settings_.lock_timeout(); lock.count() != 0 && lock < engine_.check_wait()) throw Failed("55P03", "canceling statement due to lock timeout");
+  if (const auto lock = settings_.lock_timeout(); lock.count() != 0 && Engine::Clock::now() - since >= lock) throw Failed("55P03", "canceling statement due to lock timeout");
 }
 
 void Session::take_turn(const Want& want) {
+  const auto since = Engine::Clock::now();
   try {
     engine_.take_turn(control_, want, patience());
   } catch (const sqlite::GaveUp&) {
-    tell_impatience();
+    tell_impatience(since);
     throw Failed("57014", "canceling statement due to user request");
   } catch (const Blocked&) {
-    tell_impatience();
+    tell_impatience(since);
     throw;
   }
 }
@@ -363,13 +364,14 @@ void Session::run_group() {
       }
       if (control_.evicted()) throw Failed("57P01", control_.why());
     };
+    const auto since = Engine::Clock::now();
     try {
       engine_.group(control_, want, wait, in_group);
     } catch (const sqlite::GaveUp&) {
-      tell_impatience();
+      tell_impatience(since);
       throw Failed("57014", "canceling statement due to user request");
     } catch (const Blocked&) {
-      if (wait) tell_impatience();
+      if (wait) tell_impatience(since);
       throw;
     }
   } catch (const std::exception& error) {
@@ -618,13 +620,20 @@ void Session::become_writer(const Want& want) {
   } undo{*this};
   tx_.lane->writable = true;
   if (!tx_.began) {
-    // Not by SQLite's own waiting, which tries every 100 ms and tells nobody.
+    // Not by SQLite's own waiting, which tries every 100 ms and tells nobody. Only where another process has the lock it matters what the setting says by now.
+    const auto since = Engine::Clock::now();
     connection.wait_for_locks(std::chrono::milliseconds(0));
-    const int code = connection.begin(false, std::min(patience().value_or(engine_.check_wait()), engine_.check_wait()), wanted.scope, wanted.term);
-    connection.wait_for_locks(engine_.check_wait());
+    int code = connection.begin(false, std::chrono::milliseconds(0), {}, 0);
+    auto wait = OpenAs::default_wait;
+    if ((code & 0xff) == SQLITE_BUSY) {
+      wait = connection.law().check_wait();
+      code = connection.begin(false, std::min(patience().value_or(wait), wait), wanted.scope, wanted.term);
+    }
+    connection.wait_for_locks(code == SQLITE_OK ? connection.law().check_wait() : wait);
     if (code != SQLITE_OK) {
-      if ((code & 0xff) == SQLITE_BUSY) tell_impatience();
-      if ((code & 0xff) == SQLITE_BUSY) throw Failed("TG006", "TG006 blocked for " + std::to_string(engine_.check_wait().count()) + " ms: " + sqlite::lock_holder(tx_.lane->handle()) + " holds the database; nothing was written");
+      const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Engine::Clock::now() - since);
+      if ((code & 0xff) == SQLITE_BUSY) tell_impatience(since);
+      if ((code & 0xff) == SQLITE_BUSY) throw Failed("TG006", "TG006 blocked for " + std::to_string(waited.count()) + " ms: " + sqlite::lock_holder(tx_.lane->handle()) + " holds the database; nothing was written");
       tx_.lane->fail(code);
     }
     tx_.began = true;

@@ -184,7 +184,7 @@ class Session final : private CatalogSession {
   // What lock_timeout and statement_timeout leave of the waiting; nullopt: all of it.
   std::optional<std::chrono::milliseconds> patience() const;
   // Ends the waiting for one of them, where it is one of them.
-  void tell_impatience() const;
+  void tell_impatience(Engine::Clock::time_point since) const;
   Fault told(const std::exception& error) const;
   template <class Work>
   void at_work(Lane& lane, const Work& work);

@@ -62,8 +62,10 @@ std::pair<std::string, std::int64_t> Session::declared(const std::optional<std::
   if (!scope_given) scope = settings_.get("termgate.scope").value_or("");
   if (!term_given) {
     term = settings_.get("termgate.term").value_or("");
-    const bool number = !term.empty() && term.size() <= 19 && std::all_of(term.begin(), term.end(), [](char c) { return c >= '0' && c <= '9'; });
-    if (!term.empty() && !number) throw Failed("TG005", "TG005 malformed termgate.term \"" + term + "\": a term is an integer from 1 to 2^62");
+    std::int64_t value = 0;
+    const auto [end, failure] = std::from_chars(term.data(), term.data() + term.size(), value);
+    // A malformed one never means "no term".
+    if (!term.empty() && (failure != std::errc() || end != term.data() + term.size() || value < 1)) throw Failed("TG005", "TG005 malformed termgate.term \"" + term + "\": a term is an integer from 1 to 2^62");
   }
   return {scope, term.empty() ? 0 : number_of(term)};
 }

@@ -30,6 +30,10 @@ TEST_CASE("lite: the network reaches neither the file system nor the fences", "[
            std::string("SELECT termgate_uninstall()"), std::string("SELECT termgate_init()"), std::string("SELECT termgate_force_release('s', 'a', 'r')"), std::string("SELECT termgate_set_setting('check_wait_ms', '1')"),
            std::string("SELECT termgate_declare_restored('s', 1, 'a', 'r')"), std::string("SELECT termgate_prune('s', 5)"), std::string("SELECT termgate_declare('s', 5)"), std::string("CREATE TRIGGER termgate_x AFTER INSERT ON t BEGIN SELECT 1; END"),
            std::string("CREATE TRIGGER x AFTER INSERT ON termgate_fences BEGIN SELECT 1; END"), std::string("CREATE VIEW termgate_v AS SELECT 1"), std::string("CREATE TABLE termgate_t (x)"), std::string("DROP TRIGGER termgate_fences_no_delete"),
+           // The authorizer is not told these names.
+           std::string("ALTER TABLE t RENAME TO termgate_x"), std::string("ALTER TABLE t RENAME TO /* */ \"Termgate_x\" -- y"), std::string("ALTER TABLE t RENAME TO [termgate_x]"),
+           std::string("CREATE VIRTUAL TABLE v USING fts4(x, compress=termgate_unprotect, uncompress=termgate_unprotect)"), std::string("CREATE VIRTUAL TABLE v USING fts3(x, COMPRESS=\"lower\")"),
+           std::string("CREATE VIRTUAL TABLE v USING fts5(name, content='Termgate_Settings')"),
            // The name of what asks is the client's own choice.
            std::string("WITH termgate_fences_insert AS (SELECT termgate_reset_fence('s', 1, 'a', 'r')) SELECT * FROM termgate_fences_insert"), std::string("SELECT * FROM (SELECT termgate_uninstall()) AS termgate_fences_update"),
            std::string("WITH termgate_x AS (SELECT * FROM termgate_settings) SELECT * FROM termgate_x"), std::string("CREATE VIRTUAL TABLE termgate USING fts5(x)"),
@@ -61,6 +65,11 @@ TEST_CASE("lite: the network reaches neither the file system nor the fences", "[
     CHECK(client.ask(query("PRAGMA journal_mode")).find("D(wal)") != std::string::npos);
     CHECK(client.ask(query("PRAGMA integrity_check")).find("D(ok)") != std::string::npos);
     CHECK(client.ask(query("CREATE VIRTUAL TABLE f USING fts5(body)")) == "C(CREATE TABLE) Z(I)");
+    CHECK(client.ask(query("INSERT INTO f VALUES ('one two')")) == "C(INSERT 0 1) Z(I)");
+    CHECK(client.ask(query("SELECT body FROM f WHERE f MATCH 'two'")) == "T(body:25) D(one two) C(SELECT 1) Z(I)");
+    CHECK(client.ask(query("ALTER TABLE t RENAME TO u; ALTER TABLE u RENAME COLUMN id TO termgate_id")) == "C(ALTER TABLE) C(ALTER TABLE) Z(I)");
+    CHECK(client.ask(query("ANALYZE; ANALYZE u")) == "C(ANALYZE) C(ANALYZE) Z(I)");
+    CHECK(client.ask(query("ANALYZE termgate_fences")) == "E(42501) Z(I)");
   }
 }
 

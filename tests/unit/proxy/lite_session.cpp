@@ -166,6 +166,30 @@ TEST_CASE("lite: READ ONLY is kept by the engine", "[F6][lite]") {
   }
 }
 
+// The proxy's session asks PostgreSQL's grammar what a text holds: what that takes for a comment or a string is none of ours either.
+TEST_CASE("lite: a text has the statements that PostgreSQL's grammar sees", "[F6][lite]") {
+  Lab lab;
+  Client(lab.engine).ask(query("CREATE TABLE t (id int)"));
+  Client client(lab.engine, {{"default_transaction_read_only", "on"}});
+  const std::string write = "COMMIT; BEGIN READ WRITE; INSERT INTO t VALUES (1); COMMIT";
+  for (const std::string& sql : {"SELECT 1 /* /* */; SELECT termgate.fence('s'); " + write + " -- */", "SELECT $$ ; SELECT termgate.fence('s'); " + write + "; $$", "SELECT E'\\'; SELECT termgate.fence(1); " + write + "; --'",
+                                 std::string("SELECT 1 /* pragma_ /* */; BEGIN IMMEDIATE; -- */"), "/* /* */ " + write + "; -- */\nSELECT termgate.fence('s')"}) {
+    CAPTURE(sql);
+    const std::string answer = client.ask(query(sql));
+    CHECK(answer.find("C(INSERT") == std::string::npos);
+    CHECK(answer.ends_with("Z(I)"));
+    CHECK(client.ask(query("SELECT count(*) FROM t")) == "T(count:20) D(0) C(SELECT 1) Z(I)");
+  }
+  CHECK(client.ask(query("/* /* */ SELECT termgate.fence('s') -- */")) == "I Z(I)");
+  CHECK(client.ask(query("-- a line\rSELECT 1 AS x")) == "T(x:23) D(1) C(SELECT 1) Z(I)");
+  CHECK(client.ask(query("SELECT 1 AS x; SELECT termgate.fence('s'); SELECT 2 AS y")) == "T(x:23) D(1) C(SELECT 1) T(fence:20) C(SELECT 0) T(y:23) D(2) C(SELECT 1) Z(I)");
+  // What is refused within a text of several is shown at its place in the whole.
+  CHECK(client.field(query("SELECT 1; SELECT 'é' FROM a TABLESAMPLE system (1)"), 'P') == client.field(query("          SELECT 'é' FROM a TABLESAMPLE system (1)"), 'P'));
+  Client writer(lab.engine);
+  CHECK(writer.ask(query("/* /* */ INSERT OR REPLACE INTO t VALUES (1)")) == "C(INSERT 0 1) Z(I)");
+  CHECK(writer.ask(query("INSERT OR REPLACE INTO t VALUES (2); INSERT OR REPLACE INTO t VALUES (3)")) == "C(INSERT 0 1) C(INSERT 0 1) Z(I)");
+}
+
 TEST_CASE("lite: the check joins the transaction, and a refusal leaves no trace", "[F1][F2][F5][lite]") {
   Lab lab;
   Client client(lab.engine);

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -59,5 +60,9 @@ struct Limits {
 };
 
 std::variant<std::vector<Translated>, Problem> translate(std::string_view text, const Limits& limits = {});
+
+// The statements of a text, each from behind the one before to its own end: where the proxy's session sees them, for it asks the same
+// grammar. Nothing where that grammar cannot read the text. The views are of `text`.
+std::optional<std::vector<std::string_view>> statements_of(std::string_view text, const Limits& limits = {});
 
 }  // namespace termgate::dialect
