@@ -619,6 +619,7 @@ void Session::become_writer(const Want& want) {
     }
   } undo{*this};
   tx_.lane->writable = true;
+  const bool had_read = tx_.began;
   if (!tx_.began) {
     // Not by SQLite's own waiting, which tries every 100 ms and tells nobody. Only where another process has the lock it matters what the setting says by now.
     const auto since = Engine::Clock::now();
@@ -644,8 +645,14 @@ void Session::become_writer(const Want& want) {
     if (sqlite3_exec(tx_.lane->handle(), ("SAVEPOINT " + each.inner).c_str(), nullptr, nullptr, nullptr) != SQLITE_OK) tx_.lane->fail(SQLITE_ERROR);
   }
   declare_to_law();
-  if (held_) check(held_->scope, held_->term);
-  for (const Want& pass : tx_.passes) check(pass.scope, pass.term);
+  try {
+    if (held_) check(held_->scope, held_->term);
+    for (const Want& pass : tx_.passes) check(pass.scope, pass.term);
+  } catch (const Blocked&) {
+    // Its snapshot will be stale when the lock is free, so there is nothing to wait for.
+    if (had_read) throw Failed("40001", "could not serialize access: another transaction holds the write lock, and this one has read already");
+    throw;
+  }
   undo.armed = false;
 }
 

@@ -228,6 +228,9 @@ void WriteQueue::run(const How& how, const std::function<void(Connection&)>& wor
   if (how.timeout) connection_.set_deadline(std::nullopt);
 
   bool handed_on = false;
+  // Its failure undid the whole transaction: then it is its own whatever became of the group.
+  const bool ended_all = begun && !connection_.in_transaction();
+  const bool among_others = begun && !ended_all && group->members > 0;
   if (begun && !connection_.in_transaction()) {
     // SQLite rolled everything back (a full disk, an interrupt, OR ROLLBACK): the others' writes are gone too.
     finish(*group, Group::End::unavailable, "another write of the same commit made SQLite roll back all of it: nothing was written", {});
@@ -255,8 +258,13 @@ void WriteQueue::run(const How& how, const std::function<void(Connection&)>& wor
     const std::lock_guard lock(mutex_);
     hand_on();
   }
-  if (failure) std::rethrow_exception(failure);
+  if (failure && !among_others) std::rethrow_exception(failure);
   group->done.wait(false, std::memory_order_acquire);
+  if (failure) {
+    // What refused this one may be what another wrote before it in the same transaction (a raise, a key): it is told once that is committed, and not at all where it never was.
+    if (group->end == Group::End::committed) std::rethrow_exception(failure);
+    throw Unavailable("what this write met was not committed in the end: nothing was written", group->code);
+  }
   throw_end(*group);
 }
 

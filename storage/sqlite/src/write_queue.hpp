@@ -7,7 +7,8 @@
 // shared by all who came while the one before was under way, and a single thread pays for no other: it
 // begins, works and commits inline, without savepoint or thread switch.
 //
-// One member's refusal is rolled back to its savepoint and spoils no other. A COMMIT that fails, or an error
+// One member's refusal is rolled back to its savepoint and spoils no other; it comes out after the group's end, for it may rest on what
+// another member has written. A COMMIT that fails, or an error
 // on which SQLite rolled the whole transaction back, fails every member: nothing was written (Unavailable),
 // unless a flush failed half-way (OutcomeUnknown).
 //

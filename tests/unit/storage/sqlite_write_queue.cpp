@@ -194,6 +194,25 @@ TEST_CASE("group commit: a COMMIT that fails fails all of its members and the ne
   CHECK(f.rows() == "4");
 }
 
+TEST_CASE("group commit: a refusal by what was never committed is not told", "[F2][F5][sqlite][issue-4]") {
+  Fixture f;
+  bool refuse = true;
+  sqlite3_commit_hook(
+      f.connection.handle(), [](void* held) { return *static_cast<bool*>(held) ? 1 : 0; }, &refuse);
+  const auto raising = [](Connection& c) { c.law().check_term(Scope("s"), Term(5)); };
+  const auto stale = [](Connection& c) {
+    c.law().check_term(Scope("s"), Term(4));
+    Fixture::inserting(1)(c);
+  };
+  auto errors = f.together({raising, stale, Fixture::inserting(2)});
+  for (const auto& error : errors) CHECK_THAT(error, Catch::Contains("nothing was written"));
+  CHECK(f.rows() == "NULL");
+  refuse = false;
+  errors = f.together({raising, stale, Fixture::inserting(2)});
+  CHECK(errors == std::vector<std::string>{"", "TG001 stale term 4 for scope \"s\": the fence stands at 5", ""});
+  CHECK(f.rows() == "2");
+}
+
 TEST_CASE("group commit: a full group commits and the next begins", "[sqlite]") {
   Fixture f(5s, {.members_max = 2, .age_max = 10s});
   const auto commits = f.queue.commits();
