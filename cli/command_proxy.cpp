@@ -266,6 +266,8 @@ class ServedFile {
 int run_proxy(const Arguments& arguments) {
   const auto given = std::make_unique<Given>(arguments);
   const auto inherited = net::take_inherited_sockets();
+  // Before the first thread: one that does not block them would be ended by a SIGTERM that comes while this one does not wait for it.
+  net::take_signals();
   const ServedFile file(*given);
   net::Options options = net_options(*given, inherited, file.address());
   std::optional<net::HttpOptions> http;
@@ -286,7 +288,6 @@ int run_proxy(const Arguments& arguments) {
   const auto level = given->one_of<net::LogLevel>(
       "log-level", {{"debug", net::LogLevel::debug}, {"info", net::LogLevel::info}, {"warning", net::LogLevel::warning}, {"error", net::LogLevel::error}}, net::LogLevel::info);
 
-  net::take_signals();
   net::Log log(STDERR_FILENO, format, level);
   fit_to_descriptors(options, net::raise_descriptor_limit(), log);
   const auto authority = make_authority(settings, log);

@@ -162,7 +162,6 @@ def main():
                 sealed.append((following, file.execute("SELECT coalesce(max(rowid), 0) FROM kept").fetchone()[0]))
                 term[0] = following
         gentle = kill % 8 == 5
-        time.sleep(0.5 if gentle else 0)  # one that has only just begun to listen does not drain yet
         proxy.process.send_signal(signal.SIGTERM if gentle else signal.SIGKILL)
         status = proxy.process.wait(40)
         stopped += gentle and status == 0
