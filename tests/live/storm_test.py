@@ -284,6 +284,22 @@ class Storm(unittest.TestCase):
             out, error = process.communicate(timeout=90)
             self.assertEqual(process.returncode, 0, out + error)
 
+    @unittest.skipUnless(LONG, "TERMGATE_TEST_LONG")
+    def test_a_server_that_is_killed_behind_the_proxies(self):
+        server = Path(scratch.name) / "killed"
+        server.mkdir()
+        os.chmod(server, 0o755)
+        url = sh(PG_SERVER, "start", "15", server, "fsync=off")
+        self.addCleanup(sh, PG_SERVER, "stop", server, "immediate")
+        sh(TERMGATE, "init", "--db", url)
+        process = subprocess.Popen([TERMGATE, "storm", "--proxies", "2", "--seconds", "30", "--json"], env=dict(environment, TERMGATE_DB=url), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(2):
+            time.sleep(8)
+            sh(PG_SERVER, "kill", server)
+            sh(PG_SERVER, "start", "15", server)
+        out, error = process.communicate(timeout=90)
+        self.assertEqual((process.returncode, json.loads(out)["verdict"]), (0, "kept"), out + error)
+
 
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1], verbosity=2)
