@@ -21,6 +21,9 @@
 #include "storm.hpp"
 #include "storm_faults.hpp"
 #include "storm_log.hpp"
+#ifdef TERMGATE_WITH_POSTGRES
+#include "storm_proxies.hpp"
+#endif
 #include "storm_relay.hpp"
 
 namespace po = boost::program_options;
@@ -60,10 +63,10 @@ class Folder {
 
 // ---- the options -----------------------------------------------------------------------------------
 
-std::vector<std::string> faults_of(const Arguments& arguments, const std::string& url, bool naive) {
+std::vector<std::string> faults_of(const Arguments& arguments, const std::string& url, bool naive, bool proxies) {
   const bool sqlite = is_sqlite(url);
   std::vector<std::string> faults;
-  const auto fits = [&](const Fault& fault) { return (fault.on_sqlite || !sqlite) && (fault.on_naive || !naive); };
+  const auto fits = [&](const Fault& fault) { return (fault.on_sqlite || !sqlite) && (fault.on_naive || !naive) && (proxies ? fault.on_proxies : fault.on_direct); };
   const auto given = arguments.maybe("faults");
   if (!given) {
     for (const Fault& fault : all_faults()) {
@@ -81,7 +84,10 @@ std::vector<std::string> faults_of(const Arguments& arguments, const std::string
       for (const Fault& fault : all_faults()) names += fmt::format("\n  {:<10}{}", fault.name, fault.what);
       throw UsageError(fmt::format("there is no fault \"{}\"; there are none, and with commas between them{}", word, names));
     }
-    if (!fits(*found)) throw UsageError(fmt::format("--faults {}: not {}", word, naive ? "with --naive" : "on SQLite"));
+    if (!fits(*found)) {
+      const bool by_proxies = proxies ? !found->on_proxies : !found->on_direct;
+      throw UsageError(fmt::format("--faults {}: not {}", word, by_proxies ? proxies ? "with --proxies" : "without --proxies" : naive ? "with --naive" : "on SQLite"));
+    }
     if (std::find(faults.begin(), faults.end(), word) == faults.end()) faults.push_back(word);
     at = comma + 1;
   }
@@ -112,6 +118,20 @@ Plan plan_of(const Arguments& arguments) {
     if (naive == nullptr) throw UsageError(fmt::format("there is no naive boundary \"{}\"; `--naive list` names them", plan.naive));
     if (!naive->on_sqlite && is_sqlite(url)) throw UsageError(fmt::format("--naive {}: on PostgreSQL; SQLite's one write transaction makes it right", plan.naive));
   }
+  if (arguments.has("proxies")) {
+#ifdef TERMGATE_WITH_PROXY
+    plan.proxies = static_cast<int>(arguments.integer("proxies", 1, 8));
+    if (is_sqlite(url)) throw UsageError("--proxies: before PostgreSQL; an SQLite file has none");
+    if (!plan.naive.empty()) throw UsageError("--proxies: the proxies are the boundary there; not with --naive");
+#else
+    throw UsageError("--proxies: this termgate was built without its proxy");
+#endif
+  }
+  if (const auto enforce = arguments.maybe("enforce")) {
+    if (plan.proxies == 0) throw UsageError("--enforce is about the proxies of --proxies");
+    if (*enforce != "on" && *enforce != "observe") throw UsageError(fmt::format("--enforce {}: one of on, observe is wanted", *enforce));
+    plan.enforce = *enforce;
+  }
   plan.leaders = static_cast<int>(arguments.integer_or("leaders", 3, 2, 64));
   plan.scopes = static_cast<int>(arguments.integer_or("scopes", 2, 1, 64));
   plan.writers = static_cast<int>(arguments.integer_or("writers", 2, 1, 64));
@@ -123,7 +143,7 @@ Plan plan_of(const Arguments& arguments) {
   // The seed, and what keeps a second storm of the same seed apart from the first one's streams.
   plan.names.run = fmt::format("{}_{:x}", plan.seed, now / 1'000'000 % 0xFFFFFFFF);
   plan.url = named(url, plan.names.application());
-  plan.faults = faults_of(arguments, url, !plan.naive.empty());
+  plan.faults = faults_of(arguments, url, !plan.naive.empty(), plan.proxies > 0);
   plan.program = std::filesystem::read_symlink("/proc/self/exe").string();
   return plan;
 }
@@ -168,10 +188,10 @@ class Ground {
     const auto sql = connect(url_);
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     for (auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(5);;) {
-      if (sql->run("SELECT pid FROM pg_stat_activity WHERE application_name = $1", {plan_.names.application()}).rows.empty()) return;
+      if (sql->run("SELECT pid FROM pg_stat_activity WHERE split_part(application_name, ' ', 1) = $1", {plan_.names.application()}).rows.empty()) return;
       const auto now = std::chrono::steady_clock::now();
       if (now >= end) throw Unavailable("sessions of the storm do not end");
-      if (now >= patience) sql->run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1", {plan_.names.application()});
+      if (now >= patience) sql->run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE split_part(application_name, ' ', 1) = $1", {plan_.names.application()});
       std::this_thread::sleep_for(milliseconds(50));
     }
   }
@@ -271,7 +291,7 @@ class Ground {
   // Whether the server has room for all connections, and what it allows.
   void measure(const Arguments& arguments, Sql& sql) {
     const std::int64_t room = std::stoll(sql.run("SELECT current_setting('max_connections')::bigint - count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'").rows[0][0]);
-    const std::int64_t wanted = std::int64_t{plan_.leaders} * plan_.scopes * (2 * plan_.writers + 1) + 16;
+    const std::int64_t wanted = std::int64_t{plan_.leaders} * plan_.scopes * (2 * plan_.writers + 1) + 16 + 4 * plan_.proxies;
     if (wanted > room) throw UsageError(fmt::format("{} leaders, {} scopes and {} writers need up to {} connections, and the server has room for {}", plan_.leaders, plan_.scopes, plan_.writers, wanted, room));
     const auto at = std::find(plan_.faults.begin(), plan_.faults.end(), "prepare");
     if (at == plan_.faults.end() || sql.run("SELECT current_setting('max_prepared_transactions')").rows[0][0] != "0") return;
@@ -369,6 +389,8 @@ std::string again(const Plan& plan, const Arguments& arguments) {
   if (const auto faults = arguments.maybe("faults")) text += " --faults " + *faults;
   if (const auto schema = arguments.maybe("schema")) text += " --schema " + *schema;
   if (!plan.naive.empty()) text += " --naive " + plan.naive;
+  if (plan.proxies > 0) text += fmt::format(" --proxies {}", plan.proxies);
+  if (plan.enforce != "on") text += " --enforce " + plan.enforce;
   return text + " --db …";
 }
 
@@ -443,6 +465,8 @@ int report(const Plan& plan, const Arguments& arguments, const History& history,
     for (const auto& [code, count] : figures.codes) failed[code] = count;
     print_json({{"verdict", word},
                 {"database", is_sqlite(plan.url) ? "sqlite" : "postgresql"},
+                {"proxies", plan.proxies},
+                {"enforce", plan.proxies == 0 ? boost::json::value() : boost::json::value(plan.enforce)},
                 {"naive", plan.naive.empty() ? boost::json::value() : boost::json::value(plan.naive)},
                 {"seed", plan.seed},
                 {"seconds", seconds},
@@ -466,8 +490,10 @@ int report(const Plan& plan, const Arguments& arguments, const History& history,
                 {"again", again(plan, arguments)}});
     return word == std::string_view("kept") ? Exit::done : Exit::failed;
   }
-  print_line(fmt::format("storm {} on {}{}: {:.1f} s, {} leaders, {} scopes, {} writers for each, TTL {}", plan.seed, is_sqlite(plan.url) ? "SQLite" : "PostgreSQL",
-                         plan.naive.empty() ? "" : fmt::format(", naive boundary {}", plan.naive), seconds, plan.leaders, plan.scopes, plan.writers, length(plan.ttl.count())));
+  std::string proxies;
+  if (plan.proxies > 0) proxies = fmt::format(" through {} {}{}", plan.proxies, plan.proxies == 1 ? "proxy" : "proxies", plan.enforce == "on" ? "" : ", which only observe");
+  print_line(fmt::format("storm {} on {}{}{}: {:.1f} s, {} leaders, {} scopes, {} writers for each, TTL {}", plan.seed, is_sqlite(plan.url) ? "SQLite" : "PostgreSQL",
+                         plan.naive.empty() ? "" : fmt::format(", naive boundary {}", plan.naive), proxies, seconds, plan.leaders, plan.scopes, plan.writers, length(plan.ttl.count())));
   print_line(fmt::format("  writes        {} sent, {} acknowledged", figures.writes, figures.acknowledged));
   print_line(fmt::format("  refused       {} as stale, {} of them by leaders that had been stopped", figures.stale, figures.stale_after_stop));
   std::string failed;
@@ -512,7 +538,19 @@ int run(const Arguments& arguments) {
   history.add(plan.folder + "/looker.log", "looker");
 #ifdef TERMGATE_WITH_POSTGRES
   std::unique_ptr<Relay> relay_owner;
-  if (std::find(plan.faults.begin(), plan.faults.end(), "lose") != plan.faults.end()) {
+  std::unique_ptr<Proxies> proxies_owner;
+  if (plan.proxies > 0) {
+    try {
+      proxies_owner = std::make_unique<Proxies>(plan);
+      if (!proxies_owner->has_back() && std::find(plan.faults.begin(), plan.faults.end(), "cut-back") != plan.faults.end()) {
+        if (arguments.maybe("faults")) throw UsageError("--faults cut-back: the connection is encrypted");
+        std::erase(plan.faults, "cut-back");
+      }
+    } catch (...) {
+      ground.clear();
+      throw;
+    }
+  } else if (std::find(plan.faults.begin(), plan.faults.end(), "lose") != plan.faults.end()) {
     try {
       relay_owner = std::make_unique<Relay>(plan.url);
       plan.relayed_url = relay_owner->url();
@@ -521,9 +559,13 @@ int run(const Arguments& arguments) {
       std::erase(plan.faults, "lose");
     }
   }
-  Relay* const relay = relay_owner.get();
+  std::vector<Relay*> relays;
+  if (relay_owner) relays = {relay_owner.get()};
+  if (proxies_owner) relays = proxies_owner->relays();
+  Proxies* const proxies = proxies_owner.get();
 #else
-  Relay* const relay = nullptr;
+  const std::vector<Relay*> relays;
+  Proxies* const proxies = nullptr;
 #endif
   const auto begun = std::chrono::steady_clock::now();
   const auto end = begun + plan.time;
@@ -531,10 +573,19 @@ int run(const Arguments& arguments) {
   int status = Exit::failed;
   {
     Crew crew(plan, history);
-    Faults faults(plan, crew, history, ground.database(), relay);
-    // A naive boundary is judged every few seconds, and done with at the first breach.
-    const auto round = plan.naive.empty() ? plan.time : std::chrono::nanoseconds(std::chrono::seconds(5));
+    Faults faults(plan, crew, history, ground.database(), relays, proxies);
+    // What is wrong on purpose is judged every few seconds, and done with at the first breach.
+    const bool right = plan.naive.empty() && plan.enforce == "on";
+    const auto round = right ? plan.time : std::chrono::nanoseconds(std::chrono::seconds(5));
     do {
+#ifdef TERMGATE_WITH_POSTGRES
+      try {
+        if (proxies != nullptr) proxies->start_all(milliseconds(20'000));
+      } catch (...) {
+        ground.clear();
+        throw;
+      }
+#endif
       crew.start_all();
       std::jthread looker;
       if (ground.database()) looker = look(plan, *ground.database(), looks);
@@ -545,6 +596,9 @@ int run(const Arguments& arguments) {
         milliseconds cost{0};  // of the figures; they may grow long
         for (auto now = std::chrono::steady_clock::now(); now < until && !interrupted; now = std::chrono::steady_clock::now()) {
           crew.tick();
+#ifdef TERMGATE_WITH_POSTGRES
+          if (proxies != nullptr) proxies->tick();
+#endif
           faults.tick();
           std::this_thread::sleep_for(milliseconds(5));
           if (now - told < std::max(milliseconds(isatty(STDERR_FILENO) ? 250 : 10'000), 20 * cost)) continue;
@@ -559,12 +613,18 @@ int run(const Arguments& arguments) {
           else if (!arguments.json()) fmt::print(stderr, "{}\n", line);
         }
       }
+#ifdef TERMGATE_WITH_POSTGRES
+      if (proxies != nullptr) proxies->resume_all();  // or leaders would wait for them
+#endif
       crew.end_all(std::chrono::seconds(15));
       try {
         faults.finish();
       } catch (const Error&) {
         // judge() meets the same database.
       }
+#ifdef TERMGATE_WITH_POSTGRES
+      if (proxies != nullptr) proxies->end_all(std::chrono::seconds(5));
+#endif
       if (looker.joinable()) {
         looker.request_stop();
         looker.join();
@@ -574,13 +634,17 @@ int run(const Arguments& arguments) {
     } while (judgement.verdict.breaches.empty() && judgement.unjudged.empty() && std::chrono::steady_clock::now() < end && !interrupted);
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
     if (crew.ended_by_themselves() > 0) judgement.unjudged.push_back(fmt::format("{} leaders ended by themselves; what they say stands above", crew.ended_by_themselves()));
+#ifdef TERMGATE_WITH_POSTGRES
+    if (proxies != nullptr && proxies->ended_by_themselves() > 0)
+      judgement.unjudged.push_back(fmt::format("{} proxies ended by themselves, the last one with: {}", proxies->ended_by_themselves(), proxies->last_words()));
+#endif
     std::int64_t evictions = 0;
     try {
       evictions = ground.evictions();
     } catch (const Error&) {
       // Unjudged already.
     }
-    const bool keep = arguments.flag("keep") || !judgement.findings.empty() || (!judgement.verdict.breaches.empty() && plan.naive.empty());
+    const bool keep = arguments.flag("keep") || !judgement.findings.empty() || (!judgement.verdict.breaches.empty() && right);
     folder.keep = keep;
     const bool cleared = !keep && ground.clear();
     status = report(plan, arguments, history, judgement, crew, faults, evictions, seconds, cleared, keep ? folder.path() : "");
@@ -596,6 +660,7 @@ void add_storm_command(std::vector<Command>& commands) {
       "Leaders, real processes, take over from one another and write with many connections, while they are stopped (SIGSTOP), killed, cut off and blocked by a\n"
       "schedule that --seed repeats. Then what each of them saw is held against what the database holds (docs/storm.md). For a database that may be disturbed.\n\n"
       "  termgate storm --db postgresql://postgres@127.0.0.1/scratch --seconds 60\n"
+      "  termgate storm --db postgresql://postgres@127.0.0.1/scratch --proxies 2     through proxies of its own, which are killed and cut off too\n"
       "  termgate storm --db sqlite:scratch.db --naive max-term     a wrong boundary in the same storm; --naive list\n\n"
       "Exit status: 0 the law is kept, 1 it is broken or could not be judged, 2 wrong usage. Faults:\n";
   for (const storm::Fault& fault : storm::all_faults()) help += fmt::format("  {:<10}{}\n", fault.name, fault.what);
@@ -607,6 +672,7 @@ void add_storm_command(std::vector<Command>& commands) {
                         o.add_options()("leaders", text(), "processes (default 3, 2 to 64)")("scopes", text(), "that they fight for (default 2)")("writers", text(), "threads for each leader and scope (default 2)")(
                             "seconds", text(), "how long (default 60)")("seed", text(), "of everybody's choices (default: from the clock)")("ttl", text(), "of the leases (default 400ms)")(
                             "faults", text(), "which, with commas between them; none (default: all that the database can have)")("naive", text(), "a wrong boundary in the place of Termgate's; list names them")(
+                            "proxies", text(), "write through so many proxies, started by the storm, and let them check (1 to 8; PostgreSQL)")("enforce", text(), "of the proxies: on, or observe, which is found broken (on)")(
                             "keep", po::bool_switch(), "leave tables and logs where they are");
                       },
                       {},
@@ -615,7 +681,7 @@ void add_storm_command(std::vector<Command>& commands) {
                       "one leader of a storm",
                       "Started by `termgate storm`.",
                       [](po::options_description& o) {
-                        for (const char* name : {"who", "run", "seed", "scopes", "writers", "ttl", "naive", "log"}) o.add_options()(name, po::value<std::string>(), "");
+                        for (const char* name : {"who", "run", "seed", "scopes", "writers", "ttl", "naive", "log", "proxies"}) o.add_options()(name, po::value<std::string>(), "");
                       },
                       {},
                       storm::lead,

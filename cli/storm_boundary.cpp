@@ -214,6 +214,11 @@ std::unique_ptr<Sql> connect(const std::string& url) {
   throw InvalidInput("TG005 malformed URL: storm runs on sqlite:PATH and postgresql://…");
 }
 
+std::string through(const std::string& url, int port) {
+  // Of two parameters of one name libpq takes the last.
+  return url + fmt::format("&host=127.0.0.1&hostaddr=127.0.0.1&port={}&sslmode=disable&gssencmode=disable", port);
+}
+
 std::string named(const std::string& url, const std::string& application_name) {
   if (is_sqlite(url)) return url;
   // A '?' in front of the '@' belongs to the password; of two parameters of one name libpq takes the last.

@@ -10,6 +10,9 @@
 
 #include <fmt/format.h>
 
+#ifdef TERMGATE_WITH_POSTGRES
+#include "storm_proxies.hpp"
+#endif
 #include "storm_relay.hpp"
 
 extern char** environ;
@@ -25,7 +28,11 @@ const std::vector<Fault>& all_faults() {
       {"prepare", "a prepared transaction is left behind for up to two TTLs (where max_prepared_transactions allows)", false, false, 1},
       {"lose", "answers are lost, to COMMIT above all, and the connection closed, or left open without a word (where the connection is not encrypted)", false, false, 2},
       {"force", "a lease is released by force", true, false, 1},
-      {"prune", "the storm's own streams are pruned", true, false, 1},
+      {"prune", "the storm's own streams are pruned", true, false, 1, true, false},
+      {"proxy-kill", "kill -9 of a proxy, and a new one up to a TTL later (with --proxies)", false, false, 2, false},
+      {"proxy-stop", "SIGSTOP of a proxy, SIGCONT up to three TTLs later (with --proxies)", false, false, 2, false},
+      {"cut-front", "connections between leaders and a proxy are cut (with --proxies)", false, false, 2, false},
+      {"cut-back", "connections between a proxy and the server are cut, its own among them (with --proxies, where they are not encrypted)", false, false, 2, false},
   };
   return all;
 }
@@ -48,6 +55,9 @@ void Crew::start(std::size_t index) {
   std::vector<std::string> words = {plan_.program, "storm-leader", "--who", leader.client, "--run", plan_.names.run, "--seed", std::to_string(plan_.seed), "--scopes",
                                     std::to_string(plan_.scopes), "--writers", std::to_string(plan_.writers), "--ttl", fmt::format("{}ms", plan_.ttl.count()), "--schema", plan_.schema, "--log", log};
   if (!plan_.naive.empty()) words.insert(words.end(), {"--naive", plan_.naive});
+  std::string ports;
+  for (const int port : plan_.proxy_ports) ports += fmt::format("{}{}", ports.empty() ? "" : ",", port);
+  if (!ports.empty()) words.insert(words.end(), {"--proxies", ports});
   // The URL goes by the environment: it may hold a password, and arguments are for everybody to read.
   const bool relayed = !plan_.relayed_url.empty() && index % 2 == 0;
   std::vector<std::string> settings = {"TERMGATE_DB=" + (relayed ? plan_.relayed_url : plan_.url)};
@@ -155,8 +165,8 @@ void Crew::end_all(milliseconds patience) {
 
 // ---- the faults ------------------------------------------------------------------------------------
 
-Faults::Faults(const Plan& plan, Crew& crew, History& history, std::optional<Database> database, Relay* relay)
-    : plan_(plan), crew_(crew), database_(std::move(database)), relay_(relay), log_(plan.folder + "/faults.log"), choice_(plan.seed, "faults"), next_(std::chrono::steady_clock::now() + plan.ttl) {
+Faults::Faults(const Plan& plan, Crew& crew, History& history, std::optional<Database> database, std::vector<Relay*> relays, Proxies* proxies)
+    : plan_(plan), crew_(crew), database_(std::move(database)), relays_(std::move(relays)), proxies_(proxies), log_(plan.folder + "/faults.log"), choice_(plan.seed, "faults"), next_(std::chrono::steady_clock::now() + plan.ttl) {
   history.add(plan.folder + "/faults.log", "fault");
 }
 
@@ -190,6 +200,15 @@ void Faults::begin(const std::string& fault) {
   } else if (fault == "prune") {
     hand(fault, [this](Choice& choice) { prune(choice); });
   }
+#ifdef TERMGATE_WITH_POSTGRES
+  if (fault == "proxy-kill") {
+    if (proxies_->kill_one(choice_)) count(fault);
+  } else if (fault == "proxy-stop") {
+    if (proxies_->stop_one(choice_)) count(fault);
+  } else if (fault == "cut-front" || fault == "cut-back") {
+    hand(fault, [this, front = fault == "cut-front"](Choice& choice) { cut_relay(choice, front); });
+  }
+#endif
 }
 
 void Faults::count(const std::string& fault) {
@@ -244,7 +263,7 @@ std::string Faults::check_term() const {
 
 void Faults::cut(Choice& choice) {
   const auto sql = connect(plan_.url);
-  sql->run("SELECT pg_terminate_backend(pid) FROM (SELECT pid FROM pg_stat_activity WHERE application_name = $1 AND pid <> pg_backend_pid() ORDER BY random() LIMIT CAST($2 AS int)) AS those",
+  sql->run("SELECT pg_terminate_backend(pid) FROM (SELECT pid FROM pg_stat_activity WHERE split_part(application_name, ' ', 1) = $1 AND pid <> pg_backend_pid() ORDER BY random() LIMIT CAST($2 AS int)) AS those",
            {plan_.names.application(), std::to_string(choice.number(1, 4))});
 }
 
@@ -252,7 +271,7 @@ void Faults::freeze(Choice& choice) {
   const std::string scope = scope_of(choice);
   const milliseconds time = choice.span(plan_.ttl / 2, 3 * plan_.ttl);
   const bool numbered = choice.in(25);
-  const auto sql = connect(plan_.url);
+  const auto sql = connect(proxies_ == nullptr ? plan_.url : through(plan_.url, plan_.proxy_ports[static_cast<std::size_t>(choice.number(0, plan_.proxies - 1))]));
   if (is_sqlite(plan_.url)) {
     sql->run("BEGIN IMMEDIATE");
     std::this_thread::sleep_for(time / 3);
@@ -268,7 +287,12 @@ void Faults::freeze(Choice& choice) {
   std::optional<std::int64_t> place;
   try {
     sql->run("BEGIN");
-    sql->run(check_term(), {scope, std::to_string(fence->term)});
+    if (proxies_ == nullptr) {
+      sql->run(check_term(), {scope, std::to_string(fence->term)});
+    } else {  // the proxy's check is the only one
+      sql->run(fmt::format("SET LOCAL termgate.scope = '{}'", scope));
+      sql->run(fmt::format("SET LOCAL termgate.term = '{}'", fence->term));
+    }
     const Run run = [&](const std::string& statement, const std::vector<std::string>& values) { return sql->run(statement, values); };
     if (numbered) place = write_numbered(run, plan_.names, plan_.names.rows(), task);
     else write_unnumbered(run, plan_.names.rows(), task.id, scope, fence->term, 1);
@@ -330,9 +354,21 @@ void Faults::lose(Choice& choice) {
   const milliseconds pause = choice.span(plan_.ttl / 2, 3 * plan_.ttl);
   const std::lock_guard lock(relay_mutex_);
   const Relay::Loss loss = luck <= 5 ? Relay::Loss::commit : luck <= 8 ? Relay::Loss::any : Relay::Loss::silent;
-  if (relay_ == nullptr || !relay_->lose(loss, pause, 2 * plan_.ttl)) throw Error("nothing was said");
+  if (relays_.empty()) throw Error("no relay");
+  Relay& relay = *relays_[relays_.size() == 1 ? 0 : static_cast<std::size_t>(choice.number(0, static_cast<std::int64_t>(relays_.size()) - 1))];
+  if (!relay.lose(loss, pause, 2 * plan_.ttl)) throw Error("nothing was said");
 #else
   static_cast<void>(choice);
+#endif
+}
+
+void Faults::cut_relay(Choice& choice, bool front) {
+#ifdef TERMGATE_WITH_POSTGRES
+  const std::lock_guard lock(relay_mutex_);
+  if (!proxies_->cut_one(choice, front)) throw Error("nobody was connected");
+#else
+  static_cast<void>(choice);
+  static_cast<void>(front);
 #endif
 }
 

@@ -20,6 +20,7 @@
 namespace termgate::cli::storm {
 
 class Relay;
+class Proxies;
 
 struct Fault {
   std::string_view name;
@@ -27,16 +28,18 @@ struct Fault {
   bool on_sqlite;
   bool on_naive;  // what needs layer 1, or would be no fault of a naive boundary's, is left out there
   int weight;     // how often, to the others
+  bool on_direct = true, on_proxies = true;  // without and with proxies between the leaders and the server
 };
 const std::vector<Fault>& all_faults();
 
 struct Plan {
   std::string url;  // with the storm's application_name
   std::string relayed_url;  // every other leader's, where answers are to be lost; else empty
-  std::string schema, naive;
+  std::string schema, naive, enforce = "on";  // enforce: of the proxies
   Names names;
   std::uint64_t seed = 0;
-  int leaders = 0, scopes = 0, writers = 0;
+  int leaders = 0, scopes = 0, writers = 0, proxies = 0;
+  std::vector<int> proxy_ports;  // the relays before the proxies, where leaders write
   std::chrono::nanoseconds time{0};
   milliseconds ttl{0};
   std::vector<std::string> faults;
@@ -90,8 +93,8 @@ class Crew {
 // The faults. tick() on the director's thread; what takes time is done on threads of its own.
 class Faults {
  public:
-  // `relay`: none where no answers are lost. It must outlive this.
-  Faults(const Plan& plan, Crew& crew, History& history, std::optional<Database> database, Relay* relay);
+  // `relays`: where answers can be lost. `proxies`: none, or those that the leaders go through. Both must outlive this.
+  Faults(const Plan& plan, Crew& crew, History& history, std::optional<Database> database, std::vector<Relay*> relays, Proxies* proxies);
   ~Faults();
   Faults(const Faults&) = delete;
   Faults& operator=(const Faults&) = delete;
@@ -112,6 +115,7 @@ class Faults {
   void force(Choice& choice);
   void prune(Choice& choice);
   void lose(Choice& choice);
+  void cut_relay(Choice& choice, bool front);
   std::string scope_of(Choice& choice) const { return plan_.names.scope(static_cast<int>(choice.number(0, plan_.scopes - 1))); }
   void count(const std::string& fault);
   std::string check_term() const;
@@ -119,8 +123,9 @@ class Faults {
   const Plan& plan_;
   Crew& crew_;
   std::optional<Database> database_;
-  Relay* relay_;
-  std::mutex relay_mutex_;  // guards what relay_ is told
+  const std::vector<Relay*> relays_;
+  Proxies* const proxies_;
+  std::mutex relay_mutex_;  // guards what relays are told
   Log log_;
   Choice choice_;
   std::chrono::steady_clock::time_point next_;

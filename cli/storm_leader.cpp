@@ -3,6 +3,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
@@ -29,6 +30,7 @@ void nap(milliseconds time) {
 
 struct Setting {
   std::string url, schema, naive, who;
+  std::vector<std::string> through;  // by way of each proxy; none: writes go to the database
   Names names;
   std::uint64_t seed;
   int scopes, writers;
@@ -208,7 +210,7 @@ class Writer {
       }
       // Admitted under this term, whatever the process holds when its turn comes.
       if (choice_.in(2)) nap(choice_.span(milliseconds(1), setting_.ttl));
-      const Ended ended = setting_.naive.empty() ? write_ours(*held) : write_naive(*held);
+      const Ended ended = !setting_.naive.empty() ? write_naive(*held) : setting_.through.empty() ? write_ours(*held) : write_through(*held);
       if (ended.stale) belief_.drop(held->term);
       else if (ended.outcome != Outcome::committed) nap(milliseconds(10));
       nap(std::chrono::duration_cast<milliseconds>(choice_.span(milliseconds(0), milliseconds(sqlite_ ? 12 : 4))));
@@ -350,6 +352,128 @@ class Writer {
     });
   }
 
+  // ---- through a proxy ----
+
+  // How a session tells the proxy its scope and term.
+  enum class Way { options, name, set, local, comment };
+  static constexpr std::array<const char*, 5> way_names{"options", "name", "set", "local", "comment"};
+  struct Session {
+    std::unique_ptr<Sql> sql;
+    Way way = Way::set;
+    std::int64_t term = 0;  // declared for good
+    int left = 0;           // writes before another one is taken
+  };
+
+  // What a session says before its first write is told the server too; the storm finds its sessions by the name's first word.
+  std::string url_to_declare(Way way, const std::string& url, std::int64_t term) const {
+    if (way == Way::options) return url + fmt::format("&options=-c%20termgate.scope%3D{}%20-c%20termgate.term%3D{}", scope_, term);
+    // The server cuts the name short, and would say so each time.
+    if (way == Way::name) return named(url + "&options=-c%20client_min_messages%3Derror", fmt::format("{}%20termgate.scope%3D{}%3Btermgate.term%3D{}%3B", setting_.names.application(), scope_, term));
+    return url;
+  }
+
+  void open_session(std::int64_t term) {
+    const bool at_start = session_.way == Way::options || session_.way == Way::name;
+    if (session_.sql && !session_.sql->lost() && session_.left > 0 && (!at_start || session_.term == term)) return;
+    session_.sql.reset();
+    session_.way = static_cast<Way>(choice_.number(0, 4));
+    session_.left = static_cast<int>(choice_.number(1, 30));
+    session_.term = 0;
+    const std::string& url = setting_.through[static_cast<std::size_t>(choice_.number(0, static_cast<std::int64_t>(setting_.through.size()) - 1))];
+    session_.sql = connect(url_to_declare(session_.way, url, term));
+    if (session_.way == Way::options || session_.way == Way::name) session_.term = term;
+  }
+
+  // As a program that knows nothing of Termgate's check: plain SQL into a table that only the proxy guards. It says on whose behalf, and that is all.
+  Ended write_through(const Held& held) {
+    try {
+      open_session(held.term);
+    } catch (const Unavailable&) {
+      // Nothing was begun that could have an outcome.
+      Ended ended;
+      ended.code = "unavailable";
+      return ended;
+    }
+    --session_.left;
+    Sql& sql = *session_.sql;
+    const Way way = session_.way;
+    const std::string id = next_id() + "-" + way_names[static_cast<std::size_t>(way)];
+    const std::string term = std::to_string(held.term), table = setting_.names.rows();
+    const std::int64_t shape = choice_.number(1, 100);
+    const bool alone = shape <= 15 && way != Way::local, one_text = !alone && shape <= 35 && way != Way::comment;
+    const Task task{id, scope_, held, alone ? 1 : static_cast<int>(choice_.number(1, 3)), [this] { work(); }};
+    const std::int64_t number = log_.begin('w', scope_, held.term, id, task.rows);
+    return logged(log_, number, held.term, [&]() -> Done {
+      const std::string comment = way == Way::comment ? fmt::format("/*termgate.scope='{}',termgate.term='{}'*/", scope_, term) : "";
+      const bool ahead = choice_.in(50);
+      const Run run = [&](const std::string& statement, const std::vector<std::string>& values) {
+        return sql.run(comment.empty() ? statement : ahead ? comment + " " + statement : statement + " " + comment, values);
+      };
+      try {
+        if (way == Way::set && session_.term != held.term) {
+          session_.term = 0;  // until both are said
+          run(fmt::format("SET termgate.scope = '{}'", scope_), {});
+          run(fmt::format("SET termgate.term = '{}'", term), {});
+          session_.term = held.term;
+        }
+        if (alone) {
+          unknown_if_lost([&] { write_unnumbered(run, table, id, scope_, held.term, 1); });
+          return {held.term, std::nullopt};
+        }
+        if (one_text) {
+          unknown_if_lost([&] { sql.run_text(whole_text(way, task)); });
+          return {held.term, std::nullopt};
+        }
+        const std::int64_t level = choice_.number(1, 10);
+        run(level <= 7 ? "BEGIN" : level == 8 ? "BEGIN ISOLATION LEVEL SERIALIZABLE" : "BEGIN ISOLATION LEVEL REPEATABLE READ", {});
+        if (way == Way::local) {
+          sql.run(fmt::format("SET LOCAL termgate.scope = '{}'", scope_));
+          sql.run(fmt::format("SET LOCAL termgate.term = '{}'", term));
+        }
+        if (choice_.in(30)) run("SELECT n FROM " + setting_.names.counters() + " WHERE scope = $1", {scope_});  // on the transaction's snapshot, where it has one
+        work();
+        if (choice_.in(20)) {
+          run("SAVEPOINT before_a_mistake", {});
+          write_unnumbered(run, table, id + "-undone", scope_, held.term, 1);
+          run("ROLLBACK TO SAVEPOINT before_a_mistake", {});
+          work();
+        }
+        const bool numbered = choice_.in(60), late = numbered && choice_.in(50);
+        std::optional<std::int64_t> place;
+        if (!numbered || late) write_unnumbered(run, table, id, scope_, held.term, task.rows);
+        if (late) work();
+        if (numbered) place = write_numbered(run, setting_.names, table, task, late ? task.rows : 0);
+        work();
+        sql.run("COMMIT");
+        return {held.term, place};
+      } catch (...) {
+        sql.roll_back();
+        throw;
+      }
+    });
+  }
+
+  // All of it in one simple query, with its number. No answer says which number it was; the rows do.
+  std::string whole_text(Way way, const Task& task) const {
+    std::string text = "BEGIN; ";
+    if (way == Way::local) text += fmt::format("SET LOCAL termgate.scope = '{}'; SET LOCAL termgate.term = '{}'; ", scope_, task.held.term);
+    text += fmt::format("UPDATE {} SET n = n + {} WHERE scope = '{}'; ", setting_.names.counters(), task.rows, scope_);
+    for (int part = 0; part < task.rows; ++part)
+      text += fmt::format("INSERT INTO {} (op, part, scope, term, place) SELECT '{}', {}, scope, {}, n - {} FROM {} WHERE scope = '{}'; ", setting_.names.rows(), task.id, part, task.held.term,
+                          task.rows - 1 - part, setting_.names.counters(), scope_);
+    return text + "COMMIT";
+  }
+
+  // What commits by itself, or with the text that it stands in, has no known outcome where no answer came.
+  template <class What>
+  static void unknown_if_lost(What what) {
+    try {
+      what();
+    } catch (const Unavailable& error) {
+      throw OutcomeUnknown(error.what(), std::string(error.code()));
+    }
+  }
+
   Ended look(std::int64_t term) {
     const std::int64_t number = log_.begin('l', scope_, term);
     Ended ended = logged(log_, number, 0, [&]() -> Done {
@@ -369,6 +493,7 @@ class Writer {
   const bool sqlite_;
   std::unique_ptr<Boundary> boundary_;
   std::unique_ptr<Sql> sql_;
+  Session session_;
   std::int64_t count_ = 0;
 };
 
@@ -389,6 +514,13 @@ int lead(const Arguments& arguments) {
   setting.scopes = static_cast<int>(arguments.integer("scopes", 1, 1000));
   setting.writers = static_cast<int>(arguments.integer("writers", 1, 1000));
   setting.ttl = arguments.duration_or("ttl", milliseconds(400));
+  const std::string ports = arguments.text_or("proxies", "");
+  for (std::size_t at = 0; at < ports.size();) {
+    const std::size_t comma = std::min(ports.find(',', at), ports.size());
+    // A proxy that is stopped takes the connection and says nothing.
+    setting.through.push_back(through(setting.url, std::stoi(ports.substr(at, comma - at))) + "&connect_timeout=2");
+    at = comma + 1;
+  }
   Log log(arguments.text("log"));
   std::optional<Database> database;
   if (setting.naive.empty()) {

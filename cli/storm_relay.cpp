@@ -11,11 +11,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <string_view>
 
 #include <fmt/format.h>
 
 #include <termgate/error.hpp>
+
+#include "storm_sql.hpp"
 
 namespace termgate::cli::storm {
 namespace {
@@ -49,7 +52,16 @@ Relay::Relay(const std::string& url) {
   PQfinish(connection);
   if (!reached) throw Unavailable("no connection for the relay");
   if (!plain) throw Error("the connection is encrypted");
+  begin();
+  url_ = through(url, here_);
+}
 
+Relay::Relay(const std::string& url, std::string folder, std::string port) : host_(std::move(folder)), port_(std::move(port)) {
+  begin();
+  url_ = through(url, here_);
+}
+
+void Relay::begin() {
   listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in here{};
   here.sin_family = AF_INET;
@@ -59,8 +71,7 @@ Relay::Relay(const std::string& url) {
     if (listener_ >= 0) close(listener_);
     throw Error("no port for the relay");
   }
-  // Of two parameters of one name libpq takes the last.
-  url_ = url + fmt::format("&host=127.0.0.1&hostaddr=127.0.0.1&port={}&sslmode=disable&gssencmode=disable", ntohs(here.sin_port));
+  here_ = ntohs(here.sin_port);
   thread_ = std::jthread([this](std::stop_token stop) { run(stop); });
 }
 
@@ -80,6 +91,33 @@ bool Relay::lose(Loss loss, std::chrono::milliseconds pause, std::chrono::millis
   const auto end = std::chrono::steady_clock::now() + patience;
   while (armed_ != -1 && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   return armed_.exchange(-1) == -1;
+}
+
+int Relay::cut(int most, bool reset, std::chrono::milliseconds patience) {
+  cut_ = 0;
+  to_cut_ = reset ? -most : most;
+  const auto end = std::chrono::steady_clock::now() + patience;
+  while (to_cut_ != 0 && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  return to_cut_.exchange(0) == 0 ? cut_.load() : 0;
+}
+
+void Relay::cut_now() {
+  const int asked = to_cut_;
+  if (asked == 0) return;
+  int done = 0;
+  for (std::size_t i = 0; i < pairs_.size() && done < std::abs(asked); ++i) {
+    Pair& pair = pairs_[cut_from_++ % pairs_.size()];
+    if (pair.silent || pair.client < 0) continue;
+    const linger at_once{1, 0};
+    for (const int end : {pair.client, pair.server}) {
+      if (asked < 0) setsockopt(end, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+      close(end);
+    }
+    pair.client = pair.server = -1;
+    ++done;
+  }
+  cut_ = done;
+  to_cut_ = 0;
 }
 
 int Relay::connect_on() const {
@@ -133,6 +171,7 @@ void Relay::run(std::stop_token stop) {
   std::vector<pollfd> waits;
   while (!stop.stop_requested()) {
     const auto now = std::chrono::steady_clock::now();
+    cut_now();
     std::erase_if(pairs_, [&](const Pair& pair) {
       if (pair.silent && now >= pair.until) {
         close(pair.client);

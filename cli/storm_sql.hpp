@@ -21,6 +21,8 @@ class Sql {
   // One statement. Throws Conflict, StaleTerm and the other TG types by what the database said, DatabaseError for the rest: the transaction is
   // aborted. A connection that was lost is OutcomeUnknown where the statement was a COMMIT of any kind, and else Unavailable; it stays lost.
   virtual Table run(const std::string& statement, const std::vector<std::string>& values = {}) = 0;
+  // Statements in one text, by the simple protocol; PostgreSQL only. Where they end with COMMIT and the connection was lost, OutcomeUnknown.
+  virtual void run_text(const std::string& text) = 0;
   virtual bool lost() const = 0;
   // ROLLBACK, if there is anything to roll back; never throws.
   virtual void roll_back() noexcept = 0;
@@ -32,5 +34,7 @@ std::unique_ptr<Sql> connect_sqlite(const std::string& url);
 // The URL with this application_name, whatever it said before; an SQLite URL as it is.
 std::string named(const std::string& url, const std::string& application_name);
 bool is_sqlite(const std::string& url);
+// The URL by way of a port of this machine, in plain text. The URL has parameters already (named()).
+std::string through(const std::string& url, int port);
 
 }  // namespace termgate::cli::storm

@@ -48,6 +48,13 @@ class Postgres final : public Sql {
     return table;
   }
 
+  void run_text(const std::string& text) override {
+    const std::unique_ptr<PGresult, ResultDeleter> result(PQexec(connection_, text.c_str()));
+    const ExecStatusType status = PQresultStatus(result.get());
+    if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK) fail(text.ends_with("COMMIT") ? "COMMIT" : text, result.get());
+    if (text.ends_with("COMMIT") && std::string_view(PQcmdStatus(result.get())) != "COMMIT") throw DatabaseError("the transaction had failed and was rolled back", "25P02");
+  }
+
   bool lost() const override { return PQstatus(connection_) != CONNECTION_OK; }
 
   void roll_back() noexcept override {

@@ -50,6 +50,8 @@ class Sqlite final : public Sql {
     return table;
   }
 
+  void run_text(const std::string&) override { throw Error("storm: one text of several statements is PostgreSQL's"); }
+
   bool lost() const override { return false; }
 
   void roll_back() noexcept override {

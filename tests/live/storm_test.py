@@ -4,7 +4,7 @@
   storm_test.py TERMGATE_COMMAND SERVER_SCRIPT
 
 Starts a PostgreSQL 15 of its own. A storm counts only if it was one: there must have been takeovers and refusals. TERMGATE_TEST_LONG: storms of 120 s, all
-naive boundaries, and a server that is killed and started again in the middle.
+naive boundaries, and a server that is killed and started again in the middle. Through proxies: each new fault and each way to declare must have been seen.
 """
 import concurrent.futures
 import json
@@ -35,8 +35,8 @@ def sh(*words):
     return done.stdout.strip()
 
 
-def storm(url, *words, timeout=400):
-    return subprocess.run([TERMGATE, "storm", *words], env=dict(environment, TERMGATE_DB=url), capture_output=True, text=True, timeout=timeout)
+def storm(url, *words, timeout=400, folder=scratch.name):
+    return subprocess.run([TERMGATE, "storm", *words], env=dict(environment, TERMGATE_DB=url, TMPDIR=str(folder)), capture_output=True, text=True, timeout=timeout)
 
 
 def tables_of(url):
@@ -84,6 +84,57 @@ class Storm(unittest.TestCase):
         # All faults together, for in ten seconds one of them may have had no turn.
         self.assertGreater(sum(document["faults"].get(name, 0) for name in ("cut", "freeze", "prepare", "lose", "force", "prune")), 5, document)
         self.assertEqual(sh("psql", "-qXAt", self.postgres, "-c", f"SELECT count(*) FROM pg_prepared_xacts WHERE gid LIKE 'storm-{document['seed']}%'"), "0")
+
+    def test_ours_through_proxies(self):
+        # The proxies' check is the only one. Every fault that is about them, every way to declare, refusals and takeovers must have been seen.
+        faults = {"proxy-kill", "proxy-stop", "cut-front", "cut-back", "lose", "stop", "kill"}
+        wanted = faults | {"takeovers", "refused_stale", "unanswered"} | {f"{way} c" for way in ("options", "name", "set", "local", "comment")}
+        seen = Counter()
+        for run in range(6):
+            folder = Path(scratch.name) / f"proxies{run}"
+            folder.mkdir()
+            done = storm(self.postgres, "--proxies", "2", "--seconds", SECONDS, "--json", "--keep", folder=folder)
+            document = json.loads(done.stdout)
+            self.assertEqual((done.returncode, document["verdict"], document["breaches"], document["unjudged"]), (0, "kept", [], []), done.stdout + done.stderr)
+            self.assertEqual((document["proxies"], document["enforce"]), (2, "on"))
+            # What had no answer was settled by the rows: each of them had committed, or had not.
+            self.assertEqual(document["unanswered"], document["unanswered_settled"] + document["unknown_committed"] + document["unknown_absent"], document)
+            seen.update({name: document[name] for name in ("takeovers", "refused_stale", "unanswered")} | document["faults"])
+            for path in folder.glob("*/leader*.log"):
+                ways = {}
+                for words in map(str.split, path.read_text().splitlines()):
+                    if words[0] == "B" and words[3] == "w":
+                        ways[words[1]] = words[6].rsplit("-", 1)[1]
+                    elif words[0] == "E" and words[1] in ways:
+                        seen[f"{ways[words[1]]} {words[3]}"] += 1
+            self.assertEqual(list(folder.glob("*/*.backend")), [])  # a password may be in it
+            if all(seen[what] for what in wanted):
+                return
+        self.fail(f"not all of it was seen in six storms: {[what for what in wanted if not seen[what]]} {seen}")
+
+    def test_proxies_that_only_observe_are_found_broken(self):
+        done = storm(self.postgres, "--proxies", "2", "--enforce", "observe", "--seconds", "60", "--json")
+        document = json.loads(done.stdout)
+        self.assertEqual((done.returncode, document["verdict"], document["enforce"]), (1, "broken", "observe"), done.stdout + done.stderr)
+        self.assertLess(document["seconds"], 75)
+        breach = document["breaches"][0]
+        self.assertIn(breach["law"], ("F1", "F2"))
+        self.assertRegex(breach["history"], r"acquires term \d+: acknowledged")
+        self.assertLess(len(breach["history"].splitlines()), 12)  # the shortest, not the whole
+        self.assertIn("--proxies 2 --enforce observe", document["again"])
+        self.assertEqual([table for table in tables_of(self.postgres) if f"storm_{document['seed']}_" in table], [])
+
+    def test_a_proxy_that_does_not_come_up(self):
+        done = storm(self.postgres + "?sslmode=allow", "--proxies", "2", "--seed", "4242")
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertIn("proxy 1 did not come up: ", done.stderr)
+        self.assertIn("sslmode=allow is none of", done.stderr)
+        self.assertEqual([table for table in tables_of(self.postgres) if "storm_4242_" in table], [])
+        deep = Path(scratch.name) / ("d" * 100)
+        deep.mkdir()
+        done = storm(self.postgres, "--proxies", "1", "--seed", "4243", folder=deep)
+        self.assertEqual((done.returncode, "shorter TMPDIR" in done.stderr), (2, True), done.stderr)
+        self.assertEqual([table for table in tables_of(self.postgres) if "storm_4243_" in table], [])
 
     def broken(self, url, name):
         done = storm(url, "--naive", name, "--seconds", "60", "--json")
@@ -145,6 +196,11 @@ class Storm(unittest.TestCase):
             (["--seconds", "soon"], "a whole number from 1"),
             (["--ttl", "10ms"], "from 100ms to 60s"),
             (["--seed", "-1"], "a whole number from 0"),
+            (["--proxies", "2"], "an SQLite file has none"),
+            (["--proxies", "0"], "a whole number from 1 to 8"),
+            (["--proxies", "99"], "a whole number from 1 to 8"),
+            (["--enforce", "observe"], "about the proxies of --proxies"),
+            (["--faults", "proxy-kill"], "not without --proxies"),
         ]:
             done = storm(self.sqlite, *words)
             self.assertEqual(done.returncode, 2, (words, done.stdout, done.stderr))
@@ -152,6 +208,14 @@ class Storm(unittest.TestCase):
         self.assertEqual(storm("sqlite::memory:").returncode, 2)
         done = storm("postgresql://postgres@127.0.0.1/x", "--naive", "max-term", "--faults", "cut")
         self.assertEqual((done.returncode, "not with --naive" in done.stderr), (2, True), done.stderr)
+        for words, said in [
+            (["--proxies", "0"], "a whole number from 1 to 8"),
+            (["--proxies", "2", "--naive", "max-term"], "not with --naive"),
+            (["--proxies", "2", "--enforce", "off"], "one of on, observe"),
+            (["--proxies", "2", "--faults", "prune"], "not with --proxies"),
+        ]:
+            done = storm(self.postgres, *words)
+            self.assertEqual((done.returncode, said in done.stderr), (2, True), (words, done.stderr))
         done = storm(self.postgres, "--leaders", "60", "--scopes", "10")
         self.assertEqual((done.returncode, "the server has room for" in done.stderr), (2, True), done.stderr)
 
@@ -173,11 +237,19 @@ class Storm(unittest.TestCase):
         self.assertEqual(process.returncode, 0, out + error)
         self.assertEqual(json.loads(out)["verdict"], "kept")
 
-    def test_its_leaders_do_not_outlive_it(self):
-        process = subprocess.Popen([TERMGATE, "storm", "--seconds", "60", "--json", "--faults", "stop"], env=dict(environment, TERMGATE_DB=self.sqlite), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        time.sleep(1.5)
-        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-        self.assertEqual(len(children), 3)
+    def test_its_processes_do_not_outlive_it(self):
+        for url, words, count in ((self.sqlite, [], 3), (self.postgres, ["--proxies", "2"], 5)):
+            with self.subTest(url):
+                self.killed(url, words, count)
+
+    def killed(self, url, words, count):
+        process = subprocess.Popen([TERMGATE, "storm", "--seconds", "60", "--json", "--faults", "stop", *words], env=dict(environment, TERMGATE_DB=url), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        deadline, children = time.monotonic() + 20, []
+        while len(children) < count and time.monotonic() < deadline:
+            time.sleep(0.1)
+            children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        time.sleep(0.5)
+        self.assertEqual(len(children), count)
         process.kill()
         process.communicate()
         deadline = time.monotonic() + 5
@@ -211,6 +283,22 @@ class Storm(unittest.TestCase):
             sh(PG_SERVER, "start", "15", server)
             out, error = process.communicate(timeout=90)
             self.assertEqual(process.returncode, 0, out + error)
+
+    @unittest.skipUnless(LONG, "TERMGATE_TEST_LONG")
+    def test_a_server_that_is_killed_behind_the_proxies(self):
+        server = Path(scratch.name) / "killed"
+        server.mkdir()
+        os.chmod(server, 0o755)
+        url = sh(PG_SERVER, "start", "15", server, "fsync=off")
+        self.addCleanup(sh, PG_SERVER, "stop", server, "immediate")
+        sh(TERMGATE, "init", "--db", url)
+        process = subprocess.Popen([TERMGATE, "storm", "--proxies", "2", "--seconds", "30", "--json"], env=dict(environment, TERMGATE_DB=url), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(2):
+            time.sleep(8)
+            sh(PG_SERVER, "kill", server)
+            sh(PG_SERVER, "start", "15", server)
+        out, error = process.communicate(timeout=90)
+        self.assertEqual((process.returncode, json.loads(out)["verdict"]), (0, "kept"), out + error)
 
 
 if __name__ == "__main__":
