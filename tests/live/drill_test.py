@@ -58,6 +58,10 @@ def processes_with(text):
     return found
 
 
+# Leases of seconds are waited for again and again: the rest of the verdicts is played in ./test --long.
+long = unittest.skipUnless(os.environ.get("TERMGATE_TEST_LONG"), "./test --long")
+
+
 class Drill(unittest.TestCase):
     def setUp(self):
         begun = time.monotonic()
@@ -102,6 +106,7 @@ class Drill(unittest.TestCase):
                 self.assertTrue(run["refusal"].startswith(f'TG001 stale term 1 for scope "right-{kind}-{mode}"'), run)
         self.both(passes)
 
+    @long
     def test_one_by_the_library_passes(self):
         # A leader of `termgate demo`, by the C++ library.
         def passes(url, kind):
@@ -119,10 +124,12 @@ class Drill(unittest.TestCase):
             echo "refused with status $?" """
         self.both(lambda url, kind: self.verdict(url, "shell", kind, expected="passed", command=["bash", "-c", script]))
 
+    @long
     def test_one_that_keeps_transactions_open_passes(self):
         # On PostgreSQL its session is ended by the takeover, mostly; on SQLite it is stopped where it keeps nobody out.
         self.both(lambda url, kind: self.verdict(url, kind, "holds", expected="passed"))
 
+    @long
     def test_a_tree_of_processes_is_stopped_as_one(self):
         command = ["sh", "-c", "setsid " + " ".join(SERVICE) + " right & wait"]
         self.both(lambda url, kind: self.verdict(url, "tree", kind, expected="passed", command=command))
@@ -218,12 +225,14 @@ class Drill(unittest.TestCase):
                 self.assertIn("--evidence", run["detail"])
         self.both(told)
 
+    @long
     def test_one_whose_term_rises_all_the_time_is_told(self):
         # By the owner of the lease, for the fence is never where it was.
         run = self.verdict(self.postgres, "rising", "again", expected="stale_write_committed")
         self.assertGreater(run["term"], 2)
         self.verdict(self.postgres, "rising", "renewed", expected="passed", command=[*SERVICE, "anew"])
 
+    @long
     def test_rows_that_the_database_keeps_are_evidence(self):
         # Adopted after the takeover's table was left without a trigger: what counts is what is stored.
         for url in (self.postgres, self.sqlite):
@@ -239,6 +248,7 @@ class Drill(unittest.TestCase):
             self.assertRegex(run["evidence"][0], r"rows of kept: \d+ under term 1 when instance 2 took over, \d+ now")
         self.both(told)
 
+    @long
     def test_a_second_table_without_a_check_is_told(self):
         def told(url, kind):
             run = self.verdict(url, kind, "both", *(["--evidence", EVIDENCE] if kind == "sqlite" else []), expected="stale_write_committed")
@@ -259,6 +269,7 @@ class Drill(unittest.TestCase):
         self.both(told)
         self.verdict(self.postgres, "insists", "liar", "--expect-refusal", "TG001", expected="did_not_try")
 
+    @long
     def test_output_is_believed_where_asked_for(self):
         # Without the relay: the service finds its server by itself.
         command = ["sh", "-c", f"TERMGATE_DB={self.postgres} exec " + " ".join(SERVICE) + " right"]
@@ -270,9 +281,11 @@ class Drill(unittest.TestCase):
     def test_one_that_never_leads_is_told(self):
         self.both(lambda url, kind: self.assertIn("did not rise above 0", self.verdict(url, kind, "never", "--timeout", "2s", expected="nobody_led")["detail"]))
 
+    @long
     def test_one_that_crashes_is_told(self):
         self.both(lambda url, kind: self.assertIn("by signal 11", self.verdict(url, kind, "crashes", expected="ended_by_itself")["detail"]))
 
+    @long
     def test_two_that_do_not_wait_for_one_another_are_told(self):
         # Which of the two is seen first is the scheduler's: that the first was refused and ended, or that the second leads.
         def told(url, kind):
@@ -286,6 +299,7 @@ class Drill(unittest.TestCase):
             self.assertIn("the fence stayed at 1", run["detail"])
         self.both(told)
 
+    @long
     def test_one_that_ignores_sigterm_is_killed(self):
         def told(url, kind):
             run = self.verdict(url, kind, "deaf", "--stop-timeout", "300ms", expected="passed")
@@ -305,6 +319,7 @@ class Drill(unittest.TestCase):
 
     # ---- what is printed ------------------------------------------------------------------------
 
+    @long
     def test_several_runs_and_their_reports(self):
         junit, folder = Path(scratch.name) / "drill.xml", Path(scratch.name) / "out"
         done = drill(self.sqlite, "many <&>", "--runs", "2", "--junit", str(junit), "--output", str(folder), command=[*SERVICE, "right"])
@@ -368,6 +383,7 @@ class Drill(unittest.TestCase):
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertNotIn("secret-word", done.stderr + done.stdout)
 
+    @long
     def test_an_encrypted_connection_is_not_read_along(self):
         server = Path(scratch.name) / "tls"
         server.mkdir()
@@ -390,6 +406,7 @@ class Drill(unittest.TestCase):
         run = self.verdict(url, "tls", "library", expected="passed", command=[TERMGATE, "demo", "--as", "service", "--scope", "tls-library"])
         self.assertEqual(run["witness"], "audit")
 
+    @long
     def test_a_server_that_dies_in_the_middle(self):
         server = Path(scratch.name) / "dying"
         server.mkdir()
@@ -438,6 +455,7 @@ class Drill(unittest.TestCase):
             self.assertIn("FAILED: interrupted.", out)
             self.assertEqual(processes_with("TERMGATE_SCOPE=interrupted\0"), [])
 
+    @long
     def test_a_drill_that_is_killed_leaves_nothing_behind(self):
         for mode, until in (("right", "it leads"), ("deaf", "SIGSTOP")):
             process = self.begun("killed", until, mode)

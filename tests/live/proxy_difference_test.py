@@ -167,7 +167,7 @@ SCRIPTS = {
     "parameters in a simple query": q("SELECT $1", "INSERT INTO diff.t VALUES ($1)", "INSERT INTO diff.t VALUES (100, '$1')"),
     "names in other spelling": q('SELECT "id" FROM "diff"."t" WHERE id = 1', "insert into DIFF.T values (100)", 'INSERT INTO diff.t ("id") VALUES (101)', "INSERT INTO diff.t VALUES (102, $$dollar$$), (103, E'esc\\n'), (104, U&'\\0041')"),
     "cancel": [("send", query("SELECT pg_sleep(5)")), ("wait", 0.2), ("cancel",), ("read", "Z", 1), query("SELECT 1"), ("send", query("INSERT INTO diff.t SELECT 100 FROM pg_sleep(5)")), ("wait", 0.2), ("cancel",), ("read", "Z", 1), query("SELECT 1"), ("send", e("UPDATE diff.t SET v = pg_sleep(5)::text")), ("wait", 0.2), ("cancel",), ("read", "Z", 1), query("SELECT 1")],
-    "timeouts": q("SET statement_timeout = '100ms'", "SELECT pg_sleep(5)", "INSERT INTO diff.t SELECT 100 FROM pg_sleep(5)", "SET statement_timeout = 0", INS),
+    "timeouts": q("SET statement_timeout = '600ms'", "SELECT pg_sleep(5)", "INSERT INTO diff.t SELECT 100 FROM pg_sleep(5)", "SET statement_timeout = 0", INS),
     "a session that is ended": [("send", query("SELECT pg_terminate_backend(pg_backend_pid())")), ("read", "Z", 1)],
     "a text that is not in the encoding": [query(b"SELECT '\xff'"), query(b"INSERT INTO diff.t VALUES (100, '\xff')"), parse("", b"INSERT INTO diff.t VALUES (100, '\xff')") + bind() + execute() + sync()],
     "Terminate behind writes": [("send", query(INS) + terminate()), ("read", "X", 1)],
