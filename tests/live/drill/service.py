@@ -27,7 +27,7 @@ import time
 MODE = sys.argv[1] if len(sys.argv) > 1 else "right"
 URL, SCOPE, INSTANCE = os.environ["TERMGATE_DB"], os.environ["TERMGATE_SCOPE"], os.environ.get("TERMGATE_DRILL_INSTANCE", "0")
 OWNER = f"service-{os.getpid()}"
-TTL_MS = 2000
+TTL_MS = 1000
 
 
 class Refused(Exception):
