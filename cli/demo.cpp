@@ -3,6 +3,7 @@
 // verify finds the law kept. The leaders are this same program, started again with --as.
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -104,9 +105,12 @@ class Child {
     const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0) throw Error("no pipe for a leader");
+    const pid_t player = getpid();
     pid_ = fork();
     if (pid_ < 0) throw Error("no process for a leader");
     if (pid_ == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);  // of a play that was killed nothing stays, the stopped leader least of all
+      if (getppid() != player) _exit(127);
       dup2(ends[1], STDOUT_FILENO);
       std::vector<char*> pointers;
       for (const auto& word : words) pointers.push_back(const_cast<char*>(word.c_str()));

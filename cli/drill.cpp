@@ -641,7 +641,7 @@ class Run {
   std::ofstream files_[2];
   WitnessFiles files_of_law_;
 #ifdef TERMGATE_WITH_POSTGRES
-  std::optional<Target> target_;
+  std::optional<RelayTarget> target_;
   std::unique_ptr<Relay> relays_[2];
 #endif
   std::array<std::unique_ptr<Instance>, 2> instances_;  // after the relays: they end first

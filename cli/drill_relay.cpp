@@ -1,25 +1,15 @@
 #include "drill_relay.hpp"
 
-#include <libpq-fe.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <array>
-#include <memory>
 
 #include <fmt/format.h>
 
-#include <termgate/error.hpp>
-
 namespace termgate::cli::drill {
 namespace {
-
-std::string text_of(const char* text) { return text == nullptr ? std::string() : std::string(text); }
 
 // For the parts of a URL.
 std::string encoded(std::string_view text) {
@@ -34,38 +24,7 @@ std::string encoded(std::string_view text) {
 
 }  // namespace
 
-Target locate(const std::string& url) {
-  const std::unique_ptr<PGconn, decltype(&PQfinish)> connection(PQconnectdb(url.c_str()), PQfinish);
-  if (PQstatus(connection.get()) != CONNECTION_OK) throw Unavailable(fmt::format("no connection for the command: {}", text_of(PQerrorMessage(connection.get()))));
-  Target target;
-  target.host = text_of(PQhostaddr(connection.get()));
-  if (target.host.empty()) target.host = text_of(PQhost(connection.get()));
-  target.port = text_of(PQport(connection.get()));
-  target.user = text_of(PQuser(connection.get()));
-  target.password = text_of(PQpass(connection.get()));
-  target.database = text_of(PQdb(connection.get()));
-  target.options = text_of(PQoptions(connection.get()));
-  if (PQconninfoOption* all = PQconninfo(connection.get())) {
-    for (const PQconninfoOption* one = all; one->keyword != nullptr; ++one) {
-      if (std::string_view(one->keyword) == "application_name") target.application_name = text_of(one->val);
-    }
-    PQconninfoFree(all);
-  }
-  target.encrypted = PQsslInUse(connection.get()) != 0 || PQgssEncInUse(connection.get()) != 0;
-  return target;
-}
-
-Relay::Relay(Target target) : target_(std::move(target)) {
-  listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  sockaddr_in here{};
-  here.sin_family = AF_INET;
-  here.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof here;
-  if (listener_ < 0 || bind(listener_, reinterpret_cast<sockaddr*>(&here), size) != 0 || listen(listener_, 64) != 0 || getsockname(listener_, reinterpret_cast<sockaddr*>(&here), &size) != 0) {
-    if (listener_ >= 0) close(listener_);
-    throw Error("drill: no port for the relay");
-  }
-  port_ = ntohs(here.sin_port);
+Relay::Relay(RelayTarget target) : target_(std::move(target)), listener_(listen_on_loopback()) {
   thread_ = std::jthread([this](std::stop_token stop) { run(stop); });
 }
 
@@ -76,16 +35,16 @@ Relay::~Relay() {
     close(pair.client);
     close(pair.server);
   }
-  close(listener_);
+  close(listener_.descriptor);
 }
 
 std::vector<std::string> Relay::settings() const {
   const std::string secret = target_.password.empty() ? "" : ":" + encoded(target_.password);
-  std::string url = fmt::format("postgresql://{}{}@127.0.0.1:{}/{}?sslmode=disable", encoded(target_.user), secret, port_, encoded(target_.database));
+  std::string url = fmt::format("postgresql://{}{}@127.0.0.1:{}/{}?sslmode=disable", encoded(target_.user), secret, listener_.port, encoded(target_.database));
   if (!target_.options.empty()) url += "&options=" + encoded(target_.options);
   if (!target_.application_name.empty()) url += "&application_name=" + encoded(target_.application_name);
   std::vector<std::string> all = {"TERMGATE_DB=" + url,  "DATABASE_URL=" + url,        "PGHOST=127.0.0.1",
-                                  "PGHOSTADDR=127.0.0.1", fmt::format("PGPORT={}", port_), "PGUSER=" + target_.user,
+                                  "PGHOSTADDR=127.0.0.1", fmt::format("PGPORT={}", listener_.port), "PGUSER=" + target_.user,
                                   "PGDATABASE=" + target_.database, "PGSSLMODE=disable",  "PGGSSENCMODE=disable"};
   if (!target_.password.empty()) all.push_back("PGPASSWORD=" + target_.password);
   if (!target_.options.empty()) all.push_back("PGOPTIONS=" + target_.options);
@@ -101,43 +60,14 @@ Seen Relay::take() {
   return seen;
 }
 
-int Relay::connect_on() const {
-  if (target_.host.starts_with('/')) {
-    sockaddr_un there{};
-    there.sun_family = AF_UNIX;
-    const std::string path = fmt::format("{}/.s.PGSQL.{}", target_.host, target_.port);
-    if (path.size() >= sizeof there.sun_path) return -1;
-    std::copy(path.begin(), path.end(), there.sun_path);
-    const int server = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (server >= 0 && connect(server, reinterpret_cast<sockaddr*>(&there), sizeof there) == 0) return server;
-    if (server >= 0) close(server);
-    return -1;
-  }
-  addrinfo* found = nullptr;
-  addrinfo wanted{};
-  wanted.ai_socktype = SOCK_STREAM;
-  if (getaddrinfo(target_.host.c_str(), target_.port.c_str(), &wanted, &found) != 0) return -1;
-  int server = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (server >= 0 && connect(server, found->ai_addr, found->ai_addrlen) != 0) {
-    close(server);
-    server = -1;
-  }
-  freeaddrinfo(found);
-  const int now = 1;
-  if (server >= 0) setsockopt(server, IPPROTO_TCP, TCP_NODELAY, &now, sizeof now);
-  return server;
-}
-
 void Relay::accept_one() {
-  const int client = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+  const int client = accept_client(listener_.descriptor);
   if (client < 0) return;
-  const int server = connect_on();
+  const int server = connect_to_server(target_.host, target_.port);
   if (server < 0) {
     close(client);
     return;
   }
-  const int now = 1;
-  setsockopt(client, IPPROTO_TCP, TCP_NODELAY, &now, sizeof now);
   Pair& pair = pairs_.emplace_back();
   pair.client = client;
   pair.server = server;
@@ -218,7 +148,7 @@ void Relay::gather(Pair& pair) {
 void Relay::run(std::stop_token stop) {
   std::vector<pollfd> waits;
   while (!stop.stop_requested()) {
-    waits.assign(1, {listener_, static_cast<short>(pairs_.size() < pairs_max ? POLLIN : 0), 0});
+    waits.assign(1, {listener_.descriptor, static_cast<short>(pairs_.size() < pairs_max ? POLLIN : 0), 0});
     for (const Pair& pair : pairs_) {
       const auto events = [](const Way& in, const Way& out) {
         const bool reads = !in.over && in.bytes.size() - in.sent < bytes_max;

@@ -11,16 +11,9 @@
 #include <vector>
 
 #include "drill_wire.hpp"
+#include "relay_socket.hpp"
 
 namespace termgate::cli::drill {
-
-// Where a URL leads, and as whom: what libpq makes of the URL, the environment and the password file.
-struct Target {
-  std::string host;  // a path: a Unix socket's folder
-  std::string port, user, password, database, options, application_name;
-  bool encrypted = false;
-};
-Target locate(const std::string& url);  // connects once; throws Unavailable
 
 struct Seen {
   std::vector<Refusal> refusals;
@@ -32,7 +25,7 @@ struct Seen {
 // Any thread.
 class Relay {
  public:
-  explicit Relay(Target target);  // throws Error where no port can be had
+  explicit Relay(RelayTarget target);  // throws Error where no port can be had
   ~Relay();
   Relay(const Relay&) = delete;
   Relay& operator=(const Relay&) = delete;
@@ -59,16 +52,14 @@ class Relay {
     Conversation conversation;
   };
   void run(std::stop_token stop);
-  int connect_on() const;
   void accept_one();
   void read_from(Pair& pair, bool from_client);
   void take_greeting(Pair& pair, std::string_view bytes);
   static void write_to(int descriptor, Way& way);
   void gather(Pair& pair);
 
-  const Target target_;
-  int listener_ = -1;
-  int port_ = 0;
+  const RelayTarget target_;
+  const LoopbackListener listener_;
   std::vector<Pair> pairs_;
   std::mutex mutex_;  // guards seen_
   Seen seen_;

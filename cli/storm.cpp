@@ -66,7 +66,10 @@ class Folder {
 std::vector<std::string> faults_of(const Arguments& arguments, const std::string& url, bool naive, bool proxies) {
   const bool sqlite = is_sqlite(url);
   std::vector<std::string> faults;
-  const auto fits = [&](const Fault& fault) { return (fault.on_sqlite || !sqlite) && (fault.on_naive || !naive) && (proxies ? fault.on_proxies : fault.on_direct); };
+  const auto fits = [&](const Fault& fault) {
+    if (sqlite && proxies) return fault.on_served;
+    return (fault.on_sqlite || !sqlite) && (fault.on_naive || !naive) && (proxies ? fault.on_proxies : fault.on_direct);
+  };
   const auto given = arguments.maybe("faults");
   if (!given) {
     for (const Fault& fault : all_faults()) {
@@ -85,6 +88,7 @@ std::vector<std::string> faults_of(const Arguments& arguments, const std::string
       throw UsageError(fmt::format("there is no fault \"{}\"; there are none, and with commas between them{}", word, names));
     }
     if (!fits(*found)) {
+      if (sqlite && proxies) throw UsageError(fmt::format("--faults {}: not with --proxies on SQLite, where no server stands behind the proxies", word));
       const bool by_proxies = proxies ? !found->on_proxies : !found->on_direct;
       throw UsageError(fmt::format("--faults {}: not {}", word, by_proxies ? proxies ? "with --proxies" : "without --proxies" : naive ? "with --naive" : "on SQLite"));
     }
@@ -121,7 +125,9 @@ Plan plan_of(const Arguments& arguments) {
   if (arguments.has("proxies")) {
 #ifdef TERMGATE_WITH_PROXY
     plan.proxies = static_cast<int>(arguments.integer("proxies", 1, 8));
-    if (is_sqlite(url)) throw UsageError("--proxies: before PostgreSQL; an SQLite file has none");
+#if !defined(TERMGATE_WITH_LITE) || !defined(TERMGATE_WITH_POSTGRES)
+    if (is_sqlite(url)) throw UsageError("--proxies: this termgate was built without PostgreSQL's wire before an SQLite file");
+#endif
     if (!plan.naive.empty()) throw UsageError("--proxies: the proxies are the boundary there; not with --naive");
 #else
     throw UsageError("--proxies: this termgate was built without its proxy");
@@ -132,10 +138,21 @@ Plan plan_of(const Arguments& arguments) {
     if (*enforce != "on" && *enforce != "observe") throw UsageError(fmt::format("--enforce {}: one of on, observe is wanted", *enforce));
     plan.enforce = *enforce;
   }
+  if (const auto command = arguments.maybe("server-restart")) {
+    if (is_sqlite(url)) throw UsageError("--server-restart: an SQLite file has no server");
+    if (!plan.naive.empty()) throw UsageError("--server-restart: not with --naive, whose mistakes need none");
+    if (command->empty()) throw UsageError("--server-restart: which command?");
+    plan.server_restart = *command;
+  }
   plan.leaders = static_cast<int>(arguments.integer_or("leaders", 3, 2, 64));
   plan.scopes = static_cast<int>(arguments.integer_or("scopes", 2, 1, 64));
   plan.writers = static_cast<int>(arguments.integer_or("writers", 2, 1, 64));
   plan.time = std::chrono::seconds(arguments.integer_or("seconds", 60, 1, 86'400));
+  // What is wrong on purpose is judged every few seconds.
+  const bool right = plan.naive.empty() && plan.enforce == "on";
+  plan.round = right ? plan.time : std::chrono::nanoseconds(std::chrono::seconds(5));
+  if (arguments.has("judge-every")) plan.round = arguments.duration_or("judge-every", milliseconds(5000));
+  if (plan.round < std::chrono::seconds(1)) throw UsageError("--judge-every: from 1s");
   plan.ttl = arguments.duration_or("ttl", milliseconds(400));
   if (plan.ttl < milliseconds(100) || plan.ttl > milliseconds(60'000)) throw UsageError("--ttl: from 100ms to 60s");
   const auto now = static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
@@ -387,6 +404,8 @@ std::string again(const Plan& plan, const Arguments& arguments) {
   std::string text = fmt::format("termgate storm --seed {} --leaders {} --scopes {} --writers {} --seconds {} --ttl {}ms", plan.seed, plan.leaders, plan.scopes, plan.writers,
                                  std::chrono::duration_cast<std::chrono::seconds>(plan.time).count(), plan.ttl.count());
   if (const auto faults = arguments.maybe("faults")) text += " --faults " + *faults;
+  if (const auto every = arguments.maybe("judge-every")) text += " --judge-every " + *every;
+  if (!plan.server_restart.empty()) text += " --server-restart …";
   if (const auto schema = arguments.maybe("schema")) text += " --schema " + *schema;
   if (!plan.naive.empty()) text += " --naive " + plan.naive;
   if (plan.proxies > 0) text += fmt::format(" --proxies {}", plan.proxies);
@@ -574,9 +593,7 @@ int run(const Arguments& arguments) {
   {
     Crew crew(plan, history);
     Faults faults(plan, crew, history, ground.database(), relays, proxies);
-    // What is wrong on purpose is judged every few seconds, and done with at the first breach.
     const bool right = plan.naive.empty() && plan.enforce == "on";
-    const auto round = right ? plan.time : std::chrono::nanoseconds(std::chrono::seconds(5));
     do {
 #ifdef TERMGATE_WITH_POSTGRES
       try {
@@ -589,7 +606,7 @@ int run(const Arguments& arguments) {
       crew.start_all();
       std::jthread looker;
       if (ground.database()) looker = look(plan, *ground.database(), looks);
-      const auto until = std::min(end, std::chrono::steady_clock::now() + round);
+      const auto until = std::min(end, std::chrono::steady_clock::now() + plan.round);
       {
         Progress progress(!arguments.json());
         auto told = begun;
@@ -631,6 +648,7 @@ int run(const Arguments& arguments) {
       }
       history.read_on();
       judgement = judge(plan, ground, history, faults);
+      for (std::string& problem : faults.problems()) judgement.unjudged.push_back(std::move(problem));
     } while (judgement.verdict.breaches.empty() && judgement.unjudged.empty() && std::chrono::steady_clock::now() < end && !interrupted);
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
     if (crew.ended_by_themselves() > 0) judgement.unjudged.push_back(fmt::format("{} leaders ended by themselves; what they say stands above", crew.ended_by_themselves()));
@@ -661,6 +679,8 @@ void add_storm_command(std::vector<Command>& commands) {
       "schedule that --seed repeats. Then what each of them saw is held against what the database holds (docs/storm.md). For a database that may be disturbed.\n\n"
       "  termgate storm --db postgresql://postgres@127.0.0.1/scratch --seconds 60\n"
       "  termgate storm --db postgresql://postgres@127.0.0.1/scratch --proxies 2     through proxies of its own, which are killed and cut off too\n"
+      "  termgate storm --db postgresql://postgres@127.0.0.1/scratch --server-restart 'pg_ctl -D DIR -m immediate restart'\n"
+      "  termgate storm --db sqlite:scratch.db --proxies 2     the same before a file, beside a leader that writes it directly\n"
       "  termgate storm --db sqlite:scratch.db --naive max-term     a wrong boundary in the same storm; --naive list\n\n"
       "Exit status: 0 the law is kept, 1 it is broken or could not be judged, 2 wrong usage. Faults:\n";
   for (const storm::Fault& fault : storm::all_faults()) help += fmt::format("  {:<10}{}\n", fault.name, fault.what);
@@ -672,7 +692,9 @@ void add_storm_command(std::vector<Command>& commands) {
                         o.add_options()("leaders", text(), "processes (default 3, 2 to 64)")("scopes", text(), "that they fight for (default 2)")("writers", text(), "threads for each leader and scope (default 2)")(
                             "seconds", text(), "how long (default 60)")("seed", text(), "of everybody's choices (default: from the clock)")("ttl", text(), "of the leases (default 400ms)")(
                             "faults", text(), "which, with commas between them; none (default: all that the database can have)")("naive", text(), "a wrong boundary in the place of Termgate's; list names them")(
-                            "proxies", text(), "write through so many proxies, started by the storm, and let them check (1 to 8; PostgreSQL)")("enforce", text(), "of the proxies: on, or observe, which is found broken (on)")(
+                            "proxies", text(), "write through so many proxies, started by the storm, and let them check (1 to 8)")("enforce", text(), "of the proxies: on, or observe, which is found broken (on)")(
+                            "server-restart", text(), "a command that kills the PostgreSQL server hard and starts it again; run by the shell every few seconds (PostgreSQL)")(
+                            "judge-every", text(), "judge in the middle too, and end at the first breach (default: at the end)")(
                             "keep", po::bool_switch(), "leave tables and logs where they are");
                       },
                       {},

@@ -214,6 +214,10 @@ std::unique_ptr<Sql> connect(const std::string& url) {
   throw InvalidInput("TG005 malformed URL: storm runs on sqlite:PATH and postgresql://…");
 }
 
+std::string wire_url(const std::string& url, const Names& names) {
+  return is_sqlite(url) ? named("postgresql://storm@127.0.0.1/storm", names.application()) : url;
+}
+
 std::string through(const std::string& url, int port) {
   // Of two parameters of one name libpq takes the last.
   return url + fmt::format("&host=127.0.0.1&hostaddr=127.0.0.1&port={}&sslmode=disable&gssencmode=disable", port);

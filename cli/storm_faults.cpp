@@ -1,12 +1,15 @@
 #include "storm_faults.hpp"
 
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
+#include <fstream>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -21,21 +24,23 @@ namespace termgate::cli::storm {
 
 const std::vector<Fault>& all_faults() {
   static const std::vector<Fault> all = {
-      {"stop", "SIGSTOP at any moment, SIGCONT up to four TTLs later", true, true, 4},
-      {"kill", "kill -9, and a new process up to two TTLs later", true, true, 2},
+      {"stop", "SIGSTOP at any moment, SIGCONT up to four TTLs later", true, true, 4, true, true, true},
+      {"kill", "kill -9, and a new process up to two TTLs later", true, true, 2, true, true, true},
       {"cut", "sessions of the storm's own are ended by the server (pg_terminate_backend)", false, false, 1},
-      {"freeze", "a client passes the check, writes, and does nothing for up to three TTLs; on SQLite it holds the file's lock", true, false, 1},
+      {"freeze", "a client passes the check, writes, and does nothing for up to three TTLs; on SQLite it may hold the file's lock outside all of it", true, false, 1, true, true, true},
       {"prepare", "a prepared transaction is left behind for up to two TTLs (where max_prepared_transactions allows)", false, false, 1},
-      {"lose", "answers are lost, to COMMIT above all, and the connection closed, or left open without a word (where the connection is not encrypted)", false, false, 2},
-      {"force", "a lease is released by force", true, false, 1},
-      {"prune", "the storm's own streams are pruned", true, false, 1, true, false},
-      {"proxy-kill", "kill -9 of a proxy, and a new one up to a TTL later (with --proxies)", false, false, 2, false},
-      {"proxy-stop", "SIGSTOP of a proxy, SIGCONT up to three TTLs later (with --proxies)", false, false, 2, false},
-      {"cut-front", "connections between leaders and a proxy are cut (with --proxies)", false, false, 2, false},
+      {"lose", "answers are lost, to COMMIT above all, and the connection closed, or left open without a word (where the connection is not encrypted)", false, false, 2, true, true, true},
+      {"force", "a lease is released by force", true, false, 1, true, true, true},
+      {"prune", "the storm's own streams are pruned", true, false, 1, true, false, true},
+      {"proxy-kill", "kill -9 of a proxy, and a new one up to a TTL later (with --proxies)", false, false, 2, false, true, true},
+      {"proxy-stop", "SIGSTOP of a proxy, SIGCONT up to three TTLs later (with --proxies)", false, false, 2, false, true, true},
+      {"cut-front", "connections between leaders and a proxy are cut (with --proxies)", false, false, 2, false, true, true},
       {"cut-back", "connections between a proxy and the server are cut, its own among them (with --proxies, where they are not encrypted)", false, false, 2, false},
   };
   return all;
 }
+
+bool Plan::direct(std::size_t leader) const { return proxies == 0 || (is_sqlite(url) && leader % 3 == 2); }
 
 // ---- the leaders -----------------------------------------------------------------------------------
 
@@ -57,7 +62,7 @@ void Crew::start(std::size_t index) {
   if (!plan_.naive.empty()) words.insert(words.end(), {"--naive", plan_.naive});
   std::string ports;
   for (const int port : plan_.proxy_ports) ports += fmt::format("{}{}", ports.empty() ? "" : ",", port);
-  if (!ports.empty()) words.insert(words.end(), {"--proxies", ports});
+  if (!plan_.direct(index)) words.insert(words.end(), {"--proxies", ports});
   // The URL goes by the environment: it may hold a password, and arguments are for everybody to read.
   const bool relayed = !plan_.relayed_url.empty() && index % 2 == 0;
   std::vector<std::string> settings = {"TERMGATE_DB=" + (relayed ? plan_.relayed_url : plan_.url)};
@@ -71,9 +76,13 @@ void Crew::start(std::size_t index) {
     return those;
   };
   const auto argv = pointers(words), envp = pointers(settings);
+  const pid_t director = getpid();
   leader.pid = fork();
   if (leader.pid < 0) throw Error("storm: no process for a leader");
   if (leader.pid == 0) {
+    // Before exec: the director may die, or stop this leader, while the new program is still being loaded.
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != director) _exit(127);
     execve(plan_.program.c_str(), argv.data(), envp.data());
     _exit(127);
   }
@@ -168,11 +177,24 @@ void Crew::end_all(milliseconds patience) {
 Faults::Faults(const Plan& plan, Crew& crew, History& history, std::optional<Database> database, std::vector<Relay*> relays, Proxies* proxies)
     : plan_(plan), crew_(crew), database_(std::move(database)), relays_(std::move(relays)), proxies_(proxies), log_(plan.folder + "/faults.log"), choice_(plan.seed, "faults"), next_(std::chrono::steady_clock::now() + plan.ttl) {
   history.add(plan.folder + "/faults.log", "fault");
+  if (!plan.server_restart.empty()) next_restart_ = std::chrono::steady_clock::now() + Choice(plan.seed, "server").span(milliseconds(1500), milliseconds(4000));
 }
 
 Faults::~Faults() { hands_.clear(); }
 
 void Faults::tick() {
+  {
+    // By a schedule of its own, whatever other faults there are: a server takes its time to come back.
+    std::unique_lock lock(mutex_);
+    if (next_restart_ && std::chrono::steady_clock::now() >= *next_restart_) {
+      const auto due = std::exchange(next_restart_, std::nullopt);
+      lock.unlock();
+      if (!hand("server-restart", [this](Choice& choice) { restart_server(choice); })) {
+        lock.lock();
+        next_restart_ = due;
+      }
+    }
+  }
   if (plan_.faults.empty() || std::chrono::steady_clock::now() < next_) return;
   next_ = std::chrono::steady_clock::now() + choice_.span(plan_.ttl / 8, plan_.ttl);
   std::vector<const Fault*> those;
@@ -217,9 +239,9 @@ void Faults::count(const std::string& fault) {
 }
 
 // A fault that does not come about (the database is away, its own session was cut) is none, and is not counted.
-void Faults::hand(const std::string& fault, std::function<void(Choice&)> work) {
+bool Faults::hand(const std::string& fault, std::function<void(Choice&)> work) {
   hands_.remove_if([](const Hand& hand) { return hand.done.load(); });
-  if (hands_.size() >= 4) return;
+  if (hands_.size() >= 4) return false;
   Hand& hand = hands_.emplace_back();
   hand.thread = std::jthread([this, &hand, fault, work = std::move(work), seed = fmt::format("{}-{}", fault, ++serial_)] {
     Choice choice(plan_.seed, seed);
@@ -230,6 +252,7 @@ void Faults::hand(const std::string& fault, std::function<void(Choice&)> work) {
     }
     hand.done = true;
   });
+  return true;
 }
 
 void Faults::finish() {
@@ -255,6 +278,11 @@ std::vector<testkit::Row> Faults::pruned() const {
   return rows;
 }
 
+std::vector<std::string> Faults::problems() const {
+  const std::lock_guard lock(mutex_);
+  return problems_;
+}
+
 std::string Faults::check_term() const {
   std::string schema;
   for (const char letter : plan_.schema) schema += letter == '"' ? "\"\"" : std::string(1, letter);
@@ -271,8 +299,9 @@ void Faults::freeze(Choice& choice) {
   const std::string scope = scope_of(choice);
   const milliseconds time = choice.span(plan_.ttl / 2, 3 * plan_.ttl);
   const bool numbered = choice.in(25);
-  const auto sql = connect(proxies_ == nullptr ? plan_.url : through(plan_.url, plan_.proxy_ports[static_cast<std::size_t>(choice.number(0, plan_.proxies - 1))]));
-  if (is_sqlite(plan_.url)) {
+  const bool whole_file = is_sqlite(plan_.url) && (proxies_ == nullptr || choice.in(30));
+  const auto sql = connect(proxies_ == nullptr || whole_file ? plan_.url : through(wire_url(plan_.url, plan_.names), plan_.proxy_ports[static_cast<std::size_t>(choice.number(0, plan_.proxies - 1))]));
+  if (whole_file) {
     sql->run("BEGIN IMMEDIATE");
     std::this_thread::sleep_for(time / 3);
     sql->roll_back();
@@ -339,13 +368,83 @@ void Faults::prepare(Choice& choice) {
   }
   log_.end(number, outcome, fence->term, {}, code);
   if (outcome == Outcome::unknown) {
-    // It must not stand in everybody's way for the rest of the storm.
-    try {
-      connect(plan_.url)->run("ROLLBACK PREPARED '" + gid + "'");
-    } catch (const Error&) {
-      // It was not there, or finish() finds it.
+    // It must not stand in everybody's way for the rest of the storm, and outlives a server that is killed.
+    const auto end = std::chrono::steady_clock::now() + (plan_.server_restart.empty() ? milliseconds(0) : milliseconds(20'000));
+    for (bool again = true; again;) {
+      try {
+        connect(plan_.url)->run("ROLLBACK PREPARED '" + gid + "'");
+        again = false;
+      } catch (const Unavailable&) {
+        again = std::chrono::steady_clock::now() < end;  // else finish() finds it
+        if (again) std::this_thread::sleep_for(milliseconds(100));
+      } catch (const Error&) {
+        again = false;  // it was not there
+      }
     }
   }
+}
+
+// ---- the server itself ----
+
+// Its output goes into the storm's folder. Left alone by the terminal's signals and by the storm's end: half done, it would leave no server.
+std::string Faults::run_restart() const {
+  const std::string log = plan_.folder + "/server-restart.out";
+  const pid_t pid = fork();
+  if (pid < 0) return "no process for it";
+  if (pid == 0) {
+    setpgid(0, 0);
+    close_range(3, ~0U, 0);  // a server would keep the relays' ports
+    const int in = open("/dev/null", O_RDONLY), out = open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    if (in < 0 || out < 0 || dup2(in, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 || dup2(out, STDERR_FILENO) < 0) _exit(127);
+    execl("/bin/sh", "sh", "-c", plan_.server_restart.c_str(), static_cast<char*>(nullptr));
+    _exit(127);
+  }
+  const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(2);
+  int status = 0;
+  while (waitpid(pid, &status, WNOHANG) != pid) {
+    if (std::chrono::steady_clock::now() >= end) {
+      kill(pid, SIGKILL);  // the shell alone
+      while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+      }
+      return "it was at work for 2 minutes";
+    }
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {};
+  std::ifstream file(log);
+  std::string last = "it said nothing";
+  for (std::string line; std::getline(file, line);) {
+    if (!line.empty()) last = line;
+  }
+  return fmt::format("it ended with {}: {}", WIFEXITED(status) ? fmt::format("status {}", WEXITSTATUS(status)) : fmt::format("signal {}", WTERMSIG(status)), last);
+}
+
+void Faults::restart_server(Choice& choice) {
+  constexpr const char* started = "SELECT pg_postmaster_start_time()";
+  // Since when the server runs, as soon as it answers; nothing where it does not.
+  const auto asked = [&](milliseconds patience) {
+    for (const auto end = std::chrono::steady_clock::now() + patience;; std::this_thread::sleep_for(milliseconds(50))) {
+      try {
+        return connect(named(plan_.url, plan_.names.application() + "-restart"))->run(started).rows.at(0).at(0);
+      } catch (const Error& error) {
+        if (std::chrono::steady_clock::now() >= end) return std::string();
+      }
+    }
+  };
+  const milliseconds pause = choice.span(milliseconds(2000), milliseconds(6000));
+  const std::string before = asked(milliseconds(5000));
+  std::string problem = before.empty() ? "the server was away before" : run_restart();
+  if (problem.empty()) {
+    const std::string after = asked(milliseconds(60'000));
+    if (after.empty()) problem = "the server did not come back";
+    else if (after == before) problem = "the server was not started again by it";
+  }
+  const std::lock_guard lock(mutex_);
+  if (!problem.empty()) {  // and no further one
+    problems_.push_back("--server-restart: " + problem);
+    throw Error(problem);
+  }
+  next_restart_ = std::chrono::steady_clock::now() + pause;
 }
 
 void Faults::lose(Choice& choice) {

@@ -29,6 +29,7 @@ struct Fault {
   bool on_naive;  // what needs layer 1, or would be no fault of a naive boundary's, is left out there
   int weight;     // how often, to the others
   bool on_direct = true, on_proxies = true;  // without and with proxies between the leaders and the server
+  bool on_served = false;                    // with proxies that serve an SQLite file
 };
 const std::vector<Fault>& all_faults();
 
@@ -40,9 +41,11 @@ struct Plan {
   std::uint64_t seed = 0;
   int leaders = 0, scopes = 0, writers = 0, proxies = 0;
   std::vector<int> proxy_ports;  // the relays before the proxies, where leaders write
-  std::chrono::nanoseconds time{0};
+  bool direct(std::size_t leader) const;  // whether that one writes past the proxies: every third one of an SQLite file, which the law guards all the same
+  std::chrono::nanoseconds time{0}, round{0};  // round: judged so often, and done with at the first breach
   milliseconds ttl{0};
   std::vector<std::string> faults;
+  std::string server_restart;  // the command; empty: the server is left alone
   std::string folder;   // of the logs
   std::string program;  // this one
 };
@@ -105,15 +108,18 @@ class Faults {
 
   std::map<std::string, int> done() const;                  // by name
   std::vector<testkit::Row> pruned() const;                 // what was in the streams before it was pruned
+  std::vector<std::string> problems() const;                // with the command that restarts the server: the storm was not what it was meant to be
 
  private:
   void begin(const std::string& fault);
-  void hand(const std::string& fault, std::function<void(Choice&)> work);
+  bool hand(const std::string& fault, std::function<void(Choice&)> work);  // false: enough are at work
   void cut(Choice& choice);
   void freeze(Choice& choice);
   void prepare(Choice& choice);
   void force(Choice& choice);
   void prune(Choice& choice);
+  void restart_server(Choice& choice);
+  std::string run_restart() const;  // why it failed; empty: it did not
   void lose(Choice& choice);
   void cut_relay(Choice& choice, bool front);
   std::string scope_of(Choice& choice) const { return plan_.names.scope(static_cast<int>(choice.number(0, plan_.scopes - 1))); }
@@ -131,7 +137,9 @@ class Faults {
   std::chrono::steady_clock::time_point next_;
   int serial_ = 0;
 
-  mutable std::mutex mutex_;  // guards done_ and pruned_
+  mutable std::mutex mutex_;  // guards what follows up to hands_
+  std::optional<std::chrono::steady_clock::time_point> next_restart_;  // of the server; none while one is going on, or none is wanted
+  std::vector<std::string> problems_;
   std::map<std::string, int> done_;
   std::map<std::pair<std::string, std::int64_t>, testkit::Row> pruned_;
   struct Hand {

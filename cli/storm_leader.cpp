@@ -1,6 +1,5 @@
 // storm: one leader process. For each scope a thread that takes and keeps the lease, and threads that write while they believe to lead. What they believe is
 // allowed to be wrong: a leader that has lost its lease goes on until the database refuses it, for that is what is tried.
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <array>
@@ -500,7 +499,6 @@ class Writer {
 }  // namespace
 
 int lead(const Arguments& arguments) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
   std::signal(SIGTERM, [](int) { stopping = true; });
   std::signal(SIGINT, SIG_IGN);  // the terminal's goes to the director, who ends the storm in order
   std::signal(SIGPIPE, SIG_IGN);
@@ -518,7 +516,7 @@ int lead(const Arguments& arguments) {
   for (std::size_t at = 0; at < ports.size();) {
     const std::size_t comma = std::min(ports.find(',', at), ports.size());
     // A proxy that is stopped takes the connection and says nothing.
-    setting.through.push_back(through(setting.url, std::stoi(ports.substr(at, comma - at))) + "&connect_timeout=2");
+    setting.through.push_back(through(wire_url(setting.url, setting.names), std::stoi(ports.substr(at, comma - at))) + "&connect_timeout=2");
     at = comma + 1;
   }
   Log log(arguments.text("log"));

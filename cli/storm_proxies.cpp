@@ -14,6 +14,8 @@
 
 #include <fmt/format.h>
 
+#include "bench_target.hpp"
+
 namespace termgate::cli::storm {
 namespace {
 
@@ -27,6 +29,15 @@ std::string last_line(const std::string& path) {
   return last.empty() ? "it said nothing" : last;
 }
 
+// What the proxy calls the file of an SQLite URL.
+std::string served(const std::string& url) {
+#ifdef TERMGATE_WITH_SQLITE
+  return "sqlite:" + bench::sqlite_path(url);
+#else
+  return url;
+#endif
+}
+
 std::string backend_file(const Plan& plan, std::size_t index) { return fmt::format("{}/proxy{}.backend", plan.folder, index + 1); }
 
 }  // namespace
@@ -34,18 +45,17 @@ std::string backend_file(const Plan& plan, std::size_t index) { return fmt::form
 Proxies::Proxies(Plan& plan) : plan_(plan), proxies_(static_cast<std::size_t>(plan.proxies)) {
   if (fmt::format("{}/.s.PGSQL.{}", plan.folder, plan.proxies).size() >= sizeof sockaddr_un{}.sun_path)
     throw UsageError(fmt::format("--proxies: {} is too long for the path of a socket; give a shorter TMPDIR", plan.folder));
-  const std::string own = named(plan.url, plan.names.application() + "-proxy");
+  const std::string own = named(plan.url, plan.names.application() + "-proxy"), wire = wire_url(plan.url, plan.names);
   for (std::size_t index = 0; index < proxies_.size(); ++index) {
-    std::string backend = own;
+    std::string backend = is_sqlite(own) ? served(own) : own;
     try {
-      backs_.push_back(std::make_unique<Relay>(own));
-      backend = backs_.back()->url();
+      if (!is_sqlite(own)) backend = backs_.emplace_back(std::make_unique<Relay>(own))->url();
     } catch (const Unavailable&) {
       throw;
     } catch (const Error&) {
       // By TLS: nothing stands between this proxy and the server.
     }
-    fronts_.push_back(std::make_unique<Relay>(plan.url, plan.folder, std::to_string(index + 1)));
+    fronts_.push_back(std::make_unique<Relay>(wire, RelayTarget{.host = plan.folder, .port = std::to_string(index + 1)}));
     plan.proxy_ports.push_back(fronts_.back()->port());
     // The URL may hold a password, and arguments are for everybody to read; the folder is ours alone.
     std::ofstream file(backend_file(plan, index));
@@ -101,7 +111,7 @@ void Proxies::start_all(milliseconds patience) {
     for (;;) {
       std::string why;
       try {
-        connect(through(plan_.url, plan_.proxy_ports[index]) + "&connect_timeout=5")->run("SELECT 1");
+        connect(through(wire_url(plan_.url, plan_.names), plan_.proxy_ports[index]) + "&connect_timeout=5")->run("SELECT 1");
         break;
       } catch (const Error& error) {
         why = error.what();

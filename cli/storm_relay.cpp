@@ -1,20 +1,13 @@
 #include "storm_relay.hpp"
 
-#include <libpq-fe.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <string_view>
-
-#include <fmt/format.h>
 
 #include <termgate/error.hpp>
 
@@ -38,40 +31,16 @@ bool send_all(int to, const char* bytes, std::size_t size) {
   return true;
 }
 
+RelayTarget plain(RelayTarget target) {
+  if (target.encrypted) throw Error("the connection is encrypted");
+  return target;
+}
+
 }  // namespace
 
-Relay::Relay(const std::string& url) {
-  PGconn* connection = PQconnectdb(url.c_str());
-  const bool reached = PQstatus(connection) == CONNECTION_OK;
-  const bool plain = reached && PQsslInUse(connection) == 0 && PQgssEncInUse(connection) == 0;
-  if (reached) {
-    const char* address = PQhostaddr(connection);
-    host_ = address != nullptr && *address != '\0' ? address : PQhost(connection);
-    port_ = PQport(connection);
-  }
-  PQfinish(connection);
-  if (!reached) throw Unavailable("no connection for the relay");
-  if (!plain) throw Error("the connection is encrypted");
-  begin();
-  url_ = through(url, here_);
-}
+Relay::Relay(const std::string& url) : Relay(url, plain(locate(url))) {}
 
-Relay::Relay(const std::string& url, std::string folder, std::string port) : host_(std::move(folder)), port_(std::move(port)) {
-  begin();
-  url_ = through(url, here_);
-}
-
-void Relay::begin() {
-  listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in here{};
-  here.sin_family = AF_INET;
-  here.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof here;
-  if (listener_ < 0 || bind(listener_, reinterpret_cast<sockaddr*>(&here), size) != 0 || listen(listener_, 64) != 0 || getsockname(listener_, reinterpret_cast<sockaddr*>(&here), &size) != 0) {
-    if (listener_ >= 0) close(listener_);
-    throw Error("no port for the relay");
-  }
-  here_ = ntohs(here.sin_port);
+Relay::Relay(const std::string& url, RelayTarget target) : target_(std::move(target)), listener_(listen_on_loopback()), url_(through(url, listener_.port)) {
   thread_ = std::jthread([this](std::stop_token stop) { run(stop); });
 }
 
@@ -82,7 +51,7 @@ Relay::~Relay() {
     if (pair.client >= 0) close(pair.client);
     if (pair.server >= 0) close(pair.server);
   }
-  close(listener_);
+  close(listener_.descriptor);
 }
 
 bool Relay::lose(Loss loss, std::chrono::milliseconds pause, std::chrono::milliseconds patience) {
@@ -120,33 +89,6 @@ void Relay::cut_now() {
   to_cut_ = 0;
 }
 
-int Relay::connect_on() const {
-  if (host_.starts_with('/')) {
-    sockaddr_un there{};
-    there.sun_family = AF_UNIX;
-    const std::string path = fmt::format("{}/.s.PGSQL.{}", host_, port_);
-    if (path.size() >= sizeof there.sun_path) return -1;
-    std::copy(path.begin(), path.end(), there.sun_path);
-    const int server = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (server >= 0 && connect(server, reinterpret_cast<sockaddr*>(&there), sizeof there) == 0) return server;
-    if (server >= 0) close(server);
-    return -1;
-  }
-  addrinfo* found = nullptr;
-  addrinfo wanted{};
-  wanted.ai_socktype = SOCK_STREAM;
-  if (getaddrinfo(host_.c_str(), port_.c_str(), &wanted, &found) != 0) return -1;
-  int server = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (server >= 0 && connect(server, found->ai_addr, found->ai_addrlen) != 0) {
-    close(server);
-    server = -1;
-  }
-  freeaddrinfo(found);
-  const int now = 1;
-  if (server >= 0) setsockopt(server, IPPROTO_TCP, TCP_NODELAY, &now, sizeof now);
-  return server;
-}
-
 bool Relay::pass(Pair& pair, bool to_server) {
   std::array<char, 65536> bytes;
   const ssize_t count = recv(to_server ? pair.client : pair.server, bytes.data(), bytes.size(), 0);
@@ -179,7 +121,7 @@ void Relay::run(std::stop_token stop) {
       }
       return pair.client < 0;
     });
-    waits.assign(1, {listener_, static_cast<short>(pairs_.size() < pairs_max ? POLLIN : 0), 0});
+    waits.assign(1, {listener_.descriptor, static_cast<short>(pairs_.size() < pairs_max ? POLLIN : 0), 0});
     for (const Pair& pair : pairs_) {
       waits.push_back({pair.silent ? -1 : pair.client, POLLIN, 0});
       waits.push_back({pair.silent ? -1 : pair.server, POLLIN, 0});
@@ -197,15 +139,13 @@ void Relay::run(std::stop_token stop) {
       pair.client = pair.server = -1;
     }
     if (waits[0].revents == 0) continue;
-    const int client = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+    const int client = accept_client(listener_.descriptor);
     if (client < 0) continue;
-    const int server = connect_on();
+    const int server = connect_to_server(target_.host, target_.port);
     if (server < 0) {
       close(client);
       continue;
     }
-    const int at_once = 1;
-    setsockopt(client, IPPROTO_TCP, TCP_NODELAY, &at_once, sizeof at_once);
     pairs_.push_back({client, server, false, {}});
   }
 }

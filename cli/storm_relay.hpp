@@ -13,21 +13,23 @@
 #include <thread>
 #include <vector>
 
+#include "relay_socket.hpp"
+
 namespace termgate::cli::storm {
 
 class Relay {
  public:
   // To where a session of this URL is: asks the server. Throws Error where that cannot be relayed in plain text (it uses TLS).
   explicit Relay(const std::string& url);
-  // To the socket .s.PGSQL.`port` in `folder`, whoever listens there when a client comes; url() is `url` by way of here.
-  Relay(const std::string& url, std::string folder, std::string port);
+  // To the host and port of `target`, whoever listens there when a client comes; url() is `url` by way of here.
+  Relay(const std::string& url, RelayTarget target);
   ~Relay();
   Relay(const Relay&) = delete;
   Relay& operator=(const Relay&) = delete;
 
   // The URL by way of here.
   std::string url() const { return url_; }
-  int port() const { return here_; }
+  int port() const { return listener_.port; }
 
   enum class Loss {
     commit,  // the next answer to a COMMIT is lost, both ends are closed: the server has committed
@@ -46,14 +48,13 @@ class Relay {
     bool silent = false;
     std::chrono::steady_clock::time_point until;  // silent: when the client's end is closed
   };
-  void begin();  // listens, and starts the thread
   void run(std::stop_token stop);
   void cut_now();
-  int connect_on() const;
   bool pass(Pair& pair, bool to_server);  // false: over
 
-  std::string host_, port_, url_;
-  int listener_ = -1, here_ = 0;
+  const RelayTarget target_;
+  const LoopbackListener listener_;
+  const std::string url_;
   std::atomic<int> armed_{-1};  // a Loss, or -1
   std::atomic<std::int64_t> pause_ms_{0};
   std::atomic<int> to_cut_{0}, cut_{0};  // asked for, negative by RST; done

@@ -81,6 +81,11 @@ if(TARGET termgate)
     # Starts servers of its own; real time, so alone.
     add_test(NAME live_storm COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/live/storm_test.py" $<TARGET_FILE:termgate> "${CMAKE_CURRENT_SOURCE_DIR}/support/pg_server.sh")
     set_tests_properties(live_storm PROPERTIES LABELS live TIMEOUT 1800)
+    if(TERMGATE_PLANT STREQUAL "all" AND TARGET termgate_net AND TARGET termgate_lite)
+      # Minutes of storms: with --long only.
+      add_test(NAME live_planted COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/live/planted_test.py" $<TARGET_FILE:termgate> "${CMAKE_CURRENT_SOURCE_DIR}/support/pg_server.sh")
+      set_tests_properties(live_planted PROPERTIES LABELS "live;long" SKIP_RETURN_CODE 77 TIMEOUT 900)
+    endif()
   endif()
   if(TARGET termgate_postgres AND TARGET termgate_extension AND NOT TERMGATE_SANITIZE)
     # Services in Python load the extension, which one without the sanitizer's runtime cannot. Real time, so alone.

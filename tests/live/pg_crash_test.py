@@ -13,16 +13,12 @@ import tempfile
 import unittest
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
+from both_databases import sh  # noqa: E402
+
 SOURCE, PG_SERVER = Path(sys.argv[1]), sys.argv[2]
 scratch = tempfile.TemporaryDirectory(prefix="termgate-crash.")
 os.chmod(scratch.name, 0o755)
-
-
-def sh(*words):
-    done = subprocess.run([str(word) for word in words], capture_output=True, text=True)
-    if done.returncode != 0:
-        raise AssertionError(f"{words}: {done.stdout}{done.stderr}")
-    return done.stdout.strip()
 
 
 def sql(url, statements):

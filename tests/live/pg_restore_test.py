@@ -171,6 +171,11 @@ class Restored(unittest.TestCase):
         copy.append_file("recovery.signal", "")
         copy.append_file("postgresql.conf", "restore_command = 'false'\n")
         self.started(copy)
+        # It lets readers in before its recovery has ended.
+        until = time.monotonic() + 60
+        while copy.sql("SELECT pg_is_in_recovery()") == "t":
+            self.assertLess(time.monotonic(), until, "its recovery does not end")
+            time.sleep(0.1)
         self.assertEqual(self.fence(copy.url), "5")
         self.assert_in_doubt(copy.url)
         self.assert_settled_by_operator(copy.url)

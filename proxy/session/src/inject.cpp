@@ -3,6 +3,8 @@
 #include <array>
 #include <functional>
 
+#include <termgate/detail/plant.hpp>
+
 #include "state.hpp"
 
 namespace termgate::session {
@@ -110,7 +112,8 @@ void Session::State::run_ours(Ours which, Role role, std::span<const pgwire::Fie
 void Session::State::add_writable(Role role) { run_ours(ours_writable, role, {}); }
 
 void Session::State::add_check(const Pair& pair, Role role) {
-  const std::string term = std::to_string(pair.term);
+  const bool one_behind = TERMGATE_PLANTED(proxy_one_behind) && surroundings_.highest_fence(pair.scope) == pair.term + 1;
+  const std::string term = std::to_string(pair.term + (one_behind ? 1 : 0));
   std::array<pgwire::Field, 2> values{};
   if (!pair.scope.empty()) values[0] = pair.scope;
   if (pair.term != 0) values[1] = term;

@@ -2,6 +2,8 @@
 // known of it already. Changes nothing but what is remembered of texts and declarations.
 #include <algorithm>
 
+#include <termgate/detail/plant.hpp>
+
 #include "names.hpp"
 #include "state.hpp"
 
@@ -142,7 +144,7 @@ Claim Session::State::claim_of(const statements::Classified* text) {
 Refusal Session::State::refusal_from_memory(const Claim& claim) const {
   if (Refusal doubt = doubt_of(claim); doubt || !claim.certain) return doubt;
   const std::int64_t fence = surroundings_.highest_fence(claim.pair.scope);
-  if (fence <= claim.pair.term) return {};
+  if (fence <= claim.pair.term + (TERMGATE_PLANTED(proxy_one_behind) ? 1 : 0)) return {};
   return {.code = "TG001", .message = "TG001 stale term " + std::to_string(claim.pair.term) + " for scope \"" + claim.pair.scope + "\": the fence stands at " + std::to_string(fence), .hint = {}, .fence = fence};
 }
 

@@ -3,6 +3,7 @@
 #include <pqxx/except>
 
 #include <termgate/detail/error_from_message.hpp>
+#include <termgate/detail/plant.hpp>
 #include <termgate/error.hpp>
 
 #include "redact.hpp"
@@ -60,7 +61,7 @@ void throw_for_sqlstate(std::string_view sqlstate, const std::string& message, P
   // gone (08): whatever was sent last may or may not have happened.
   const bool gone = sqlstate.starts_with("08") || sqlstate.starts_with("57P") || sqlstate == "25P03" || sqlstate == "25P04";
   if (gone && sqlstate != "57P03") {
-    if (phase == Phase::commit) throw OutcomeUnknown("COMMIT was sent and the connection was lost: " + message, code);
+    if (phase == Phase::commit && !TERMGATE_PLANTED(postgres_lost_answer)) throw OutcomeUnknown("COMMIT was sent and the connection was lost: " + message, code);
     throw Unavailable(message + "; nothing was written", code);
   }
   if (sqlstate == "40003") throw OutcomeUnknown(message, code);

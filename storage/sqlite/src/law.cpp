@@ -20,6 +20,7 @@
 #include <fmt/format.h>
 
 #include <sql/statements.hpp>
+#include <termgate/detail/plant.hpp>
 #include <termgate/error.hpp>
 
 #include "errors.hpp"
@@ -317,10 +318,23 @@ unsigned Law::data_version() const noexcept {
   return version;
 }
 
+void Law::begin_transaction() noexcept {
+  boundaries_known_ = true;
+  // Asked of every transaction, also of one that will compare no fence: its commit vouches for all that is known. The write lock is held by now, so what is
+  // seen here is what others have left.
+  if (const unsigned version = data_version(); version != known_version_ && !TERMGATE_PLANTED(sqlite_memory)) {
+    known_.clear();
+    known_version_ = version;
+  }
+  marks_.clear();
+  declared_scope_.reset();
+  declared_term_.reset();
+}
+
 Law::Fence Law::known_fence(const std::string& scope) {
   if (!boundaries_known_ || sqlite3_txn_state(db_, "main") != SQLITE_TXN_WRITE) return read_fence(scope);
   const unsigned version = data_version();
-  if (version != known_version_ || known_raises_ != marks_.raises() || known_.size() >= known_max) {
+  if ((version != known_version_ && !TERMGATE_PLANTED(sqlite_memory)) || known_raises_ != marks_.raises() || known_.size() >= known_max) {
     known_.clear();
     known_version_ = version;
     known_raises_ = marks_.raises();
@@ -691,7 +705,7 @@ Law::Acquisition Law::acquire_lease(const Scope& scope, const std::string& owner
     return refused(*lease, moment);
   }
   const std::int64_t base = std::max(height(name, fence), lease ? lease->term : 0);
-  const std::int64_t term = base + (fence.in_doubt ? doubt_jump() : 1);
+  const std::int64_t term = base + (fence.in_doubt ? doubt_jump() : TERMGATE_PLANTED(sqlite_lease) && base > 0 ? 0 : 1);
   if (term > Term::max_value) {
     throw InvalidInput(fmt::format("TG005 scope \"{}\" has no terms left above {}: termgate_reset_fence lowers it", name, base));
   }

@@ -182,18 +182,7 @@ class Law {
   // The driver says where its transactions begin, so that a check which raises nothing needs no enlisting:
   // such a pass may survive a ROLLBACK TO, for the write lock does. Whatever changes a fence enlists. Called at the start of each, and of
   // each member of a group commit.
-  void begin_transaction() noexcept {
-    boundaries_known_ = true;
-    // Asked of every transaction, also of one that will compare no fence: its commit vouches for all that is known. The write lock is held by now, so what is
-    // seen here is what others have left.
-    if (const unsigned version = data_version(); version != known_version_) {
-      known_.clear();
-      known_version_ = version;
-    }
-    marks_.clear();
-    declared_scope_.reset();
-    declared_term_.reset();
-  }
+  void begin_transaction() noexcept;
   // Between two transactions of the driver's a fence that was read stays known, as long as the pager's data
   // version says that nobody else has written: that is what SQLite's own page cache goes by.
   void transaction_committed() noexcept { known_version_ = data_version(); }

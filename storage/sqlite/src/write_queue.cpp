@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <termgate/detail/plant.hpp>
 #include <termgate/error.hpp>
 
 #include "errors.hpp"
@@ -231,7 +232,7 @@ void WriteQueue::run(const How& how, const std::function<void(Connection&)>& wor
   // Its failure undid the whole transaction: then it is its own whatever became of the group.
   const bool ended_all = begun && !connection_.in_transaction();
   const bool among_others = begun && !ended_all && group->members > 0;
-  if (begun && !connection_.in_transaction()) {
+  if (ended_all) {
     // SQLite rolled everything back (a full disk, an interrupt, OR ROLLBACK): the others' writes are gone too.
     finish(*group, Group::End::unavailable, "another write of the same commit made SQLite roll back all of it: nothing was written", {});
   } else if (begun) {
@@ -259,6 +260,7 @@ void WriteQueue::run(const How& how, const std::function<void(Connection&)>& wor
     hand_on();
   }
   if (failure && !among_others) std::rethrow_exception(failure);
+  if (TERMGATE_PLANTED(group_commit) && !failure && handed_on) return;
   group->done.wait(false, std::memory_order_acquire);
   if (failure) {
     // What refused this one may be what another wrote before it in the same transaction (a raise, a key): it is told once that is committed, and not at all where it never was.

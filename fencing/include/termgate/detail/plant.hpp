@@ -1,0 +1,46 @@
+// Bugs on purpose, each where the law would be broken by it, so that it can be shown that the storm finds them (docs/correctness.md). They exist in test
+// builds only: CMake's TERMGATE_PLANT, empty by default and refused outside Debug, compiles them into the files that hold one. With TERMGATE_PLANT=all the
+// environment variable TERMGATE_PLANTED names the one that is at work; unset, none is. Every other build knows no such variable, and the macro is `false`.
+#pragma once
+
+#ifdef TERMGATE_PLANT
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+
+namespace termgate::inline v0::detail {
+
+inline constexpr std::array<std::string_view, 7> plants{
+    "sqlite_memory",         // the law on SQLite believes what it remembers of a fence, whoever has written since
+    "sqlite_lease",          // an acquisition there issues the last term once more
+    "group_commit",          // a write that shares a commit is acknowledged before it
+    "library_check",         // the library takes a write's term for granted where this process has not seen a higher one
+    "postgres_lost_answer",  // a COMMIT whose answer was lost is told as a write that did not happen
+    "proxy_one_behind",      // the proxy lets the term before the fence pass
+    "served_first_write",    // the proxy before a file does not look again, under the lock, at what a block's check has seen without it
+};
+
+// A name that is none of them ends the process: a test of it would show nothing.
+inline bool planted(std::string_view bug) {
+  static const std::string_view chosen = [] {
+    std::string_view name(TERMGATE_PLANT);
+    if (name == "all") {
+      const char* given = std::getenv("TERMGATE_PLANTED");
+      name = given == nullptr ? "" : given;
+    }
+    if (name.empty() || std::find(plants.begin(), plants.end(), name) != plants.end()) return name;
+    std::fprintf(stderr, "termgate: TERMGATE_PLANTED: there is no planted bug \"%.*s\"\n", static_cast<int>(name.size()), name.data());
+    std::abort();
+  }();
+  return chosen == bug;
+}
+
+}  // namespace termgate::inline v0::detail
+
+#define TERMGATE_PLANTED(bug) ::termgate::detail::planted(#bug)
+#else
+#define TERMGATE_PLANTED(bug) false
+#endif

@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+"""[F1] [F2] [F3] [F5] Bugs planted in the library, in the law on SQLite and in both proxies are found by the storm within 60 s each.
+
+  planted_test.py TERMGATE_COMMAND SERVER_SCRIPT [NAME ...]
+
+The command is one that was built with TERMGATE_PLANT=all, which CTest makes sure of; TERMGATE_PLANTED then chooses the bug (termgate/detail/plant.hpp).
+Without TERMGATE_TEST_LONG it is skipped, for it takes minutes; names on the command line run these in any case.
+"""
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
+from both_databases import BothDatabases, sh  # noqa: E402
+
+TERMGATE, PG_SERVER = sys.argv[1], sys.argv[2]
+NAMES = sys.argv[3:]
+HEADER = Path(__file__).resolve().parents[2] / "fencing/include/termgate/detail/plant.hpp"
+scratch = tempfile.TemporaryDirectory(prefix="termgate-planted-test.")
+os.chmod(scratch.name, 0o755)
+
+# By bug: the database, how the storm goes, and the laws of which one must be seen broken.
+PLANTED = {
+    "sqlite_memory": ("sqlite", [], ("F1", "F2")),
+    "sqlite_lease": ("sqlite", [], ("F3",)),
+    "group_commit": ("sqlite", ["--proxies", "2", "--writers", "8", "--faults", "proxy-kill,kill,stop"], ("F3", "F5")),  # lost: a write, or an acquisition
+    "library_check": ("postgres", [], ("F1", "F2")),
+    "postgres_lost_answer": ("postgres", [], ("F5",)),
+    "proxy_one_behind": ("postgres", ["--proxies", "2"], ("F1", "F2")),
+    "served_first_write": ("sqlite", ["--proxies", "2"], ("F1", "F2")),
+}
+
+
+def storm(url, bug, *words):
+    given = {name: value for name, value in os.environ.items() if name not in ("TERMGATE_DB", "TERMGATE_PLANTED")} | {"TERMGATE_DB": url, "TMPDIR": scratch.name}
+    if bug:
+        given["TERMGATE_PLANTED"] = bug
+    return subprocess.run([TERMGATE, "storm", "--json", *words], env=given, capture_output=True, text=True, timeout=300)
+
+
+class Planted(BothDatabases):
+    termgate, pg_server, folder, name = TERMGATE, PG_SERVER, scratch.name, "planted"
+
+    def test_each_is_found(self):
+        self.assertEqual(set(re.findall(r'^    "(\w+)", ', HEADER.read_text(), re.M)), set(PLANTED))
+        for bug in NAMES or PLANTED:
+            database, words, laws = PLANTED[bug]
+            with self.subTest(bug):
+                done = storm(getattr(self, database), bug, "--seconds", "60", "--judge-every", "5s", *words)
+                document = json.loads(done.stdout)
+                self.assertEqual((done.returncode, document["verdict"]), (1, "broken"), done.stdout + done.stderr)
+                seen = {breach["law"] for breach in document["breaches"]}
+                self.assertTrue(seen & set(laws), f"{bug}: {seen}")
+                print(f"\n  {bug}: {', '.join(sorted(seen))} after {document['seconds']:.0f} s ", file=sys.stderr)
+
+    def test_where_none_is_chosen_the_law_is_kept(self):
+        for url in (self.sqlite, self.postgres):
+            done = storm(url, "", "--seconds", "10", "--proxies", "2")
+            self.assertEqual((done.returncode, json.loads(done.stdout)["verdict"]), (0, "kept"), done.stdout + done.stderr)
+
+    def test_a_bug_that_nobody_planted(self):
+        done = storm(self.sqlite, "hope", "--seconds", "1")
+        self.assertLess(done.returncode, 0)
+        self.assertIn('there is no planted bug "hope"', done.stderr)
+
+
+if __name__ == "__main__":
+    if not NAMES and not os.environ.get("TERMGATE_TEST_LONG"):
+        print("skipped: TERMGATE_TEST_LONG")
+        sys.exit(77)
+    unittest.main(argv=sys.argv[:1], verbosity=2)
