@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #ifdef TERMGATE_WITH_LITE
+#include <sqlite3.h>
 #include <termgate/lite/server.hpp>
 #endif
 #include <termgate/net/server.hpp>
@@ -243,6 +244,8 @@ class ServedFile {
     const std::string path = url.substr(7);
     if (path.empty() || path == ":memory:") throw UsageError("--backend sqlite:PATH: which file?");
     if (path.find('?') != std::string::npos) throw UsageError("--backend sqlite:PATH takes no options: every commit is flushed, in the file's own journal mode");
+    // SQLite's count of all memory is one lock for all threads, and nobody here asks for it. Too late where SQLite is in use already, and then no harm.
+    sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
     lite::ServerOptions options;
     options.path = path;
     options.sessions_max = given.size("max-connections", 1000, 1, 1'000'000) + 64;
@@ -255,6 +258,13 @@ class ServedFile {
 #endif
   }
   const std::string& address() const { return address_; }
+  // See net::Backend.
+  std::function<net::Backend::Shortcut(std::uint32_t, std::string_view)> shortcut() const {
+#ifdef TERMGATE_WITH_LITE
+    if (server_) return [this](std::uint32_t pid, std::string_view key) { return server_->shortcut(pid, key); };
+#endif
+    return {};
+  }
 
  private:
 #ifdef TERMGATE_WITH_LITE
@@ -270,6 +280,7 @@ int run_proxy(const Arguments& arguments) {
   net::take_signals();
   const ServedFile file(*given);
   net::Options options = net_options(*given, inherited, file.address());
+  options.backend.shortcut = file.shortcut();
   std::optional<net::HttpOptions> http;
   if (const auto address = given->maybe("http")) {
     const auto parsed = net::parse_host_port(*address);

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The proxy before an SQLite file, in one run against what it is measured by. Prints a line a scenario: what, termgate, the other, their ratio (medians of ROUNDS, taken in turn).
+# The proxy before an SQLite file, in one run against what it is measured by. Prints a line a scenario: what, termgate, the other, the ratio (medians of ROUNDS, taken in turn; the least and the greatest ratio of a round).
 #
 #   tests/bench/lite_bench.sh [SECONDS [ROUNDS [SCENARIO …]]]      default 3 5, all
 #
@@ -85,7 +85,10 @@ compare() { # name, ours, the other: commands
   done
   local a b
   a=$(printf '%s\n' "${ours[@]}" | median) b=$(printf '%s\n' "${other[@]}" | median)
-  awk -v name="$1" -v a="$a" -v b="$b" 'BEGIN { printf "%-18s termgate %10.1f   other %10.1f   ratio %.2f\n", name, a, b, a / b }'
+  # Of the rounds: a machine that is slow for a while is slow for both sides of a round.
+  local ratios
+  ratios=$(paste <(printf '%s\n' "${ours[@]}") <(printf '%s\n' "${other[@]}") | awk '{ printf "%.3f\n", $1 / $2 }')
+  printf '%-18s termgate %10.1f   other %10.1f   ratio %.2f (%.2f to %.2f)\n' "$1" "$a" "$b" "$(median <<<"$ratios")" "$(sort -n <<<"$ratios" | head -1)" "$(sort -n <<<"$ratios" | tail -1)"
 }
 prepared() { tps "$1" -S -M prepared -c 8 -j 2; }
 simple() { tps "$1" -S -c 8 -j 2; }

@@ -20,12 +20,11 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from proxy_lab import SANITIZED, Lab  # noqa: E402
+from proxy_lab import PYTHON, SANITIZED, Lab  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CLIENTS = f"{HERE}/clients"
 PATIENCE = 6 if SANITIZED else 1
-PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
 PROGRAMS = {
     "psycopg2": ("python:psycopg2", [PYTHON, "psycopg2_client.py"]),
     "psycopg3": ("python:psycopg", [PYTHON, "psycopg3_client.py"]),

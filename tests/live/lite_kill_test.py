@@ -17,17 +17,9 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from proxy_lab import LONG, SANITIZED, Lab  # noqa: E402
+from proxy_lab import LONG, SANITIZED, Lab, psycopg_or_skip  # noqa: E402
 
-PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
-try:
-    import psycopg
-except ImportError:
-    if sys.executable != PYTHON and subprocess.run([PYTHON, "-c", "import psycopg"], capture_output=True).returncode == 0:
-        os.execv(PYTHON, [PYTHON, *sys.argv])
-    print("psycopg 3 is missing")
-    sys.exit(77)
-
+psycopg = psycopg_or_skip()
 import logging  # noqa: E402
 
 logging.getLogger("psycopg").setLevel(logging.CRITICAL)  # it tells of every pipeline that was cut

@@ -19,9 +19,8 @@ import time
 import uuid
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from proxy_lab import FLUSH, LONG, SANITIZED, Lab, Wire, bind, declared, eventually, execute, message, parse, query  # noqa: E402
+from proxy_lab import FLUSH, LONG, PYTHON, SANITIZED, Lab, Wire, bind, declared, eventually, execute, message, parse, psycopg_or_skip, query  # noqa: E402
 
-PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
 PATIENCE = 4 if SANITIZED else 1
 
 
@@ -57,14 +56,7 @@ if sys.argv[1] == "--local":
     local_writer(*sys.argv[2:])
     sys.exit(0)
 
-try:
-    import psycopg
-except ImportError:
-    if sys.executable != PYTHON and subprocess.run([PYTHON, "-c", "import psycopg"], capture_output=True).returncode == 0:
-        os.execv(PYTHON, [PYTHON, *sys.argv])
-    print("psycopg 3 is missing")
-    sys.exit(77)
-
+psycopg = psycopg_or_skip()
 lab = Lab("lite-law", os.path.abspath(sys.argv[1]), "")
 EXTENSION = os.path.splitext(os.path.abspath(sys.argv[2]))[0]
 check = lab.check
@@ -531,9 +523,14 @@ def f3_memory():
 
 
 def f4_no_hostage():
-    def hostage(name, capture, ways=("a write", "a seal") if LONG else ("a write",)):
+    roads = {"a write": lambda new, scope, late: write_extended(new, late),
+             "a seal": lambda new, scope, late: new.execute(f"SELECT * FROM termgate.seal('{scope}', 2)"),
+             "a seal with parameters": lambda new, scope, late: new.execute("SELECT * FROM termgate.seal(%s, %s)", (scope, 2))}
+    seals = iter(list(roads)[1:])
+
+    def hostage(name, capture):
         """`capture` leaves a session of term 1 with the write lock; a higher one must be through soon."""
-        for how in ways:
+        for how in roads if LONG else filter(None, ("a write", next(seals, None))):
             scope, late = unique("hostage"), key()
             stale = Wire(proxy.port, user="me", database="app", timeout=30, **declared(scope, 1))
             mine = key()
@@ -541,7 +538,7 @@ def f4_no_hostage():
             time.sleep(0.1)
             with connect(scope, 2) as new:
                 begin = time.monotonic()
-                error = fails(write_extended, new, late) if how == "a write" else fails(new.execute, f"SELECT * FROM termgate.seal('{scope}', 2)")
+                error = fails(roads[how], new, scope, late)
                 took = time.monotonic() - begin
                 check(f"[F4] {name} holds up {how} no longer than the grace", error is None and took < 2.6 * PATIENCE, (error, took))
                 check(f"[F4] {name}: its write is gone", not file.has(mine) and file.fence(scope) == 2, file.fence(scope))
@@ -550,15 +547,15 @@ def f4_no_hostage():
             stale.socket.settimeout(10)
             try:
                 data = stale.rest()
-            except OSError:
-                pass
+            except OSError as error:
+                data = repr(error).encode()
             check(f"[F4] {name}: it is ended, and told", b"57P01" in data or (name.startswith("who does not read")), data[-200:])
             stale.close()
 
     def insert(each):
         return f"INSERT INTO t (id) VALUES ({each})"
 
-    hostage("an idle block", lambda wire, each: (wire.ask("BEGIN"), wire.ask(insert(each))), ("a write", "a seal"))
+    hostage("an idle block", lambda wire, each: (wire.ask("BEGIN"), wire.ask(insert(each))))
     hostage("an idle block with a savepoint", lambda wire, each: (wire.ask("BEGIN"), wire.ask("SAVEPOINT a"), wire.ask(insert(each))))
     hostage("a failed block with a savepoint", lambda wire, each: (wire.ask("BEGIN"), wire.ask(insert(each)), wire.ask("SAVEPOINT a"), wire.ask("SELECT nope")))
     hostage("COPY without an end", lambda wire, each: wire.send(query("COPY t (id) FROM STDIN"), message("d", f"{each}\n".encode())))
@@ -578,8 +575,8 @@ def f4_no_hostage():
                 while True:
                     wire.send(query("SELECT 1"))
                     time.sleep(0.05)
-            except OSError:
-                pass
+            except OSError as error:
+                data = repr(error).encode()
 
         threading.Thread(target=go_on, daemon=True).start()
 

@@ -18,7 +18,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from proxy_lab import MAJORS, Lab, Refused, Wire, eventually, message  # noqa: E402
+from proxy_lab import MAJORS, PYTHON, Lab, Refused, Wire, eventually, message  # noqa: E402
 
 CLIENTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "clients")
 
@@ -35,7 +35,6 @@ os.mkdir(build)
 
 # What a program needs besides; its words; the majors that it can speak to at all (Debian's pg_dump 15 refuses newer servers).
 # The drivers are Debian's, and so is the interpreter that finds them, whichever one runs this file.
-PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
 PROGRAMS = {
     "psql": ("psql", ["./psql.sh"], None),
     "psycopg2": ("python:psycopg2", [PYTHON, "psycopg2_client.py"], None),

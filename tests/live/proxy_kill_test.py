@@ -14,9 +14,8 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from proxy_lab import LONG, SANITIZED, Lab  # noqa: E402
+from proxy_lab import LONG, PYTHON, SANITIZED, Lab  # noqa: E402
 
-PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
 
 
 def writer(port, number, term, seed, path):

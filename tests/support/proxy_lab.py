@@ -21,7 +21,21 @@ import urllib.request
 
 SANITIZED = "TERMGATE_TEST_SANITIZED" in os.environ
 LONG = "--long" in sys.argv or "TERMGATE_TEST_LONG" in os.environ
+# Debian's has psycopg and a sqlite3 module that loads extensions, which a Python of one's own build often lacks.
+PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
 MAJORS = ("13", "14", "15", "16", "17", "18") if LONG else ("13", "15", "18")
+
+
+def psycopg_or_skip():
+    """psycopg 3; where only Debian's Python has it, the program is begun again there, and where none has, it is skipped."""
+    try:
+        import psycopg
+        return psycopg
+    except ImportError:
+        if sys.executable != PYTHON and subprocess.run([PYTHON, "-c", "import psycopg"], capture_output=True).returncode == 0:
+            os.execv(PYTHON, [PYTHON, *sys.argv])
+        print("psycopg 3 is missing")
+        sys.exit(77)
 
 
 class Refused(Exception):

@@ -457,7 +457,11 @@ Sql Writer::operation(Node body) {
     const std::string left = operand(body["lexpr"], bits);
     // SQLite compares rows with those of a query only.
     const std::string rows = body["lexpr"].is("RowExpr") ? "VALUES " : "";
-    return {left + (symbol == "<>" ? " NOT IN (" : " IN (") + rows + list_of(body["rexpr"].as("List")["items"]) + ")", equality, oid::boolean};
+    const Node items = body["rexpr"].as("List")["items"];
+    for (std::size_t i = 0; !rows.empty() && i < items.size(); ++i) {
+      if (!items.at(i).is("RowExpr")) refuse_as("42883", "operator does not exist: a row is compared with a row", body);
+    }
+    return {left + (symbol == "<>" ? " NOT IN (" : " IN (") + rows + list_of(items) + ")", equality, oid::boolean};
   }
   if (kind.starts_with("AEXPR_BETWEEN") || kind.starts_with("AEXPR_NOT_BETWEEN")) {
     const Node bounds = body["rexpr"].as("List")["items"];

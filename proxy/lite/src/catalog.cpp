@@ -121,16 +121,16 @@ std::uint64_t CatalogState::fingerprint() {
 // the number back. So within a write, and where there are temporary relations, the texts are compared.
 std::shared_ptr<const Schema> CatalogState::schema() {
   const Reading reading(*this);
-  std::int64_t cookie = -1;
-  {
-    Query query(connection_, "PRAGMA main.schema_version");
-    if (query.step()) cookie = query.integer(0);
-  }
+  const auto ask = [&](std::optional<Query>& kept, std::string_view sql) {
+    if (!kept) kept.emplace(connection_, sql);
+    const std::optional<std::int64_t> answer = kept->step() ? std::optional(kept->integer(0)) : std::nullopt;
+    if (kept->failed()) kept.reset();
+    else kept->again();
+    return answer;
+  };
+  const std::int64_t cookie = ask(cookie_, "PRAGMA main.schema_version").value_or(-1);
   bool committed = sqlite3_txn_state(connection_, "main") != SQLITE_TXN_WRITE;
-  if (committed) {
-    Query query(connection_, "SELECT 1 FROM temp.sqlite_schema LIMIT 1");
-    committed = !query.step();
-  }
+  if (committed) committed = !ask(temporary_, "SELECT 1 FROM temp.sqlite_schema LIMIT 1");
   if (schema_ != nullptr && mark_.cookie == cookie && committed && mark_.committed) return schema_;
   const std::uint64_t print = fingerprint();
   if (schema_ == nullptr || mark_.fingerprint != print || mark_.cookie != cookie) {

@@ -11,6 +11,7 @@
 #include <termgate/lite/catalog.hpp>
 
 #include "catalog_rows.hpp"
+#include "query.hpp"
 
 namespace termgate::lite {
 
@@ -23,6 +24,10 @@ class CatalogState final : public Catalog {
   std::optional<ValueProblem> problem() const override;
   std::string reg_text(std::int64_t value, Oid type) override;
   void find_origins(std::vector<Origin>& origins) override;
+  void let_go() noexcept override {
+    cookie_.reset();
+    temporary_.reset();
+  }
 
   // The schema as the open transaction sees it, read again only where it may have changed.
   std::shared_ptr<const Schema> schema();
@@ -57,6 +62,7 @@ class CatalogState final : public Catalog {
   std::uint64_t fingerprint();
 
   sqlite3* connection_;
+  std::optional<Query> cookie_, temporary_;  // asked before each look at the schema
   std::string database_;
   CatalogSession nobody_;
   CatalogSession* session_ = nullptr;

@@ -16,6 +16,9 @@ constexpr milliseconds lane_wait{5000};
 // Who has not been heard of for this long waits no more; beside Knock::every it bears two lost messages.
 constexpr milliseconds outside_gone = 3 * sqlite::Knock::every + milliseconds(50);
 constexpr std::size_t outside_max = 1000;
+// Few lanes read at once, whatever the number of sessions: those few keep more of the file.
+constexpr std::size_t roomy_lanes = 4;
+constexpr int roomy_kib = 32 << 10, cache_kib = 2 << 10;
 constexpr milliseconds look{20};  // the warden's, while somebody waits
 }  // namespace
 
@@ -46,7 +49,7 @@ class Engine::Waiting {
 
 Engine::Engine(EngineOptions options) : options_(std::move(options)) {
   how_.path = options_.path;
-  writer_ = std::make_unique<Lane>(how_, options_.install);
+  writer_ = std::make_unique<Lane>(how_, options_.install, roomy_kib);
   writer_->writable = true;
   queue_ = std::make_unique<sqlite::WriteQueue>(writer_->connection(), how_.synchronous, how_.wait);
   try {
@@ -78,10 +81,10 @@ std::unique_ptr<Lane> Engine::borrow() {
     lanes_.pop_back();
     return lane;
   }
-  ++lanes_open_;
+  const int kib = ++lanes_open_ <= roomy_lanes ? roomy_kib : cache_kib;
   lock.unlock();
   try {
-    return std::make_unique<Lane>(how_, options_.install);
+    return std::make_unique<Lane>(how_, options_.install, kib);
   } catch (...) {
     lock.lock();
     --lanes_open_;
@@ -93,7 +96,8 @@ std::unique_ptr<Lane> Engine::borrow() {
 void Engine::give_back(std::unique_ptr<Lane> lane) noexcept {
   lane->serve(nullptr);
   const std::lock_guard lock(lanes_mutex_);
-  lanes_.push_back(std::move(lane));
+  if (lane->cache_kib == roomy_kib) lanes_.push_back(std::move(lane));
+  else lanes_.push_front(std::move(lane));
   lane_free_.notify_one();
 }
 

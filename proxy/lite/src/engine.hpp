@@ -12,6 +12,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <list>
 #include <memory>
@@ -89,7 +90,7 @@ class Engine {
 
   std::mutex lanes_mutex_;  // guards the next two
   std::condition_variable lane_free_;
-  std::vector<std::unique_ptr<Lane>> lanes_;
+  std::deque<std::unique_ptr<Lane>> lanes_;  // the next to be borrowed is the last
   std::size_t lanes_open_ = 0;
 
   std::mutex plans_mutex_;  // guards plans_

@@ -41,6 +41,8 @@ void Control::waits(bool on) {
 }
 
 bool Control::must_stop() noexcept {
+  if (questions_left_ > 0 && --questions_left_ == 0) overran_ = true;
+  if (overran_) return true;
   if (!cancelled_ && !timed_out()) return false;
   if (!shared_) return true;
   // An interrupt takes along what others wrote into the same commit: they are told to run again.
@@ -62,7 +64,8 @@ void Control::evict(std::string why) {
 
 // --- Lane
 
-Lane::Lane(const OpenAs& how, const std::function<void(sqlite3*)>& install) : connection_(how, false, false) {
+Lane::Lane(const OpenAs& how, const std::function<void(sqlite3*)>& install, int kib) : cache_kib(kib), connection_(how, false, false) {
+  connection_.control(("PRAGMA main.cache_size = -" + std::to_string(kib)).c_str());
   // Anything that the guard did not see prepared is ours.
   sqlite3_set_authorizer(handle(), authorize, this);
   sqlite3_limit(handle(), SQLITE_LIMIT_EXPR_DEPTH, 500);  // within a session's stack
@@ -78,6 +81,7 @@ Lane::Lane(const OpenAs& how, const std::function<void(sqlite3*)>& install) : co
 }
 
 Lane::~Lane() {
+  catalog_->let_go();
   for (const Kept& each : kept_) sqlite3_finalize(each.statement);
 }
 
@@ -210,25 +214,28 @@ std::string Lane::with_columns(const std::string& sql) {
 }
 
 Lane::Text Lane::prepare(const std::string& sql) {
-  for (auto each = kept_.begin(); each != kept_.end(); ++each) {
-    if (each->sql != sql) continue;
-    Text text(*this, std::move(each->sql), each->statement, each->calls_writer);
-    kept_.erase(each);
-    return text;
+  Text text;
+  text.lane_ = this;
+  const auto found = std::find_if(kept_.begin(), kept_.end(), [&](const Kept& each) { return each.sql == sql; });
+  if (found != kept_.end()) {
+    text.held_.splice(text.held_.begin(), kept_, found);
+  } else {
+    sqlite3_stmt* statement = prepare_now(sql);
+    text.held_.push_back({sql, statement, calls_writer_, nullptr});
   }
-  sqlite3_stmt* statement = prepare_now(sql);
-  return Text(*this, sql, statement, calls_writer_);
+  return text;
 }
 
-void Lane::keep(std::string&& sql, sqlite3_stmt* statement, bool calls_writer) noexcept {
-  if (statement == nullptr) return;
+void Lane::keep(std::list<Kept>& one) noexcept {
+  sqlite3_stmt* statement = one.front().statement;
   sqlite3_reset(statement);
   sqlite3_clear_bindings(statement);
-  if (sql.size() > kept_text_bytes_max) {
+  if (one.front().sql.size() > kept_text_bytes_max) {
     sqlite3_finalize(statement);
+    one.clear();
     return;
   }
-  kept_.push_front({std::move(sql), statement, calls_writer});
+  kept_.splice(kept_.begin(), one);
   if (kept_.size() <= kept_max) return;
   sqlite3_finalize(kept_.back().statement);
   kept_.pop_back();
@@ -238,34 +245,34 @@ Lane::Text& Lane::Text::operator=(Text&& other) noexcept {
   if (this == &other) return *this;
   give_back();
   lane_ = other.lane_;
-  sql_ = std::move(other.sql_);
-  statement_ = std::exchange(other.statement_, nullptr);
-  calls_writer_ = other.calls_writer_;
-  stepped_ = other.stepped_;
+  held_.splice(held_.begin(), other.held_);
+  stepped_ = std::exchange(other.stepped_, false);
   return *this;
 }
 
 void Lane::Text::give_back() noexcept {
-  if (statement_ != nullptr) lane_->keep(std::move(sql_), std::exchange(statement_, nullptr), calls_writer_);
+  if (!held_.empty()) lane_->keep(held_);
   stepped_ = false;
 }
 
 int Lane::Text::step() {
   for (int again = 0;; ++again) {
-    int code = sqlite3_step(statement_);
+    sqlite3_stmt*& statement = held_.front().statement;
+    int code = sqlite3_step(statement);
     if (code == SQLITE_ROW || code == SQLITE_DONE) {
       stepped_ = true;
       return code;
     }
     // The older interface says what it was only here.
-    code = sqlite3_reset(statement_);
+    code = sqlite3_reset(statement);
     if (code != SQLITE_SCHEMA || stepped_ || again == 25) lane_->fail(code);
-    sqlite3_stmt* fresh = lane_->prepare_now(sql_);
-    if (sqlite3_transfer_bindings(statement_, fresh) != SQLITE_OK) {
+    sqlite3_stmt* fresh = lane_->prepare_now(held_.front().sql);
+    if (sqlite3_transfer_bindings(statement, fresh) != SQLITE_OK) {
       sqlite3_finalize(fresh);
       lane_->fail(SQLITE_SCHEMA);
     }
-    sqlite3_finalize(std::exchange(statement_, fresh));
+    sqlite3_finalize(std::exchange(statement, fresh));
+    held_.front().described.reset();
   }
 }
 

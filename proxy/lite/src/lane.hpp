@@ -17,6 +17,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <termgate/lite/catalog.hpp>
 
@@ -42,6 +43,12 @@ class Control {
   bool cancelled() const noexcept { return cancelled_; }
   // From within SQLite, on the session's thread: whether the statement has to stop. One that shares a commit is given a moment to end by itself.
   bool must_stop() noexcept;
+  // What runs next is stopped when must_stop() has been asked that often; 0: it is not. Then overran(). Whoever has the session.
+  void allow(int questions) noexcept {
+    questions_left_ = questions;
+    overran_ = false;
+  }
+  bool overran() const noexcept { return overran_; }
   // Around the waiting for the write lock: a cancel request ends that, too.
   void waits(bool on);
   bool evicted() const noexcept { return evicted_; }
@@ -63,6 +70,8 @@ class Control {
   bool waits_ = false;
   std::chrono::steady_clock::time_point deadline_ = std::chrono::steady_clock::time_point::max();
   std::chrono::steady_clock::time_point stop_asked_{};  // when must_stop() met it first; the session's thread
+  int questions_left_ = 0;
+  bool overran_ = false;
   std::string why_;
   std::atomic<bool> cancelled_{false};
   std::atomic<bool> evicted_{false};
@@ -70,36 +79,56 @@ class Control {
 
 using sqlite::OpenAs;
 
+struct OutColumn {
+  std::string name;
+  Oid type = 0;
+  std::int32_t modifier = -1;
+  std::uint32_t table = 0;  // where the column comes from; 0: from no table
+  std::uint16_t place = 0;
+};
+// What a plan's statement gives, while the schema that it was prepared with stands.
+struct Described {
+  std::uint64_t plan;
+  std::vector<OutColumn> columns;
+};
+
 class Lane {
  public:
-  // `install`: what else is put on the connection; may be empty.
-  Lane(const OpenAs& how, const std::function<void(sqlite3*)>& install);
+  // `install`: what else is put on the connection; may be empty. `cache_kib`: of pages that it keeps.
+  Lane(const OpenAs& how, const std::function<void(sqlite3*)>& install, int cache_kib);
   ~Lane();
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
 
+  // A statement, and what is known of it.
+  struct Kept {
+    std::string sql;
+    sqlite3_stmt* statement = nullptr;
+    bool calls_writer = false;
+    std::shared_ptr<const Described> described;
+  };
   // A statement of this lane's, given back to its memory at the end. Not beyond the lane.
   class Text {
    public:
     Text() = default;
-    Text(Lane& lane, std::string sql, sqlite3_stmt* statement, bool calls_writer) : lane_(&lane), sql_(std::move(sql)), statement_(statement), calls_writer_(calls_writer) {}
     Text(Text&& other) noexcept { *this = std::move(other); }
     Text& operator=(Text&& other) noexcept;
     ~Text() { give_back(); }
-    sqlite3_stmt* get() const noexcept { return statement_; }
-    explicit operator bool() const noexcept { return statement_ != nullptr; }
+    sqlite3_stmt* get() const noexcept { return held_.empty() ? nullptr : held_.front().statement; }
+    explicit operator bool() const noexcept { return !held_.empty(); }
     Lane& lane() const noexcept { return *lane_; }
     // By itself, or through a function that does.
-    bool writes() const noexcept { return calls_writer_ || sqlite3_stmt_readonly(statement_) == 0; }
+    bool writes() const noexcept { return held_.front().calls_writer || sqlite3_stmt_readonly(get()) == 0; }
+    // Kept with the statement while its schema stands.
+    std::shared_ptr<const Described>& described() noexcept { return held_.front().described; }
     // SQLITE_ROW or SQLITE_DONE; throws Failed. Before the first row a changed schema is met by preparing again, with what is bound.
     int step();
     void give_back() noexcept;
 
    private:
+    friend class Lane;
     Lane* lane_ = nullptr;
-    std::string sql_;
-    sqlite3_stmt* statement_ = nullptr;
-    bool calls_writer_ = false;
+    std::list<Kept> held_;  // one, or none: it goes to and from the lane's without a copy
     bool stepped_ = false;
   };
   // Throws Failed: what the guard refuses, what SQLite does not know.
@@ -113,6 +142,7 @@ class Lane {
   void serve(CatalogSession* session) noexcept { catalog_->serve(session); }
   Catalog& catalog() noexcept { return *catalog_; }
 
+  const int cache_kib;
   // Whose statement runs; asked every some thousand instructions.
   Control* running_for = nullptr;
   // Where it is false, no transaction of this lane that has written anything can commit, whatever made it write.
@@ -123,14 +153,9 @@ class Lane {
   static int authorize(void* self, int action, const char* first, const char* second, const char* schema, const char* asking);
   sqlite3_stmt* prepare_now(const std::string& sql);
   std::string with_columns(const std::string& sql);
-  void keep(std::string&& sql, sqlite3_stmt* statement, bool calls_writer) noexcept;
+  void keep(std::list<Kept>& one) noexcept;
   void name_index(Fault& fault);
 
-  struct Kept {
-    std::string sql;
-    sqlite3_stmt* statement;
-    bool calls_writer;
-  };
   static constexpr std::size_t kept_max = 64;
   static constexpr std::size_t kept_text_bytes_max = 16 * 1024;
 

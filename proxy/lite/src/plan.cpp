@@ -300,6 +300,11 @@ std::size_t characters(std::string_view text) {
 
 }  // namespace
 
+std::uint64_t Plan::next_id() noexcept {
+  static std::atomic<std::uint64_t> last{0};
+  return ++last;
+}
+
 std::size_t place_of(const Fault& fault, std::string_view text, std::size_t offset, std::size_t length) {
   const bool relation = fault.sqlstate == "42P01", function = fault.sqlstate == "42883";
   if (!relation && !function && fault.sqlstate != "42703") return 0;

@@ -2,6 +2,8 @@
 // where PostgreSQL's grammar does not know it, or a call of Termgate's functions, which SQLite has no schema for. Pure; any thread.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -35,6 +37,7 @@ struct Beside {
 };
 
 struct Plan {
+  std::uint64_t id = next_id();  // no other's
   dialect::Translated does;
   bool native = false;          // SQLite's text; what it does, SQLite says when it is prepared
   std::optional<Fault> better;  // what to say should SQLite not know the text either
@@ -42,7 +45,10 @@ struct Plan {
   std::shared_ptr<const std::string> text;  // the whole, where `does.offset` counts in it; else null
   std::vector<std::string> tables;  // of `beside`
   std::vector<Beside> beside;
+  // How often Session::feed_quickly() will not try it, for it was too slow; -N: it was late N times in a row. Any thread; a count that is lost among others does no harm.
+  std::shared_ptr<std::atomic<int>> skips = std::make_shared<std::atomic<int>>(0);
 
+  static std::uint64_t next_id() noexcept;
   bool empty() const noexcept { return !own && !native && does.effect == dialect::Effect::read && does.sql.empty(); }
   template <class Utility>
   const Utility* utility() const noexcept { return std::get_if<Utility>(&does.utility); }

@@ -1,4 +1,4 @@
-// A statement of the catalog's own on the connection, prepared for one use.
+// A statement of the catalog's own on the connection.
 #pragma once
 
 #include <sqlite3.h>
@@ -30,6 +30,10 @@ class Query {
     const int code = sqlite3_step(statement_);
     failed_ = code != SQLITE_ROW && code != SQLITE_DONE;
     return code == SQLITE_ROW;
+  }
+  // From its beginning, for another step().
+  void again() noexcept {
+    if (statement_ != nullptr) sqlite3_reset(statement_);
   }
   bool failed() const noexcept { return failed_; }
   std::int64_t integer(int column) const noexcept { return sqlite3_column_int64(statement_, column); }

@@ -69,6 +69,19 @@ class Server::Inside {
 
   const std::string& address() const noexcept { return address_; }
 
+  Shortcut shortcut(std::uint32_t pid, std::string_view key) {
+    const std::lock_guard lock(mutex_);
+    const auto found = sessions_.find(pid);
+    if (found == sessions_.end() || found->second->key != key) return {};
+    return [entry = found->second](std::uint64_t sent, std::uint64_t heard, std::string_view bytes, std::string& answer) {
+      const std::unique_lock turn(entry->turn, std::try_to_lock);
+      if (!turn || entry->session == nullptr || sent != entry->received || heard != entry->answered) return false;
+      if (!entry->session->feed_quickly(bytes, answer)) return false;
+      if (entry->session->over()) entry->control.hang_up();
+      return true;
+    };
+  }
+
  private:
   struct Entry {
     Inside* inside = nullptr;
@@ -77,6 +90,10 @@ class Server::Inside {
     std::string key;
     Control control;
     std::atomic<bool> sending{false};
+
+    std::mutex turn;             // guards what follows: whose thread it is that has the session
+    Session* session = nullptr;  // while there is one
+    std::uint64_t received = 0, answered = 0;  // bytes, on the connection
   };
 
   void accept_all() {
@@ -102,7 +119,7 @@ class Server::Inside {
   }
 
   void begin(int descriptor) {
-    auto entry = std::make_unique<Entry>();
+    auto entry = std::make_shared<Entry>();
     Entry* made = entry.get();
     made->inside = this;
     made->descriptor = descriptor;
@@ -167,6 +184,7 @@ class Server::Inside {
       }
       Session session(engine_, entry.control, std::move(options), [&](std::string_view bytes) {
         entry.sending = true;
+        entry.answered += bytes.size();
         while (!lost && !bytes.empty()) {
           const ssize_t sent = send(entry.descriptor, bytes.data(), bytes.size(), MSG_NOSIGNAL);
           if (sent < 0 && errno == EINTR) continue;
@@ -176,28 +194,41 @@ class Server::Inside {
         entry.sending = false;
       });
       std::string buffer(read_bytes, '\0');
+      std::unique_lock turn(entry.turn);
+      entry.session = &session;
       while (!session.over() && !lost) {
         entry.control.idle_since = Clock::now();
-        if (const auto limit = session.idle_limit(); limit.count() != 0) {
-          pollfd said{entry.descriptor, POLLIN, 0};
-          const int ready = poll(&said, 1, static_cast<int>(limit.count()));
-          if (ready < 0 && errno == EINTR) continue;
-          if (ready == 0) {
-            entry.control.idle_since = Clock::time_point{};
-            session.end_idle();
-            break;
+        const auto limit = session.idle_limit();
+        turn.unlock();
+        // Nobody else begins or ends a block, so the limit holds meanwhile.
+        bool spoke = true;
+        ssize_t got = 0;
+        do {
+          if (limit.count() != 0) {
+            pollfd said{entry.descriptor, POLLIN, 0};
+            const int ready = poll(&said, 1, static_cast<int>(limit.count()));
+            spoke = ready != 0;
+            got = -1;
+            if (ready <= 0) continue;
           }
-        }
-        const ssize_t got = recv(entry.descriptor, buffer.data(), buffer.size(), 0);
+          got = recv(entry.descriptor, buffer.data(), buffer.size(), 0);
+        } while (spoke && got < 0 && errno == EINTR);
+        turn.lock();
         entry.control.idle_since = Clock::time_point{};
-        if (got < 0 && errno == EINTR) continue;
+        if (!spoke) {
+          session.end_idle();
+          break;
+        }
         if (entry.control.evicted()) {
           session.end_evicted();
           break;
         }
         if (got <= 0) break;
+        entry.received += static_cast<std::uint64_t>(got);
         session.feed({buffer.data(), static_cast<std::size_t>(got)});
       }
+      entry.session = nullptr;
+      turn.unlock();
       if (const auto request = session.cancel_request()) cancel(request->first, request->second);
     }
     forget(entry);
@@ -226,13 +257,14 @@ class Server::Inside {
   std::atomic<bool> stopping_{false};
   std::mutex mutex_;  // guards the next three
   std::condition_variable gone_;
-  std::map<std::uint32_t, std::unique_ptr<Entry>> sessions_;
+  std::map<std::uint32_t, std::shared_ptr<Entry>> sessions_;
   std::uint32_t next_pid_ = 0;
 };
 
 Server::Server(ServerOptions options) : inside_(std::make_unique<Inside>(std::move(options))) {}
 Server::~Server() = default;
 const std::string& Server::address() const noexcept { return inside_->address(); }
+Server::Shortcut Server::shortcut(std::uint32_t pid, std::string_view key) const { return inside_->shortcut(pid, key); }
 void Server::stop() noexcept { inside_->stop(); }
 
 }  // namespace termgate::lite

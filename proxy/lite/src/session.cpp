@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include <termgate/detail/plant.hpp>
 #include <termgate/error.hpp>
 #include <termgate/pgwire/decode.hpp>
 #include <termgate/pgwire/encode.hpp>
@@ -110,10 +111,11 @@ void Session::tell_impatience(Engine::Clock::time_point since) const {
   if (const auto lock = settings_.lock_timeout(); lock.count() != 0 && Engine::Clock::now() - since >= lock) throw Failed("55P03", "canceling statement due to lock timeout");
 }
 
-void Session::take_turn(const Want& want) {
+template <class Work>
+void Session::with_patience(const Work& work) {
   const auto since = Engine::Clock::now();
   try {
-    engine_.take_turn(control_, want, patience());
+    work();
   } catch (const sqlite::GaveUp&) {
     tell_impatience(since);
     throw Failed("57014", "canceling statement due to user request");
@@ -177,7 +179,8 @@ void Session::log_in(const pgwire::StartupMessage& startup) {
     settings_.start("session_authorization", user_);
     const auto from_client = [&](std::string_view name, std::string_view value) {
       // Times are kept and shown in UTC, and ParameterStatus says so to a client that asked for another zone.
-      if (std::equal(name.begin(), name.end(), "timezone", "timezone" + 8, [](char a, char b) { return (a | 0x20) == b; })) return;
+      constexpr std::string_view zone = "timezone";
+      if (std::equal(name.begin(), name.end(), zone.begin(), zone.end(), [](char a, char b) { return (a | 0x20) == b; })) return;
       settings_.start(name, value);
     };
     // options: -c name=value and --name=value, with \ before a space.
@@ -326,10 +329,15 @@ bool Session::wants_group(const Message& message) {
 void Session::run_group() {
   const bool query = pending_.front().type == frontend::query;
   Want want;
-  if (!query) {
-    if (const auto execute = pgwire::decode_execute(pending_.front().body)) {
-      if (const auto portal = portals_.find(execute->portal); portal != portals_.end()) want = want_of(*portal->second);
+  if (query) {
+    const Plans plans = engine_.plan(std::string(pgwire::decode_query(pending_.front().body)->sql));  // wants_group() has read it
+    for (auto plan = plans->begin(); plan != plans->end() && want.term == 0; ++plan) {
+      Portal portal;
+      portal.plan = &*plan;
+      want = want_of(portal);
     }
+  } else if (const auto execute = pgwire::decode_execute(pending_.front().body)) {
+    if (const auto portal = portals_.find(execute->portal); portal != portals_.end()) want = want_of(*portal->second);
   }
   for (auto& [name, portal] : portals_) portal->text = {};
   release_lane();
@@ -364,16 +372,7 @@ void Session::run_group() {
       }
       if (control_.evicted()) throw Failed("57P01", control_.why());
     };
-    const auto since = Engine::Clock::now();
-    try {
-      engine_.group(control_, want, wait, in_group);
-    } catch (const sqlite::GaveUp&) {
-      tell_impatience(since);
-      throw Failed("57014", "canceling statement due to user request");
-    } catch (const Blocked&) {
-      if (wait) tell_impatience(since);
-      throw;
-    }
+    with_patience([&] { engine_.group(control_, want, wait, in_group); });
   } catch (const std::exception& error) {
     fault = told(error);
   }
@@ -387,14 +386,14 @@ void Session::run_group() {
   } else if (fault) {
     fail(*fault, !query);
   } else if (query) {
-    end_implicit();
-    ready();
+    end_query();
   }
 }
 
 void Session::work() {
   while (!pending_.empty() && !over_) {
     if (wants_group(pending_.front())) {
+      if (quick_) throw NotQuick{};
       run_group();
     } else {
       const Message message = std::move(pending_.front());
@@ -410,17 +409,14 @@ void Session::work() {
 void Session::step(const Message& message) {
   if (skipping_ && message.type != frontend::sync && message.type != frontend::terminate) return;
   const bool query = message.type == frontend::query;
+  const bool extended = copy_in_ ? copy_in_->extended : !query;
   try {
     if (copy_in_) {
       switch (message.type) {
         case frontend::copy_data: return copy_bytes(message.body);
         case frontend::copy_done: {
-          const bool extended = copy_in_->extended;
           end_copy_in();
-          if (!extended) {
-            end_implicit();
-            ready();
-          }
+          if (!extended) end_query();
           return;
         }
         case frontend::copy_fail: {
@@ -434,13 +430,9 @@ void Session::step(const Message& message) {
       }
     }
     dispatch(message);
-    if (query && !copy_in_) {
-      end_implicit();
-      ready();
-    }
+    if (query && !copy_in_) end_query();
     if (control_.evicted()) end_evicted();
   } catch (const std::exception& error) {
-    const bool extended = copy_in_ ? copy_in_->extended : !query;
     abandon_copy();
     if (control_.evicted()) return end_evicted();
     fail(told(error), extended && message.type != frontend::sync && message.type != frontend::function_call);
@@ -517,6 +509,7 @@ void Session::fail(const Fault& fault, bool extended) {
 }
 
 void Session::send_fault(const Fault& given) {
+  last_.clear();
   Fault fault = given;
   if (fault.position == 0 && at_plan_.text) fault.position = place_of(fault, *at_plan_.text, at_plan_.offset, at_plan_.length);
   pgwire::ReportFields fields = pgwire::report(fault.fatal ? "FATAL" : "ERROR", fault.sqlstate, fault.message);
@@ -542,6 +535,10 @@ void Session::ready() {
 
 void Session::flush_out() {
   if (out_.empty()) return;
+  if (quick_) {
+    if (out_.size() > flush_at) throw NotQuick{};
+    return;
+  }
   if (gathering_) {
     if (out_.size() > options_.gathered_bytes_max) throw Failed("54000", "the answers of one transaction that writes may have " + std::to_string(options_.gathered_bytes_max) + " bytes, for they wait for its commit; use BEGIN");
     return;
@@ -555,8 +552,8 @@ void Session::flush_out() {
 void Session::begin_if_needed() {
   if (tx_.started) return;
   tx_.started = true;
-  tx_.read_only = settings_.get("default_transaction_read_only") == "on";
-  tx_.isolation = settings_.get("default_transaction_isolation").value_or("read committed");
+  tx_.read_only = settings_.default_read_only();
+  tx_.isolation = settings_.default_isolation();
   tx_.snapshot = tx_.isolation == "repeatable read" || tx_.isolation == "serializable";
   tx_.began_us = now_us();
 }
@@ -594,8 +591,9 @@ void Session::declare_to_law() {
 
 void Session::become_writer(const Want& want) {
   if (tx_.writer) return;
+  if (quick_) throw NotQuick{};
   const Want& wanted = want.term == 0 && !tx_.passes.empty() ? tx_.passes.front() : want;
-  take_turn(wanted);
+  with_patience([&] { engine_.take_turn(control_, wanted, patience()); });
   tx_.turn = true;
   if (!tx_.began) {
     // The lane whose cache knows the newest pages is the better one. A portal that stands on a row goes on reading on its own, and sees
@@ -633,9 +631,9 @@ void Session::become_writer(const Want& want) {
     connection.wait_for_locks(code == SQLITE_OK ? connection.law().check_wait() : wait);
     if (code != SQLITE_OK) {
       const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Engine::Clock::now() - since);
-      if ((code & 0xff) == SQLITE_BUSY) tell_impatience(since);
-      if ((code & 0xff) == SQLITE_BUSY) throw Failed("TG006", "TG006 blocked for " + std::to_string(waited.count()) + " ms: " + sqlite::lock_holder(tx_.lane->handle()) + " holds the database; nothing was written");
-      tx_.lane->fail(code);
+      if ((code & 0xff) != SQLITE_BUSY) tx_.lane->fail(code);
+      tell_impatience(since);
+      throw Failed("TG006", "TG006 blocked for " + std::to_string(waited.count()) + " ms: " + sqlite::lock_holder(tx_.lane->handle()) + " holds the database; nothing was written");
     }
     tx_.began = true;
   }
@@ -647,7 +645,7 @@ void Session::become_writer(const Want& want) {
   declare_to_law();
   try {
     if (held_) check(held_->scope, held_->term);
-    for (const Want& pass : tx_.passes) check(pass.scope, pass.term);
+    if (!TERMGATE_PLANTED(served_first_write)) for (const Want& pass : tx_.passes) check(pass.scope, pass.term);
   } catch (const Blocked&) {
     // Its snapshot will be stale when the lock is free, so there is nothing to wait for.
     if (had_read) throw Failed("40001", "could not serialize access: another transaction holds the write lock, and this one has read already");
@@ -755,8 +753,17 @@ void Session::close_portals(bool all) noexcept {
 
 // The end of an implicit transaction: at Sync, or of a simple query.
 void Session::end_implicit() {
-  if (status_ != Status::idle) return;
-  if (tx_.grouped) return;
+  if (status_ == Status::idle && !tx_.grouped) commit();
+}
+
+// Whoever reads "INSERT 0 1" of a query without BEGIN takes it for committed.
+void Session::end_query() {
+  end_implicit();
+  out_ += std::exchange(last_, {});
+  ready();
+}
+
+void Session::commit() {
   try {
     commit_lane();
   } catch (...) {
@@ -765,6 +772,7 @@ void Session::end_implicit() {
   }
   close_portals(false);
   settings_.commit();
+  status_ = Status::idle;
   tx_ = Transaction();
 }
 

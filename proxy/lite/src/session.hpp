@@ -51,6 +51,9 @@ class Session final : private CatalogSession {
   Session& operator=(const Session&) = delete;
 
   void feed(std::string_view bytes);
+  // The same, but only of whole batches that read, at most of some tenths of a millisecond, and do not wait: for a thread that has other
+  // sessions to serve. The answers are appended to `answer`, not given to the sink. False: nothing was done, and feed() has to.
+  bool feed_quickly(std::string_view bytes, std::string& answer);
   // Tells the client why it was evicted, and rolls back.
   void end_evicted();
   bool over() const noexcept { return over_; }
@@ -64,13 +67,6 @@ class Session final : private CatalogSession {
   struct Message {
     char type;
     std::string body;
-  };
-  struct OutColumn {
-    std::string name;
-    Oid type = 0;
-    std::int32_t modifier = -1;
-    std::uint32_t table = 0;  // where the column comes from; 0: from no table
-    std::uint16_t place = 0;
   };
   struct Prepared {
     Plans plans;
@@ -147,9 +143,15 @@ class Session final : private CatalogSession {
   void release_idle_lane() noexcept;
   bool stands_on_row() const noexcept;
   void commit_lane();
+  void commit();  // or rolls back, and throws
   void roll_back() noexcept;
   void end_implicit();
+  void end_query();
   void close_portals(bool all) noexcept;
+
+  // session_quick.cpp: on the thread that brings the bytes
+  struct NotQuick {};  // thrown by what feed_quickly() may not do
+  bool quick_batch(std::string_view bytes, std::vector<Plans>& plans);
 
   // session_run.cpp: statements and portals
   void parse(std::string_view name, const std::string& sql, const std::vector<Oid>& types);
@@ -168,7 +170,7 @@ class Session final : private CatalogSession {
   void start_sql(Portal& portal);
   void notice_of(Lane& on, const std::string& definition);
   void know_columns(Portal& portal, bool peek);
-  std::vector<OutColumn> columns_of(const Plan& plan, Lane& on, sqlite3_stmt* statement) const;
+  const std::vector<OutColumn>& columns_of(const Plan& plan, Lane::Text& text) const;
   // True when the portal is done; false: suspended. `tag`: what CommandComplete says instead of the plan's.
   bool give_rows(Portal& portal, std::uint64_t rows_max);
   void append_row(const Portal& portal);
@@ -180,9 +182,11 @@ class Session final : private CatalogSession {
   void make(Portal& portal, std::vector<OutColumn> columns, std::deque<std::vector<Stored>> rows);
   // statement_timeout counts from here.
   void start_clock();
-  void take_turn(const Want& want);
   // What lock_timeout and statement_timeout leave of the waiting; nullopt: all of it.
   std::optional<std::chrono::milliseconds> patience() const;
+  // Waits for the baton in `work`.
+  template <class Work>
+  void with_patience(const Work& work);
   // Ends the waiting for one of them, where it is one of them.
   void tell_impatience(Engine::Clock::time_point since) const;
   Fault told(const std::exception& error) const;
@@ -213,7 +217,7 @@ class Session final : private CatalogSession {
 
   // session_copy.cpp
   std::string run_copy(Portal& portal, const Plan& plan);
-  void copy_out(const dialect::Copy& copy);
+  std::string copy_out(const dialect::Copy& copy);
   void begin_copy_in(const dialect::Copy& copy);
   void copy_bytes(std::string_view bytes);
   void insert_row(std::vector<std::optional<std::string>>& row);
@@ -232,7 +236,7 @@ class Session final : private CatalogSession {
   std::variant<std::string, ValueProblem> set(std::string_view name, std::string_view value, bool local) override;
   // Only behind the check, under the lock.
   bool may_write() const override { return tx_.writer && !tx_.read_only; }
-  bool cancelled() const override { return control_.interrupted(); }
+  bool cancelled() const override;
 
   Engine& engine_;
   Control& control_;
@@ -257,7 +261,10 @@ class Session final : private CatalogSession {
     std::shared_ptr<const std::string> text;
     std::size_t offset = 0, length = 0;
   } at_plan_;
+  std::string last_;  // what a query is told when its implicit transaction has ended
   bool gathering_ = false;
+  bool quick_ = false;             // in feed_quickly()
+  mutable bool too_slow_ = false;  // … which cannot do this
 
   Status status_ = Status::idle;
   bool skipping_ = false;

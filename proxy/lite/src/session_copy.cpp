@@ -41,12 +41,11 @@ std::string Session::run_copy(Portal& portal, const Plan& plan) {
     begin_copy_in(copy);
     return {};
   }
-  copy_out(copy);
   portal.done = true;
-  return {};
+  return copy_out(copy);
 }
 
-void Session::copy_out(const dialect::Copy& copy) {
+std::string Session::copy_out(const dialect::Copy& copy) {
   Plan plan;
   if (copy.query) {
     plan.does = *copy.query;
@@ -105,7 +104,7 @@ void Session::copy_out(const dialect::Copy& copy) {
   append_copy_trailer(line, copy);
   send();
   pgwire::append_bare(out_, backend::copy_done);
-  pgwire::append_command_complete(out_, "COPY " + std::to_string(rows));
+  return "COPY " + std::to_string(rows);
 }
 
 void Session::begin_copy_in(const dialect::Copy& copy) {
@@ -183,8 +182,9 @@ void Session::copy_bytes(std::string_view bytes) {
 void Session::end_copy_in() {
   at_work(lane(), [&] { copy_in_->reader->finish([&](CopyReader::Row& row) { insert_row(row); }); });
   const std::int64_t rows = copy_in_->rows;
+  std::string& told = copy_in_->extended ? out_ : last_;
   copy_in_.reset();
-  pgwire::append_command_complete(out_, "COPY " + std::to_string(rows));
+  pgwire::append_command_complete(told, "COPY " + std::to_string(rows));
 }
 
 void Session::abandon_copy() noexcept { copy_in_.reset(); }

@@ -296,6 +296,8 @@ void Session::simple(const Plans& plans, bool& responded) {
     responded = true;
     check_allowed(plan);
     begin_if_needed();
+    // What is told last may depend on a COMMIT that is still to come.
+    std::string& told = &plan == &plans->back() ? last_ : out_;
     Portal portal;
     portal.plan = &plan;
     for (const std::string& notice : plan.does.notices) pgwire::append_notice_response(out_, pgwire::report("NOTICE", "00000", notice));
@@ -308,9 +310,9 @@ void Session::simple(const Plans& plans, bool& responded) {
       if (portal.made) {
         describe_rows(portal.columns, {});
         give_rows(portal, 0);
-        pgwire::append_command_complete(out_, tag_of(portal));
+        pgwire::append_command_complete(told, tag_of(portal));
       } else {
-        pgwire::append_command_complete(out_, tag);
+        pgwire::append_command_complete(told, tag);
       }
       continue;
     }
@@ -318,7 +320,7 @@ void Session::simple(const Plans& plans, bool& responded) {
     know_columns(portal, true);
     if (!portal.columns.empty()) describe_rows(portal.columns, {});
     give_rows(portal, 0);
-    pgwire::append_command_complete(out_, tag_of(portal));
+    pgwire::append_command_complete(told, tag_of(portal));
     // The next statement of the text may begin a block, which wants the lane for itself.
     portal.text = {};
     release_idle_lane();
@@ -451,7 +453,9 @@ void Session::start_sql(Portal& portal) {
   bind_values(portal.text.get(), portal.values);
 }
 
-std::vector<Session::OutColumn> Session::columns_of(const Plan& plan, Lane& on, sqlite3_stmt* statement) const {
+const std::vector<OutColumn>& Session::columns_of(const Plan& plan, Lane::Text& text) const {
+  if (text.described() != nullptr && text.described()->plan == plan.id) return text.described()->columns;
+  sqlite3_stmt* statement = text.get();
   const auto count = static_cast<std::size_t>(sqlite3_column_count(statement));
   std::vector<OutColumn> columns(count);
   const std::vector<dialect::Column>& said = plan.does.columns;
@@ -468,7 +472,7 @@ std::vector<Session::OutColumn> Session::columns_of(const Plan& plan, Lane& on, 
     origins[i].column_name = column;
     from_tables = true;
   }
-  if (from_tables) on.catalog().find_origins(origins);
+  if (from_tables) text.lane().catalog().find_origins(origins);
   std::size_t place = 0;
   for (std::size_t i = 0; i < count; ++i) {
     OutColumn& column = columns[i];
@@ -498,7 +502,8 @@ std::vector<Session::OutColumn> Session::columns_of(const Plan& plan, Lane& on, 
       column.modifier = said_by_table.typmod;
     }
   }
-  return columns;
+  text.described() = std::make_shared<const Described>(Described{plan.id, std::move(columns)});
+  return text.described()->columns;
 }
 
 void Session::know_columns(Portal& portal, bool peek) {
@@ -542,7 +547,7 @@ void Session::know_columns(Portal& portal, bool peek) {
     } else {
       // Of one that writes only what it would answer is looked at.
       Lane::Text text = lane().prepare(plan.does.sql.back());
-      portal.columns = columns_of(plan, text.lane(), text.get());
+      portal.columns = columns_of(plan, text);
       portal.described = portal.started;
       return;
     }
@@ -550,13 +555,13 @@ void Session::know_columns(Portal& portal, bool peek) {
   if (!portal.text) return;
   portal.described = true;
   if (!peek) {
-    portal.columns = columns_of(plan, portal.text.lane(), portal.text.get());
+    portal.columns = columns_of(plan, portal.text);
     return;
   }
   // The first step: a schema that has changed is met by it, and what an expression is only its value tells.
   int code = SQLITE_DONE;
   at_work(portal.text.lane(), [&] { code = portal.text.step(); });
-  portal.columns = columns_of(plan, portal.text.lane(), portal.text.get());
+  portal.columns = columns_of(plan, portal.text);
   if (code == SQLITE_ROW) {
     portal.peeked = true;
   } else {
@@ -639,7 +644,7 @@ bool Session::give_rows(Portal& portal, std::uint64_t rows_max) {
   }
   if (portal.done || !portal.text) return true;
   if (!portal.described) {
-    portal.columns = columns_of(*portal.plan, portal.text.lane(), portal.text.get());
+    portal.columns = columns_of(*portal.plan, portal.text);
     portal.described = true;
   }
   bool suspended = false;

@@ -64,16 +64,20 @@ std::string Session::run_control(const TransactionControl& control) {
     if (!tx_.writer) return;
     if (sqlite3_exec(tx_.lane->handle(), text.c_str(), nullptr, nullptr, nullptr) != SQLITE_OK) tx_.lane->fail(SQLITE_ERROR);
   };
-  const auto again = [&](bool chain) {
-    if (!chain) return;
-    const auto isolation = tx_.isolation;
-    const bool read_only = tx_.read_only;
-    tx_ = Transaction();
+  // AND CHAIN: the next block begins at once, in the modes of this one.
+  const auto chain = [&, isolation = tx_.isolation, read_only = tx_.read_only] {
+    if (!control.chain) return;
     begin_if_needed();
     tx_.isolation = isolation;
     tx_.snapshot = isolation == "repeatable read" || isolation == "serializable";
     tx_.read_only = read_only;
     status_ = Status::block;
+  };
+  const auto ends = [&](const char* word) {
+    if (tx_.grouped) throw Failed("0A000", std::string(word) + " behind a write of the same pipeline cannot be told apart from others' here: send a Sync before it");
+    if (status_ != Status::idle) return;
+    if (control.chain) throw Failed("25P01", std::string(word) + " AND CHAIN can only be used in transaction blocks");
+    notice("25P01", "there is no transaction in progress");
   };
   switch (control.what) {
     case What::begin:
@@ -87,47 +91,35 @@ std::string Session::run_control(const TransactionControl& control) {
       set_modes(control.modes);
       return "BEGIN";
     case What::commit: {
-      if (tx_.grouped) throw Failed("0A000", "COMMIT behind a write of the same pipeline cannot be told apart from others' here: send a Sync before it");
+      ends("COMMIT");
       if (status_ == Status::failed) {
         roll_back();
+        chain();
         return "ROLLBACK";
       }
-      if (status_ == Status::idle) notice("25P01", "there is no transaction in progress");
       try {
         for (auto& [name, portal] : portals_) {
           // A cursor WITH HOLD outlives what it reads.
           if (!portal->hold || portal->made || !portal->text) continue;
           read_rest(*portal, "a cursor WITH HOLD");
         }
-        commit_lane();
       } catch (...) {
         roll_back();
         throw;
       }
-      close_portals(false);
-      settings_.commit();
-      status_ = Status::idle;
-      if (control.chain) again(true);
-      else tx_ = Transaction();
+      commit();
+      chain();
       return "COMMIT";
     }
-    case What::rollback: {
-      if (tx_.grouped) throw Failed("0A000", "ROLLBACK behind a write of the same pipeline cannot be told apart from others' here: send a Sync before it");
-      if (status_ == Status::idle) notice("25P01", "there is no transaction in progress");
-      const std::string isolation = tx_.isolation;
-      const bool read_only = tx_.read_only;
+    case What::rollback:
+      ends("ROLLBACK");
       close_portals(false);
       release_lane();
       settings_.rollback();
       tx_ = Transaction();
       status_ = Status::idle;
-      if (control.chain) {
-        tx_.isolation = isolation;
-        tx_.read_only = read_only;
-        again(true);
-      }
+      chain();
       return "ROLLBACK";
-    }
     case What::savepoint: {
       if (status_ == Status::idle) throw Failed("25P01", "SAVEPOINT can only be used in transaction blocks");
       Savepoint made{control.savepoint, "lite_" + std::to_string(tx_.savepoints.size()), settings_.mark()};
@@ -183,7 +175,8 @@ std::optional<std::string> Session::setting(std::string_view name) const {
 std::vector<Setting> Session::settings() const {
   std::vector<Setting> all = CatalogSession::settings();
   for (const auto& [name, value] : settings_.all()) {
-    const auto known = std::find_if(all.begin(), all.end(), [&](const Setting& each) { return lowered(each.name) == lowered(name); });
+    const std::string wanted = lowered(name);
+    const auto known = std::find_if(all.begin(), all.end(), [&](const Setting& each) { return lowered(each.name) == wanted; });
     if (known == all.end()) all.push_back({name, value, "", name.find('.') != std::string::npos ? "Customized Options" : "Client Connection Defaults", ""});
   }
   for (Setting& each : all) each.value = setting(each.name).value_or(each.value);

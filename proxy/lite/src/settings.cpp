@@ -131,6 +131,8 @@ Settings::Settings() {
   statement_timeout_ = &values_.at("statement_timeout");
   lock_timeout_ = &values_.at("lock_timeout");
   idle_in_transaction_timeout_ = &values_.at("idle_in_transaction_session_timeout");
+  default_read_only_ = &values_.at("default_transaction_read_only");
+  default_isolation_ = &values_.at("default_transaction_isolation");
 }
 
 std::string Settings::checked(const std::string& name, std::string value) const {
@@ -168,16 +170,19 @@ std::string Settings::checked(const std::string& name, std::string value) const 
   return value;
 }
 
+std::map<std::string, Settings::Value>::iterator Settings::make(const std::string& name, std::string_view given) {
+  if (name.find('.') == std::string::npos) throw Failed("42704", "unrecognized configuration parameter \"" + std::string(given) + "\"");
+  Value made;
+  made.name = given;
+  return values_.emplace(name, std::move(made)).first;
+}
+
 void Settings::start(std::string_view given, std::string_view value) {
   const std::string name = lowered(given);
   auto found = values_.find(name);
-  if (found == values_.end()) {
-    if (name.find('.') == std::string::npos) throw Failed("42704", "unrecognized configuration parameter \"" + std::string(given) + "\"");
-    Value made;
-    made.name = given;
-    found = values_.emplace(name, std::move(made)).first;
-  }
+  if (found == values_.end()) found = make(name, given);
   if (found->second.fixed && name != "session_authorization") return;
+  changed_ = true;
   found->second.text = found->second.initial = checked(name, std::string(value));
 }
 
@@ -185,15 +190,13 @@ void Settings::set(std::string_view given, std::optional<std::string> value, boo
   const std::string name = lowered(given);
   auto found = values_.find(name);
   if (found == values_.end()) {
-    if (name.find('.') == std::string::npos) throw Failed("42704", "unrecognized configuration parameter \"" + std::string(given) + "\"");
-    Value made;
-    made.name = given;
-    found = values_.emplace(name, std::move(made)).first;
+    found = make(name, given);
     changes_.push_back({name, std::nullopt, local});
   } else {
     if (found->second.fixed) throw Failed("55P02", "parameter \"" + found->second.name + "\" cannot be changed");
     changes_.push_back({name, found->second.text, local});
   }
+  changed_ = true;
   try {
     found->second.text = value ? checked(name, std::move(*value)) : found->second.initial;
   } catch (const Failed&) {
@@ -226,6 +229,7 @@ std::vector<std::pair<std::string, std::string>> Settings::all() const {
 void Settings::put_back(const Change& change) {
   const auto found = values_.find(change.name);
   if (found == values_.end()) return;
+  changed_ = true;
   if (change.before) found->second.text = *change.before;
   else if (found->second.known) found->second.text = found->second.initial;
   else values_.erase(found);
@@ -251,6 +255,7 @@ void Settings::rollback_to(std::size_t mark) {
 
 std::vector<std::pair<std::string, std::string>> Settings::take_reports() {
   std::vector<std::pair<std::string, std::string>> due;
+  if (!std::exchange(changed_, false)) return due;
   for (auto& [name, value] : values_) {
     if (!value.reported || value.told == value.text) continue;
     value.told = value.text;

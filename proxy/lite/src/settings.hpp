@@ -27,6 +27,8 @@ class Settings {
   std::chrono::milliseconds statement_timeout() const { return timeout(*statement_timeout_); }
   std::chrono::milliseconds lock_timeout() const { return timeout(*lock_timeout_); }
   std::chrono::milliseconds idle_in_transaction_timeout() const { return timeout(*idle_in_transaction_timeout_); }
+  bool default_read_only() const { return default_read_only_->text == "on"; }
+  const std::string& default_isolation() const { return default_isolation_->text; }
   // nullopt: unknown.
   std::optional<std::string> get(std::string_view name) const;
   std::vector<std::pair<std::string, std::string>> all() const;
@@ -56,13 +58,18 @@ class Settings {
   };
   static std::chrono::milliseconds timeout(const Value& value);
   std::string checked(const std::string& name, std::string value) const;
+  // A custom one, with a dot in its name; throws Failed of any other.
+  std::map<std::string, Value>::iterator make(const std::string& name, std::string_view given);
   void put_back(const Change& change);
 
   std::map<std::string, Value> values_;
   const Value* statement_timeout_;  // of values_, where they stay
   const Value* lock_timeout_;
   const Value* idle_in_transaction_timeout_;
+  const Value* default_read_only_;
+  const Value* default_isolation_;
   std::vector<Change> changes_;
+  bool changed_ = true;  // since take_reports()
 };
 
 }  // namespace termgate::lite

@@ -168,6 +168,7 @@ void Connection::read_some(End& end) {
         } else {
           worker_.counters().bytes_from_servers.add(static_cast<std::int64_t>(bytes));
           server_spoke_ = true;
+          heard_ += bytes;
           session_->resume(session::ServerBytes{given}, clock_now());
         }
         break;
@@ -256,6 +257,8 @@ void Connection::flush(End& end) {
   for (;;) {
     const std::string_view out = end.client ? session_->to_client() : session_->to_server();
     if (out.empty()) return;
+    if (end.client && held_back_) return;
+    if (!end.client && shortcut_ && take_shortcut(out)) continue;
     std::size_t bytes = out.size();
     if (!end.gone && !end.unheard) {
       if (end.blocked || end.handshaking || !end.connected) return;
@@ -288,16 +291,40 @@ void Connection::flush(End& end) {
       }
     }
     // What was meant for one who is gone is dropped.
-    if (end.client)
+    if (end.client) {
       session_->sent_to_client(bytes);
-    else
+    } else {
+      sent_ += bytes;
       session_->sent_to_server(bytes);
+    }
     // Half a write to a plain socket means that it is full.
     if (bytes < out.size() && !end.stream.is_tls() && !end.gone) {
       end.blocked = true;
       return;
     }
   }
+}
+
+bool Connection::take_shortcut(std::string_view bytes) {
+  if (server_.gone || server_.unheard || server_.blocked) return false;
+  std::string answer;
+  if (!shortcut_(sent_, heard_, bytes, answer)) return false;
+  worker_.counters().bytes_from_servers.add(static_cast<std::int64_t>(answer.size()));
+  session_->sent_to_server(bytes.size());
+  session_->resume(session::ServerBytes{answer}, clock_now());
+  if (!held_back_ && worker_.others_wait()) {
+    held_back_ = true;
+    worker_.hold_back(id_);
+  }
+  return true;
+}
+
+void Connection::let_go() {
+  held_back_ = false;
+  if (stage_ != Stage::session) return;
+  worker_.set_speaker(this);
+  pump();
+  worker_.set_speaker(nullptr);
 }
 
 bool Connection::run_actions() {
@@ -320,6 +347,7 @@ bool Connection::do_action(Action::Kind kind) {
     case Action::Kind::registered:
       establish();
       if (!ticket_ && server_.connected && !server_.gone) ticket_ = worker_.shared().cancels.add(target(), head_);
+      if (const auto& find = worker_.shared().backend.shortcut; find && server_.connected && !server_.gone) shortcut_ = find(session_->server_pid(), session_->server_key());
       return true;
     case Action::Kind::cancel_server:
       if (server_.connected && !session_->server_key().empty()) (void)worker_.cancel(target(), settings_, nullptr);
@@ -535,6 +563,8 @@ void Connection::forget_server() {
     server_.stream.finish_writing();
     server_.stream.close();
   }
+  shortcut_ = {};
+  sent_ = heard_ = 0;
   server_.watched = 0;
   server_.connected = server_.handshaking = server_.blocked = server_.write_reads = server_.read_writes = server_.deaf = server_.unheard = false;
   server_.gone = true;

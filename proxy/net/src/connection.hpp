@@ -39,6 +39,7 @@ class Connection {
 
   void look_at_clock(session::Instant now);
   void fences_rose(const std::unordered_map<std::string, std::int64_t>& fences);
+  void let_go();  // what was held back
   void drain();
   bool hung_up() const;  // the client has closed its side, perhaps unread yet behind what it said before
   void cut(std::string_view sqlstate, std::string_view message);
@@ -87,6 +88,7 @@ class Connection {
   void lost(End& end, std::string_view why);
   void pump();
   void flush(End& end);
+  bool take_shortcut(std::string_view bytes);
   bool run_actions();
   bool wants(const End& end) const;
   void watch(End& end);
@@ -141,6 +143,9 @@ class Connection {
   std::size_t address_ = 0;  // the next to be tried; after connecting, one past the one that is used
   std::string connect_problem_;
   std::optional<CancelRegistry::Ticket> ticket_;
+  Backend::Shortcut shortcut_;  // past the server's socket
+  bool held_back_ = false;      // what the client is told waits for the end of the worker's round
+  std::uint64_t sent_ = 0, heard_ = 0;  // bytes on the server's socket
   std::string why_;
 };
 

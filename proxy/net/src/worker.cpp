@@ -382,7 +382,14 @@ void Worker::run() {
   while (!stopping_) {
     const bool idle = connections_.empty() && tasks_.empty() && accept_again_ == session::Instant{};
     const int count = epoll_wait(epoll_, events.data(), events_at_once, idle ? -1 : static_cast<int>(sweep_every.count()));
-    for (int i = 0; i < count; ++i) static_cast<Pollable*>(events[static_cast<std::size_t>(i)].data.ptr)->ready(events[static_cast<std::size_t>(i)].events);
+    for (int i = 0; i < count; ++i) {
+      others_wait_ = i + 1 < count;
+      static_cast<Pollable*>(events[static_cast<std::size_t>(i)].data.ptr)->ready(events[static_cast<std::size_t>(i)].events);
+    }
+    others_wait_ = false;
+    for (const std::uint64_t id : std::exchange(held_back_, {})) {
+      if (Connection* connection = find(id)) connection->let_go();
+    }
     run_posted();
     const auto now = std::chrono::steady_clock::now();
     if (now - swept >= sweep_every) {

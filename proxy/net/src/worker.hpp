@@ -71,6 +71,10 @@ class Worker final : public session::Surroundings {
   bool cancel(const CancelRegistry::Target& target, std::shared_ptr<const Settings> settings, std::function<void()> done);
   void bury(CancelTask& task);
   bool draining() const noexcept { return draining_; }
+  // Whether other connections are ready in the same round: then an answer may be held back until all of them have been heard, for a client
+  // on this machine that is woken by the first takes the processor from the rest.
+  bool others_wait() const noexcept { return others_wait_; }
+  void hold_back(std::uint64_t id) { held_back_.push_back(id); }
   void set_speaker(const Connection* connection) noexcept { speaker_ = connection; }
 
   // --- session::Surroundings ---
@@ -108,6 +112,8 @@ class Worker final : public session::Surroundings {
   std::vector<std::unique_ptr<Connection>> buried_;  // until the events at hand are done with
   std::vector<std::unique_ptr<CancelTask>> buried_tasks_;
   const Connection* speaker_ = nullptr;
+  bool others_wait_ = false;
+  std::vector<std::uint64_t> held_back_;
   session::Instant accept_again_{};
   session::Instant counted_{};
   session::Instant cut_at_ = session::Instant::max();

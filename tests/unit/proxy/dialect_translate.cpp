@@ -155,7 +155,7 @@ TEST_CASE("dialect: what has no counterpart is refused by its name", "[dialect]"
       {"SELECT a FROM t GROUP BY ROLLUP (a)", "0A000", 26}, {"WITH x AS (DELETE FROM t RETURNING *) SELECT * FROM x", "0A000", 6}, {"SELECT 1 INTERSECT ALL SELECT 1", "0A000", 0},
       {"CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'", "0A000", 0}, {"CREATE INDEX i ON t USING gin (a)", "0A000", 19}, {"ALTER TABLE t ALTER COLUMN a SET NOT NULL", "0A000", 13},
       {"DO 'x'", "0A000", 0}, {"CREATE TABLE other.t (a int)", "3F000", 14}, {"SELECT 1::nosuch", "42704", 11}, {"SELECT FROM WHERE", "42601", 13}, {"PREPARE TRANSACTION 'x'", "0A000", 0},
-      {"SELECT load_extension('x')", "42883", 8}, {"CREATE TABLE t (a int PRIMARY KEY, b serial)", "0A000", 36}, {"MERGE INTO t USING s ON true WHEN MATCHED THEN DELETE", "0A000", 0},
+      {"SELECT load_extension('x')", "42883", 8}, {"SELECT (1, 2) IN ((1, 2), 3)", "42883", 15}, {"CREATE TABLE t (a int PRIMARY KEY, b serial)", "0A000", 36}, {"MERGE INTO t USING s ON true WHEN MATCHED THEN DELETE", "0A000", 0},
       {"SELECT string_agg(a, ',' ORDER BY a) FROM t", "0A000", 8}, {"UPDATE t SET a = DEFAULT", "0A000", 14}, {"SELECT b'01'", "0A000", 8}, {"SELECT t.* IS NULL FROM t", "0A000", 8}};
   for (const auto& row : rows) {
     CAPTURE(row.text);

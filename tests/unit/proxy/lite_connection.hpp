@@ -58,7 +58,10 @@ struct Connection {
         },
         this);
   }
-  ~Connection() { CHECK(sqlite3_close(held) == SQLITE_OK); }
+  ~Connection() {
+    catalog->let_go();
+    CHECK(sqlite3_close(held) == SQLITE_OK);
+  }
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 

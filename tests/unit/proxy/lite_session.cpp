@@ -2,6 +2,9 @@
 // transactions, portals, settings, COPY, and of READ ONLY, on which the proxy's own promises stand (docs/decisions/0007).
 #include <catch2/catch.hpp>
 
+#include <chrono>
+#include <thread>
+
 #include "support/lite_lab.hpp"
 
 using namespace termgate;
@@ -99,6 +102,84 @@ TEST_CASE("lite: bytes may come in any pieces", "[lite]") {
   CHECK(told(answer) == wanted);
 }
 
+TEST_CASE("lite: what reads a little is answered at once, and nothing else is begun", "[lite]") {
+  Lab lab;
+  Client client(lab.engine);
+  client.ask(query("CREATE TABLE t (id int PRIMARY KEY, v text); INSERT INTO t VALUES (1, 'a'), (2, 'b'); CREATE TABLE s (id serial PRIMARY KEY)"));
+  client.ask(parse("s", "SELECT v FROM t WHERE id = $1") + synced());
+  const std::string not_now = "-";
+  SECTION("reads, simple and extended, and what they fail with") {
+    CHECK(client.ask_quickly_at_last(query("SELECT v FROM t WHERE id = 2")) == "T(v:25) D(b) C(SELECT 1) Z(I)");
+    CHECK(client.ask_quickly_at_last(bind("", "s", {"1"}) + execute() + synced()) == "2 D(a) C(SELECT 1) Z(I)");
+    CHECK(client.ask_quickly_at_last(parse("", "SELECT id FROM t ORDER BY id DESC") + bind("", "") + describe_portal("") + execute() + synced()) == "1 2 T(id:23) D(2) D(1) C(SELECT 2) Z(I)");
+    CHECK(client.ask_quickly_at_last(bind("", "s", {"1"}) + execute() + bind("", "s", {"2"}) + execute() + synced()) == "2 D(a) C(SELECT 1) 2 D(b) C(SELECT 1) Z(I)");
+    CHECK(client.ask_quickly_at_last(bind("", "s", {"1", "2"}) + execute() + synced()) == "E(08P01) Z(I)");
+    CHECK(client.ask_quickly_at_last(query("SELECT v::int FROM t")) == "E(22P02) Z(I)");
+    CHECK(client.ask(query("SELECT 1 AS a")) == "T(a:23) D(1) C(SELECT 1) Z(I)");
+  }
+  SECTION("no write, whatever it looks like, and no block") {
+    for (const char* sql : {"INSERT INTO t VALUES (3, 'c')", "SELECT nextval('s_id_seq')", "CREATE TABLE u (id int)", "BEGIN", "SET work_mem = 1", "SELECT 1; SELECT 2", "SELECT termgate.check_term('x', 1)", "DECLARE c CURSOR WITH HOLD FOR SELECT 1",
+                            "COPY t TO STDOUT", "EXPLAIN SELECT 1", "SELECT v FROM t WHERE v GLOB 'a'", "PREPARE p AS SELECT 1", "no sql", ""}) {
+      CAPTURE(sql);
+      CHECK(client.ask_quickly(query(sql)) == not_now);
+    }
+    CHECK(client.ask(query("SELECT count(*) FROM t")) == "T(count:20) D(2) C(SELECT 1) Z(I)");
+    CHECK(client.ask(query("SELECT nextval('s_id_seq')")) == "T(nextval:20) D(1) C(SELECT 1) Z(I)");
+    client.ask(query("BEGIN"));
+    CHECK(client.ask_quickly(query("SELECT 1")) == not_now);
+    client.ask(query("ROLLBACK"));
+  }
+  SECTION("no batch that is not whole, and no more than a whole one") {
+    const std::string batch = bind("", "s", {"1"}) + execute() + synced();
+    for (std::size_t size = 0; size < batch.size(); ++size) CHECK(client.ask_quickly(std::string_view(batch).substr(0, size)) == not_now);
+    CHECK(client.ask_quickly(batch + query("SELECT 1")) == not_now);
+    CHECK(client.ask_quickly(batch + "Q") == not_now);
+    CHECK(client.ask(batch.substr(0, 9)).empty());
+    CHECK(client.ask_quickly(batch.substr(9)) == not_now);
+    CHECK(client.ask(batch.substr(9)) == "2 D(a) C(SELECT 1) Z(I)");
+    CHECK(client.ask(parse("", "SELECT 7 AS n") + bare('H')) == "1");
+    CHECK(client.ask_quickly_at_last(bind("", "") + execute() + synced()) == "2 D(7) C(SELECT 1) Z(I)");
+    CHECK(client.ask_quickly_at_last(batch) == "2 D(a) C(SELECT 1) Z(I)");
+  }
+  SECTION("what takes long is left to a thread of its own, as if nothing had been, and not tried again") {
+    for (const char* sql : {"SELECT count(*) FROM generate_series(1, 1000000)", "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000) SELECT max(i) FROM n", "SELECT pg_sleep(0.01)", "SELECT repeat('x', 100000)"}) {
+      CAPTURE(sql);
+      CHECK(client.ask_quickly(query(sql)) == not_now);
+      CHECK(client.ask(query(sql)).ends_with("C(SELECT 1) Z(I)"));
+      CHECK(client.ask_quickly(query(sql)) == not_now);
+    }
+    CHECK(client.ask_quickly_at_last(query("SELECT 1 AS a")) == "T(a:23) D(1) C(SELECT 1) Z(I)");
+    client.ask(query("SET default_transaction_read_only = on"));
+    CHECK(client.ask_quickly_at_last(query("SELECT id FROM t WHERE id = 1")) == "T(id:23) D(1) C(SELECT 1) Z(I)");
+  }
+  SECTION("a time-out of the last statement is none of the next") {
+    client.ask(query("SET statement_timeout = 20"));
+    CHECK(client.ask(query("SELECT pg_sleep(1)")).find("E(57014)") != std::string::npos);
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    CHECK(client.ask_quickly_at_last(query("SELECT 1 AS a")) == "T(a:23) D(1) C(SELECT 1) Z(I)");
+  }
+  SECTION("an evicted session answers nothing more") {
+    client.control().evict("over");
+    CHECK(client.ask_quickly(query("SELECT 1")) == not_now);
+  }
+}
+
+TEST_CASE("lite: nobody is told of a write that its commit refuses", "[F7][lite]") {
+  Lab lab;
+  Client client(lab.engine);
+  client.ask(query("CREATE TABLE p (id int PRIMARY KEY); CREATE TABLE c (p int REFERENCES p(id) DEFERRABLE INITIALLY DEFERRED)"));
+  CHECK(client.ask(query("INSERT INTO c VALUES (1)")) == "E(23503) Z(I)");
+  CHECK(client.ask(query("SELECT 1; INSERT INTO c VALUES (1)")) == "T(?column?:23) D(1) C(SELECT 1) E(23503) Z(I)");
+  CHECK(client.ask(query("INSERT INTO c VALUES (1); SELECT 1")) == "C(INSERT 0 1) T(?column?:23) D(1) E(23503) Z(I)");
+  CHECK(client.ask(query("COPY c FROM STDIN")) == "G");
+  CHECK(client.ask(copy_data("1\n") + bare('c')) == "E(23503) Z(I)");
+  CHECK(client.ask(query("BEGIN; INSERT INTO c VALUES (1)")) == "C(BEGIN) C(INSERT 0 1) Z(T)");
+  CHECK(client.ask(query("COMMIT")) == "E(23503) Z(I)");
+  // Extended, as from PostgreSQL: Execute is answered before the Sync commits, and only the Sync says how that went.
+  CHECK(client.ask(parse("", "INSERT INTO c VALUES (1)") + bind("", "") + execute() + synced()) == "1 2 C(INSERT 0 1) E(23503) Z(I)");
+  CHECK(client.ask(query("SELECT count(*) FROM c")) == "T(count:20) D(0) C(SELECT 1) Z(I)");
+}
+
 TEST_CASE("lite: blocks and their states", "[lite]") {
   Lab lab;
   Client client(lab.engine), other(lab.engine);
@@ -120,6 +201,17 @@ TEST_CASE("lite: blocks and their states", "[lite]") {
     CHECK(client.ask(query("SELECT * FROM t")) == "T(id:23) D(5) C(SELECT 1) Z(T)");
     CHECK(client.ask(query("INSERT INTO t VALUES (6)")) == "C(INSERT 0 1) Z(T)");
     CHECK(client.ask(query("COMMIT")) == "C(COMMIT) Z(I)");
+  }
+  SECTION("AND CHAIN begins the next block in the same modes, after a failed one too") {
+    CHECK(client.ask(query("COMMIT AND CHAIN")) == "E(25P01) Z(I)");
+    client.ask(query("BEGIN ISOLATION LEVEL SERIALIZABLE READ ONLY"));
+    CHECK(client.ask(query("COMMIT AND CHAIN")) == "C(COMMIT) Z(T)");
+    CHECK(client.ask(query("INSERT INTO t VALUES (7)")) == "E(25006) Z(E)");
+    CHECK(client.ask(query("COMMIT AND CHAIN")) == "C(ROLLBACK) Z(T)");
+    CHECK(client.ask(query("SHOW transaction_isolation")) == "T(transaction_isolation:25) D(serializable) C(SHOW) Z(T)");
+    CHECK(client.ask(query("ROLLBACK AND CHAIN")) == "C(ROLLBACK) Z(T)");
+    CHECK(client.ask(query("INSERT INTO t VALUES (7)")) == "E(25006) Z(E)");
+    CHECK(client.ask(query("ROLLBACK")) == "C(ROLLBACK) Z(I)");
   }
   SECTION("REPEATABLE READ keeps its snapshot, and fails where that is old") {
     client.ask(query("BEGIN ISOLATION LEVEL REPEATABLE READ"));

@@ -102,6 +102,8 @@ class Catalog {
   virtual std::string reg_text(std::int64_t value, Oid type) = 0;
   // Fills in where columns of results come from, by the names that SQLite gives.
   virtual void find_origins(std::vector<Origin>& origins) = 0;
+  // Before the connection is closed: lets go of its own statements. Nothing may be asked behind it.
+  virtual void let_go() noexcept = 0;
 
  protected:
   Catalog() = default;
