@@ -1,8 +1,11 @@
 // init, uninstall, settings, protect …, doctor, verify: layer 1 and the owner's tables.
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "command.hpp"
 #include "output.hpp"
+#include "verify_history.hpp"
 
 namespace po = boost::program_options;
 
@@ -140,26 +143,59 @@ int run_doctor(const Arguments& arguments) {
   return Exit::done;
 }
 
+boost::json::object document_of(const HistoryJudgement& judged) {
+  const testkit::Verdict& verdict = judged.verdict;
+  boost::json::array breaches;
+  for (const testkit::Breach& breach : verdict.breaches) {
+    breaches.push_back({{"law", testkit::law_of(breach.kind)}, {"kind", testkit::name_of(breach.kind)}, {"scope", breach.scope}, {"text", breach.text},
+                        {"history", testkit::tell(breach, judged.operations)}});
+  }
+  return {{"operations", judged.recorded}, {"clients", judged.clients}, {"committed", verdict.committed}, {"refused", verdict.refused}, {"unknown_committed", verdict.unknown_committed},
+          {"unknown_absent", verdict.unknown_absent}, {"raises", verdict.raises}, {"rows_of_others", judged.others}, {"breaches", std::move(breaches)}};
+}
+
+void tell(const HistoryJudgement& judged) {
+  const testkit::Verdict& verdict = judged.verdict;
+  print_line(fmt::format("history: {} operations of {} clients; writes: {} acknowledged, {} refused, without an answer {} that had committed and {} that had not; {} terms; rows of others {}", judged.recorded,
+                         judged.clients, verdict.committed, verdict.refused, verdict.unknown_committed, verdict.unknown_absent, verdict.raises, judged.others));
+  // Its first line is the breach; names in it are other people's text.
+  for (const testkit::Breach& breach : verdict.breaches) {
+    const std::string text = testkit::tell(breach, judged.operations);
+    for (std::size_t at = 0; at < text.size();) {
+      const std::size_t end = std::min(text.find('\n', at), text.size());
+      print_line((at == 0 ? "BREACH " : "") + escaped(std::string_view(text).substr(at, end - at)));
+      at = end + 1;
+    }
+  }
+}
+
 int run_verify(const Arguments& arguments) {
   std::optional<std::int64_t> since;
   if (const auto back = arguments.maybe_duration("since")) {
     const auto now = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch());
     since = (now - *back).count();
   }
-  const auto findings = arguments.open().verify(since);
+  if (arguments.has("rows") && !arguments.has("history")) throw UsageError("--rows goes with --history");
+  Database database = arguments.open();
+  std::optional<HistoryJudgement> judged;
+  if (arguments.has("history")) judged = judge_history(arguments, database);
+  const auto findings = database.verify(since);
+  const bool kept = findings.empty() && (!judged || judged->verdict.breaches.empty());
   if (arguments.json()) {
     boost::json::array list;
     for (const Finding& item : findings)
       list.push_back({{"kind", item.kind}, {"scope", item.scope}, {"object", item.object}, {"detail", item.detail}});
-    print_json({{"kept", findings.empty()}, {"findings", std::move(list)}});
-  } else if (findings.empty()) {
-    print_line("the law is kept: no breach in the stored rows");
-  } else {
-    for (const Finding& item : findings)
-      print_line(
-          fmt::format("BREACH {} scope \"{}\" {}: {}", item.kind, printable(item.scope), printable(item.object), printable(item.detail)));
+    boost::json::object document{{"kept", kept}, {"findings", std::move(list)}};
+    if (judged) document["history"] = document_of(*judged);
+    print_json(document);
+    return kept ? Exit::done : Exit::failed;
   }
-  return findings.empty() ? Exit::done : Exit::failed;
+  for (const Finding& item : findings)
+    print_line(
+        fmt::format("BREACH {} scope \"{}\" {}: {}", item.kind, printable(item.scope), printable(item.object), printable(item.detail)));
+  if (judged) tell(*judged);
+  if (kept) print_line(judged ? "the law is kept: no breach in the history, none in the stored rows" : "the law is kept: no breach in the stored rows");
+  return kept ? Exit::done : Exit::failed;
 }
 
 void table_option(po::options_description& o) {
@@ -223,8 +259,14 @@ void add_database_commands(std::vector<Command>& commands) {
   commands.push_back(
       {"verify",
        "look for any breach that the stored rows can show; status 1 if there is one",
-       "Terms along each stream, fences below stored terms, leases above their fence, gaps, adopted rows.\n  termgate verify --since 24h",
-       [](po::options_description& o) { o.add_options()("since", po::value<std::string>(), "only rows of the last 10m, 24h, 7d …"); },
+       "Terms along each stream, fences below stored terms, leases above their fence, gaps, adopted rows.\n"
+       "With --history also what your clients saw: a JSON object a line for each of their operations (docs/correctness.md), held against the streams that they name and the rows of --rows.\n"
+       "  termgate verify --since 24h\n"
+       "  termgate verify --history operations.jsonl --rows \"SELECT id, scope, term FROM orders\"",
+       [](po::options_description& o) {
+         o.add_options()("since", po::value<std::string>(), "only rows of the last 10m, 24h, 7d …")("history", po::value<std::string>(), "operations that clients wrote down, as JSON Lines; -: standard input")(
+             "rows", po::value<std::string>(), "with --history: a SELECT of id, scope, term, and if something numbers them in commit order sequence, place");
+       },
        {},
        run_verify});
 }

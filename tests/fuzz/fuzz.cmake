@@ -32,6 +32,10 @@ if(TARGET termgate)
     SOURCES fuzz/fuzz_command.cpp "${PROJECT_SOURCE_DIR}/cli/command.cpp" "${PROJECT_SOURCE_DIR}/cli/output.cpp"
     LIBRARIES Termgate::storage Boost::program_options Boost::json fmt::fmt
     INCLUDES "${PROJECT_SOURCE_DIR}/cli")
+  termgate_fuzz(fuzz_recorded_history
+    SOURCES fuzz/fuzz_recorded_history.cpp "${PROJECT_SOURCE_DIR}/cli/recorded_history.cpp" "${PROJECT_SOURCE_DIR}/cli/output.cpp"
+    LIBRARIES Termgate::testkit Boost::json fmt::fmt
+    INCLUDES "${PROJECT_SOURCE_DIR}/cli")
   termgate_fuzz(fuzz_drill_wire SOURCES fuzz/fuzz_drill_wire.cpp "${PROJECT_SOURCE_DIR}/cli/drill_wire.cpp" INCLUDES "${PROJECT_SOURCE_DIR}/cli")
 endif()
 if(TARGET termgate_pgwire)
