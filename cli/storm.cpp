@@ -84,7 +84,7 @@ std::vector<std::string> faults_of(const Arguments& arguments, const std::string
     const auto found = std::find_if(all_faults().begin(), all_faults().end(), [&](const Fault& fault) { return fault.name == word; });
     if (found == all_faults().end()) {
       std::string names;
-      for (const Fault& fault : all_faults()) names += fmt::format("\n  {:<10}{}", fault.name, fault.what);
+      for (const Fault& fault : all_faults()) names += fmt::format("\n  {:<12}{}", fault.name, fault.what);
       throw UsageError(fmt::format("there is no fault \"{}\"; there are none, and with commas between them{}", word, names));
     }
     if (!fits(*found)) {
@@ -153,6 +153,8 @@ Plan plan_of(const Arguments& arguments) {
   plan.round = right ? plan.time : std::chrono::nanoseconds(std::chrono::seconds(5));
   if (arguments.has("judge-every")) plan.round = arguments.duration_or("judge-every", milliseconds(5000));
   if (plan.round < std::chrono::seconds(1)) throw UsageError("--judge-every: from 1s");
+  plan.pace = arguments.text_or("pace", "");
+  if (!plan.pace.empty() && plan.pace != "full" && plan.pace != "usual") throw UsageError(fmt::format("--pace {}: one of usual, full is wanted", plan.pace));
   plan.ttl = arguments.duration_or("ttl", milliseconds(400));
   if (plan.ttl < milliseconds(100) || plan.ttl > milliseconds(60'000)) throw UsageError("--ttl: from 100ms to 60s");
   const auto now = static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
@@ -406,6 +408,7 @@ std::string again(const Plan& plan, const Arguments& arguments) {
   if (const auto faults = arguments.maybe("faults")) text += " --faults " + *faults;
   if (const auto every = arguments.maybe("judge-every")) text += " --judge-every " + *every;
   if (!plan.server_restart.empty()) text += " --server-restart …";
+  if (!plan.pace.empty()) text += " --pace " + plan.pace;
   if (const auto schema = arguments.maybe("schema")) text += " --schema " + *schema;
   if (!plan.naive.empty()) text += " --naive " + plan.naive;
   if (plan.proxies > 0) text += fmt::format(" --proxies {}", plan.proxies);
@@ -683,7 +686,7 @@ void add_storm_command(std::vector<Command>& commands) {
       "  termgate storm --db sqlite:scratch.db --proxies 2     the same before a file, beside a leader that writes it directly\n"
       "  termgate storm --db sqlite:scratch.db --naive max-term     a wrong boundary in the same storm; --naive list\n\n"
       "Exit status: 0 the law is kept, 1 it is broken or could not be judged, 2 wrong usage. Faults:\n";
-  for (const storm::Fault& fault : storm::all_faults()) help += fmt::format("  {:<10}{}\n", fault.name, fault.what);
+  for (const storm::Fault& fault : storm::all_faults()) help += fmt::format("  {:<12}{}\n", fault.name, fault.what);
   commands.push_back({"storm",
                       "a stale-leader storm, checked afterwards",
                       help,
@@ -691,6 +694,7 @@ void add_storm_command(std::vector<Command>& commands) {
                         const auto text = [] { return po::value<std::string>(); };
                         o.add_options()("leaders", text(), "processes (default 3, 2 to 64)")("scopes", text(), "that they fight for (default 2)")("writers", text(), "threads for each leader and scope (default 2)")(
                             "seconds", text(), "how long (default 60)")("seed", text(), "of everybody's choices (default: from the clock)")("ttl", text(), "of the leases (default 400ms)")(
+                            "pace", text(), "of the writers: usual, with rests between writes and inside of them, or full, with hardly any (default usual)")(
                             "faults", text(), "which, with commas between them; none (default: all that the database can have)")("naive", text(), "a wrong boundary in the place of Termgate's; list names them")(
                             "proxies", text(), "write through so many proxies, started by the storm, and let them check (1 to 8)")("enforce", text(), "of the proxies: on, or observe, which is found broken (on)")(
                             "server-restart", text(), "a command that kills the PostgreSQL server hard and starts it again; run by the shell every few seconds (PostgreSQL)")(
@@ -703,7 +707,7 @@ void add_storm_command(std::vector<Command>& commands) {
                       "one leader of a storm",
                       "Started by `termgate storm`.",
                       [](po::options_description& o) {
-                        for (const char* name : {"who", "run", "seed", "scopes", "writers", "ttl", "naive", "log", "proxies"}) o.add_options()(name, po::value<std::string>(), "");
+                        for (const char* name : {"who", "run", "seed", "scopes", "writers", "ttl", "pace", "naive", "log", "proxies"}) o.add_options()(name, po::value<std::string>(), "");
                       },
                       {},
                       storm::lead,

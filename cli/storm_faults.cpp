@@ -60,6 +60,7 @@ void Crew::start(std::size_t index) {
   std::vector<std::string> words = {plan_.program, "storm-leader", "--who", leader.client, "--run", plan_.names.run, "--seed", std::to_string(plan_.seed), "--scopes",
                                     std::to_string(plan_.scopes), "--writers", std::to_string(plan_.writers), "--ttl", fmt::format("{}ms", plan_.ttl.count()), "--schema", plan_.schema, "--log", log};
   if (!plan_.naive.empty()) words.insert(words.end(), {"--naive", plan_.naive});
+  if (!plan_.pace.empty()) words.insert(words.end(), {"--pace", plan_.pace});
   std::string ports;
   for (const int port : plan_.proxy_ports) ports += fmt::format("{}{}", ports.empty() ? "" : ",", port);
   if (!plan_.direct(index)) words.insert(words.end(), {"--proxies", ports});

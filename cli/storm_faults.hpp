@@ -44,6 +44,7 @@ struct Plan {
   bool direct(std::size_t leader) const;  // whether that one writes past the proxies: every third one of an SQLite file, which the law guards all the same
   std::chrono::nanoseconds time{0}, round{0};  // round: judged so often, and done with at the first breach
   milliseconds ttl{0};
+  std::string pace;  // of the writers; empty: as usual
   std::vector<std::string> faults;
   std::string server_restart;  // the command; empty: the server is left alone
   std::string folder;   // of the logs

@@ -34,6 +34,7 @@ struct Setting {
   std::uint64_t seed;
   int scopes, writers;
   milliseconds ttl;
+  bool full_pace;  // hardly any rest between writes, nor inside of them
 };
 
 // What a process believes about one scope.
@@ -208,19 +209,22 @@ class Writer {
         continue;
       }
       // Admitted under this term, whatever the process holds when its turn comes.
-      if (choice_.in(2)) nap(choice_.span(milliseconds(1), setting_.ttl));
+      if (choice_.in(2) && !hurried()) nap(choice_.span(milliseconds(1), setting_.ttl));
       const Ended ended = !setting_.naive.empty() ? write_naive(*held) : setting_.through.empty() ? write_ours(*held) : write_through(*held);
       if (ended.stale) belief_.drop(held->term);
       else if (ended.outcome != Outcome::committed) nap(milliseconds(10));
-      nap(std::chrono::duration_cast<milliseconds>(choice_.span(milliseconds(0), milliseconds(sqlite_ ? 12 : 4))));
+      if (!hurried()) nap(std::chrono::duration_cast<milliseconds>(choice_.span(milliseconds(0), milliseconds(sqlite_ ? 12 : 4))));
     }
   }
 
  private:
+  bool hurried() { return setting_.full_pace && !choice_.in(2); }
+
   std::string next_id() { return fmt::format("{}.{}", name_, ++count_); }
 
   // What a program does inside its transaction. Mostly nothing; now and then it takes a while.
   void work() {
+    if (hurried()) return;
     const std::int64_t luck = choice_.number(1, 100);
     if (luck <= 40) return;
     // On SQLite all others wait for it.
@@ -512,6 +516,7 @@ int lead(const Arguments& arguments) {
   setting.scopes = static_cast<int>(arguments.integer("scopes", 1, 1000));
   setting.writers = static_cast<int>(arguments.integer("writers", 1, 1000));
   setting.ttl = arguments.duration_or("ttl", milliseconds(400));
+  setting.full_pace = arguments.text_or("pace", "") == "full";
   const std::string ports = arguments.text_or("proxies", "");
   for (std::size_t at = 0; at < ports.size();) {
     const std::size_t comma = std::min(ports.find(',', at), ports.size());

@@ -83,6 +83,9 @@ if(TARGET termgate)
     # Starts servers of its own; real time, so alone.
     add_test(NAME live_storm COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/live/storm_test.py" $<TARGET_FILE:termgate> "${CMAKE_CURRENT_SOURCE_DIR}/support/pg_server.sh")
     set_tests_properties(live_storm PROPERTIES LABELS live TIMEOUT 1800)
+    # Half an hour of storms: with --long only.
+    add_test(NAME live_storm_million COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/live/storm_million_test.py" $<TARGET_FILE:termgate> "${CMAKE_CURRENT_SOURCE_DIR}/support/pg_server.sh")
+    set_tests_properties(live_storm_million PROPERTIES LABELS "live;long" SKIP_RETURN_CODE 77 TIMEOUT 3000)
     if(TERMGATE_PLANT STREQUAL "all" AND TARGET termgate_net AND TARGET termgate_lite)
       # Minutes of storms: with --long only.
       add_test(NAME live_planted COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/live/planted_test.py" $<TARGET_FILE:termgate> "${CMAKE_CURRENT_SOURCE_DIR}/support/pg_server.sh")

@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+"""[F1] [F2] [F3] [F4] [F5] A million writes and a thousand takeovers in the storm, under every kind of fault: on SQLite and PostgreSQL, directly and through two proxies. No breach.
+
+  storm_million_test.py TERMGATE_COMMAND SERVER_SCRIPT
+
+Only with TERMGATE_TEST_LONG (./test --long). Rounds of a minute, each a storm of its own with a seed of its own, until both numbers and each fault have been seen; MINUTES_MAX at most.
+The server flushes (fsync), and in two of the rounds it is killed hard and started again.
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+
+if not os.environ.get("TERMGATE_TEST_LONG"):
+    print("./test --long")
+    sys.exit(77)
+TERMGATE, PG_SERVER = sys.argv[1], sys.argv[2]
+WRITES, TAKEOVERS, MINUTES_MAX = 1_000_000, 1_000, 35
+COMMON = ["--json", "--pace", "full", "--leaders", "3", "--scopes", "4", "--writers", "4", "--seconds", "60"]
+
+
+def sh(*words):
+    return subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def fault_names():
+    """As the command itself lists them: a fault that is new is wanted here too."""
+    lines = sh(TERMGATE, "storm", "--help").split("Faults:\n")[1].split("\n\n")[0].splitlines()
+    return {line.split()[0] for line in lines if line.startswith("  ") and line[2] != " "} | {"server-restart"}
+
+
+def main():
+    begun = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="termgate-million.") as folder:
+        os.chmod(folder, 0o755)
+        server = f"{folder}/pg"
+        os.mkdir(server, 0o755)
+        postgres = sh(PG_SERVER, "start", "15", server, "max_connections=300")
+        try:
+            sqlite = f"sqlite:{folder}/storm.db"
+            for url in (postgres, sqlite):
+                sh(TERMGATE, "init", "--db", url)
+            restart = ["--server-restart", f"'{PG_SERVER}' kill '{server}' && '{PG_SERVER}' start 15 '{server}' max_connections=300"]
+            proxies = ["--proxies", "2"]
+            four = [("SQLite", sqlite, []), ("PostgreSQL", postgres, []), ("PostgreSQL", postgres, proxies), ("SQLite", sqlite, proxies)]
+            rounds = [*four, ("PostgreSQL", postgres, restart), ("PostgreSQL", postgres, [*proxies, *restart])]
+            wanted, seen, total, number = fault_names(), Counter(), Counter(), 0
+            while rounds or total["writes_committed"] < WRITES or total["takeovers"] < TAKEOVERS or wanted - set(seen):
+                if time.monotonic() - begun > MINUTES_MAX * 60:
+                    print(f"NOT REACHED in {MINUTES_MAX} minutes: {dict(total)}, not seen: {sorted(wanted - set(seen))}")
+                    return 1
+                name, url, words = rounds.pop(0) if rounds else four[number % 4]
+                number += 1
+                done = subprocess.run([TERMGATE, "storm", *COMMON, *words, "--seed", str(1000 + number)], env=dict(os.environ, TERMGATE_DB=url, TMPDIR=folder), capture_output=True, text=True, timeout=600)
+                document = json.loads(done.stdout) if done.stdout else {}
+                if done.returncode != 0 or document["verdict"] != "kept" or document["leaders_ended_by_themselves"]:
+                    print(f"round {number}: {name} {words}: {done.stdout}{done.stderr}")
+                    return 1
+                if document["unanswered"] != document["unanswered_settled"] + document["unknown_committed"] + document["unknown_absent"]:
+                    print(f"round {number}: a write whose outcome nobody knows: {document}")
+                    return 1
+                seen.update(document["faults"])
+                total.update({what: document[what] for what in ("writes_sent", "writes_committed", "takeovers", "refused_stale", "refused_after_stop", "evictions", "unanswered", "unknown_committed", "looks")})
+                where = name + (" through two proxies" if "--proxies" in words else "") + (", server killed" if "--server-restart" in words else "")
+                print(f"round {number:2}: {where:45} {document['writes_committed']:7} writes, {document['takeovers']:4} takeovers, {document['refused_stale']:4} refused, {document['unanswered']:4} without an answer; "
+                      f"{document['seconds']:.0f} s", flush=True)
+            print(f"all: {json.dumps(total)}\nfaults: {json.dumps(seen)}\n0 breaches in {(time.monotonic() - begun) / 60:.1f} min")
+            return 0
+        finally:
+            subprocess.run([PG_SERVER, "stop", server, "immediate"], capture_output=True)
+
+
+sys.exit(main())
