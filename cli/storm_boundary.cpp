@@ -202,8 +202,6 @@ std::unique_ptr<Boundary> naive_boundary(std::string_view name, const std::strin
   return std::make_unique<NaiveBoundary>(name, url, names, skew);
 }
 
-bool is_sqlite(const std::string& url) { return url.starts_with("sqlite:"); }
-
 std::unique_ptr<Sql> connect(const std::string& url) {
 #ifdef TERMGATE_WITH_SQLITE
   if (is_sqlite(url)) return connect_sqlite(url);
@@ -216,19 +214,6 @@ std::unique_ptr<Sql> connect(const std::string& url) {
 
 std::string wire_url(const std::string& url, const Names& names) {
   return is_sqlite(url) ? named("postgresql://storm@127.0.0.1/storm", names.application()) : url;
-}
-
-std::string through(const std::string& url, int port) {
-  // Of two parameters of one name libpq takes the last.
-  return url + fmt::format("&host=127.0.0.1&hostaddr=127.0.0.1&port={}&sslmode=disable&gssencmode=disable", port);
-}
-
-std::string named(const std::string& url, const std::string& application_name) {
-  if (is_sqlite(url)) return url;
-  // A '?' in front of the '@' belongs to the password; of two parameters of one name libpq takes the last.
-  const auto at = url.find('@');
-  const bool has = url.find('?', at == std::string::npos ? 0 : at) != std::string::npos;
-  return url + (has ? "&" : "?") + "application_name=" + application_name;
 }
 
 }  // namespace termgate::cli::storm
