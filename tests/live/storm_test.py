@@ -117,19 +117,23 @@ class Storm(BothDatabases):
         self.fail(f"not all of it was seen in six storms: {[what for what in wanted if not seen[what]]} {seen}")
 
     def test_delayed_and_half_open_connections(self):
-        # Little else, so that there is much of it. Pieces must really have been held back, and what was sent on one connection have overtaken another's.
-        for url, done in self.storms({self.postgres: ([], ["--proxies", "2"]) if LONG else ([],), self.sqlite: (["--proxies", "2"],)}, "--faults", "delay,half-open,kill", "--seconds", "60" if LONG else "6", "--json"):
-            with self.subTest(url.split(":")[0]):
+        # Little else, so that there is much of it. Pieces must really have been held back, and what was sent on one connection have overtaken another's. Where a connection that is half open holds
+        # up a whole file, a few seconds show too little: then there are more of them, and each must keep the law.
+        wanted = {"delay": 3, "half-open": 1, "pieces_delayed": 100, "pieces_overtaken": 20, "takeovers": 1}
+        seen = {}
+        for _ in range(7):
+            left = {url: all_words for url, all_words in {self.postgres: ([], ["--proxies", "2"]) if LONG else ([],), self.sqlite: (["--proxies", "2"],)}.items()
+                    if not all(seen.get(url, Counter())[what] >= least for what, least in wanted.items())}
+            for url, done in self.storms(left, "--faults", "delay,half-open,kill", "--seconds", "60" if LONG else "6", "--json"):
                 document = json.loads(done.stdout)
                 self.assertEqual((done.returncode, document.get("verdict"), document.get("unjudged")), (0, "kept", []), done.stdout + done.stderr)
                 self.assertEqual(document["leaders_ended_by_themselves"], 0)
-                self.assertGreaterEqual(document["faults"].get("delay", 0), 3, document)
-                self.assertGreaterEqual(document["faults"].get("half-open", 0), 1, document)
-                self.assertGreater(document["pieces_delayed"], 100, document)
-                self.assertGreater(document["pieces_overtaken"], 20, document)
-                self.assertLess(document["pieces_overtaken"], document["pieces_delayed"])
-                self.assertGreater(document["takeovers"], 0)
+                self.assertLessEqual(document["pieces_overtaken"], document["pieces_delayed"])
                 self.assertEqual(document["unanswered"], document["unanswered_settled"] + document["unknown_committed"] + document["unknown_absent"], document)
+                seen.setdefault(url, Counter()).update({what: document["faults"].get(what, 0) + document.get(what, 0) for what in wanted})
+            if not left:
+                return
+        self.fail(f"not all of it was seen in seven storms: {seen}")
 
     def storms(self, those, *words):
         # Each database's one after the other, both databases at once.

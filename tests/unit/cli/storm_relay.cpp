@@ -97,13 +97,14 @@ TEST_CASE("storm relay: what is held back comes whole and in order both ways", "
 TEST_CASE("storm relay: a connection overtakes another one", "[cli]") {
   Line line;
   auto first = line.connect();
-  line.relay.delay({.time = 100ms, .most = 1s, .seed = 1});
-  std::this_thread::sleep_for(30ms);
-  first.client.say(std::string(2000, 'a'));
-  std::this_thread::sleep_for(150ms);  // past the delay, not past what it holds
   auto second = line.connect();
-  second.client.say("b");
-  CHECK(second.server.hear(10s, 1).text == "b");
+  line.relay.delay({.time = 20s, .most = 3s, .from_server = false, .seed = 1});
+  std::this_thread::sleep_for(50ms);
+  first.client.say(std::string(2000, 'a'));
+  const auto patience = std::chrono::steady_clock::now() + 10s;
+  while (line.relay.delayed().pieces == 0 && std::chrono::steady_clock::now() < patience) std::this_thread::sleep_for(1ms);
+  second.server.say("b");  // that way nothing is held back
+  CHECK(second.client.hear(10s, 1).text == "b");
   const std::size_t before = first.server.hear(1ms, 2000).text.size();
   CHECK(before < 2000);
   CHECK(before + first.server.hear(10s, 2000 - before).text.size() == 2000);
