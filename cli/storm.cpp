@@ -19,6 +19,7 @@
 
 #include "output.hpp"
 #include "storm.hpp"
+#include "storm_clock.hpp"
 #include "storm_faults.hpp"
 #include "storm_log.hpp"
 #ifdef TERMGATE_WITH_POSTGRES
@@ -73,6 +74,8 @@ std::vector<std::string> faults_of(const Arguments& arguments, const std::string
   const auto given = arguments.maybe("faults");
   if (!given) {
     for (const Fault& fault : all_faults()) {
+      // Of the naive boundaries only that one is wrong about clocks; the others are to be found broken by their own mistakes.
+      if (fault.name == "clock" && naive && arguments.text_or("naive", "") != "client-clock") continue;
       if (fits(fault)) faults.emplace_back(fault.name);
     }
     return faults;
@@ -143,6 +146,12 @@ Plan plan_of(const Arguments& arguments) {
     if (!plan.naive.empty()) throw UsageError("--server-restart: not with --naive, whose mistakes need none");
     if (command->empty()) throw UsageError("--server-restart: which command?");
     plan.server_restart = *command;
+  }
+  if (const auto file = arguments.maybe("server-clock")) {
+    if (is_sqlite(url)) throw UsageError("--server-clock: an SQLite file has no server");
+    if (!plan.naive.empty()) throw UsageError("--server-clock: not with --naive, whose mistakes need none");
+    if (!std::filesystem::is_regular_file(*file)) throw UsageError(fmt::format("--server-clock {}: there is no such file; the server's FAKETIME_TIMESTAMP_FILE is meant", *file));
+    plan.server_clock = std::filesystem::absolute(*file).string();
   }
   plan.leaders = static_cast<int>(arguments.integer_or("leaders", 3, 2, 64));
   plan.scopes = static_cast<int>(arguments.integer_or("scopes", 2, 1, 64));
@@ -409,6 +418,8 @@ std::string again(const Plan& plan, const Arguments& arguments) {
   if (const auto every = arguments.maybe("judge-every")) text += " --judge-every " + *every;
   if (!plan.server_restart.empty()) text += " --server-restart …";
   if (!plan.pace.empty()) text += " --pace " + plan.pace;
+  if (!plan.server_clock.empty()) text += " --server-clock …";
+  if (const auto library = arguments.maybe("libfaketime")) text += " --libfaketime " + *library;
   if (const auto schema = arguments.maybe("schema")) text += " --schema " + *schema;
   if (!plan.naive.empty()) text += " --naive " + plan.naive;
   if (plan.proxies > 0) text += fmt::format(" --proxies {}", plan.proxies);
@@ -506,6 +517,8 @@ int report(const Plan& plan, const Arguments& arguments, const History& history,
                 {"evictions", evictions},
                 {"looks", figures.looks},
                 {"faults", std::move(done)},
+                {"pieces_delayed", faults.pieces_delayed()},
+                {"pieces_overtaken", faults.pieces_overtaken()},
                 {"leaders_ended_by_themselves", crew.ended_by_themselves()},
                 {"breaches", std::move(breaches)},
                 {"unjudged", std::move(unjudged)},
@@ -527,6 +540,7 @@ int report(const Plan& plan, const Arguments& arguments, const History& history,
   std::string done;
   for (const auto& [name, count] : faults.done()) done += fmt::format("{}{} {}", done.empty() ? "" : ", ", name, count);
   print_line(fmt::format("  faults        {}", done.empty() ? "none" : done));
+  if (faults.pieces_delayed() > 0) print_line(fmt::format("  delayed       {} pieces; {} of them left after what had come later on another connection", faults.pieces_delayed(), faults.pieces_overtaken()));
   if (plan.naive.empty()) print_line(fmt::format("  looks         {} at the fences", figures.looks));
   for (const std::string& what : judgement.unjudged) print_line("  NOT JUDGED    " + printable(what));
   // A write of several rows is a breach for each of them: its history is told once.
@@ -548,12 +562,32 @@ int report(const Plan& plan, const Arguments& arguments, const History& history,
 
 // ---- the storm -------------------------------------------------------------------------------------
 
+bool has(const Plan& plan, std::string_view fault) { return std::find(plan.faults.begin(), plan.faults.end(), fault) != plan.faults.end(); }
+
+// The clocks of the storm's processes, where they are to be stepped and can be.
+std::unique_ptr<Clocks> clocks_of(const Arguments& arguments, Plan& plan) {
+  const auto given = arguments.maybe("libfaketime");
+  if (!has(plan, "clock")) {
+    if (given) throw UsageError("--libfaketime is about the fault \"clock\", which is not among these");
+    return nullptr;
+  }
+  const std::string library = given ? *given : find_libfaketime();
+  const std::string problem = library.empty() ? "libfaketime was not found (Debian's package libfaketime; --libfaketime PATH where it is elsewhere)" : libfaketime_problem(library, plan.folder, plan.program);
+  if (problem.empty()) return std::make_unique<Clocks>(std::filesystem::absolute(library).string(), plan.folder, plan.ttl);
+  if (given) throw UsageError("--libfaketime " + problem);
+  if (arguments.maybe("faults")) throw UsageError("--faults clock: " + problem);
+  std::erase(plan.faults, "clock");
+  return nullptr;
+}
+
 int run(const Arguments& arguments) {
   if (arguments.text_or("naive", "") == "list") return list_naive(arguments.json());
   Plan plan = plan_of(arguments);
   end_in_order();
   Folder folder;
   plan.folder = folder.path();
+  const std::unique_ptr<Clocks> clocks = clocks_of(arguments, plan);
+  plan.clocks = clocks.get();
   Ground ground(arguments, plan);
   History history;
   Log looks(plan.folder + "/looker.log");
@@ -564,7 +598,7 @@ int run(const Arguments& arguments) {
   if (plan.proxies > 0) {
     try {
       proxies_owner = std::make_unique<Proxies>(plan);
-      if (!proxies_owner->has_back() && std::find(plan.faults.begin(), plan.faults.end(), "cut-back") != plan.faults.end()) {
+      if (!proxies_owner->has_back() && has(plan, "cut-back")) {
         if (arguments.maybe("faults")) throw UsageError("--faults cut-back: the connection is encrypted");
         std::erase(plan.faults, "cut-back");
       }
@@ -572,13 +606,15 @@ int run(const Arguments& arguments) {
       ground.clear();
       throw;
     }
-  } else if (std::find(plan.faults.begin(), plan.faults.end(), "lose") != plan.faults.end()) {
+  } else if (has(plan, "lose") || has(plan, "delay") || has(plan, "half-open")) {
     try {
       relay_owner = std::make_unique<Relay>(plan.url);
       plan.relayed_url = relay_owner->url();
     } catch (const Error& error) {
-      if (arguments.maybe("faults")) throw UsageError(fmt::format("--faults lose: {}", error.what()));
-      std::erase(plan.faults, "lose");
+      for (const char* fault : {"lose", "delay", "half-open"}) {
+        if (arguments.maybe("faults") && has(plan, fault)) throw UsageError(fmt::format("--faults {}: {}", fault, error.what()));
+        std::erase(plan.faults, fault);
+      }
     }
   }
   std::vector<Relay*> relays;
@@ -636,7 +672,9 @@ int run(const Arguments& arguments) {
 #ifdef TERMGATE_WITH_POSTGRES
       if (proxies != nullptr) proxies->resume_all();  // or leaders would wait for them
 #endif
+      faults.calm();
       crew.end_all(std::chrono::seconds(15));
+      faults.calm();  // what was still being done to a connection then
       try {
         faults.finish();
       } catch (const Error&) {
@@ -697,6 +735,8 @@ void add_storm_command(std::vector<Command>& commands) {
                             "pace", text(), "of the writers: usual, with rests between writes and inside of them, or full, with hardly any (default usual)")(
                             "faults", text(), "which, with commas between them; none (default: all that the database can have)")("naive", text(), "a wrong boundary in the place of Termgate's; list names them")(
                             "proxies", text(), "write through so many proxies, started by the storm, and let them check (1 to 8)")("enforce", text(), "of the proxies: on, or observe, which is found broken (on)")(
+                            "libfaketime", text(), "the library that steps the leaders' and proxies' clocks (default: where Debian has it)")(
+                            "server-clock", text(), "the FAKETIME_TIMESTAMP_FILE of the PostgreSQL server, whose clock the storm is to step")(
                             "server-restart", text(), "a command that kills the PostgreSQL server hard and starts it again; run by the shell every few seconds (PostgreSQL)")(
                             "judge-every", text(), "judge in the middle too, and end at the first breach (default: at the end)")(
                             "keep", po::bool_switch(), "leave tables and logs where they are");
@@ -707,11 +747,12 @@ void add_storm_command(std::vector<Command>& commands) {
                       "one leader of a storm",
                       "Started by `termgate storm`.",
                       [](po::options_description& o) {
-                        for (const char* name : {"who", "run", "seed", "scopes", "writers", "ttl", "pace", "naive", "log", "proxies"}) o.add_options()(name, po::value<std::string>(), "");
+                        for (const char* name : {"who", "run", "seed", "scopes", "writers", "ttl", "pace", "naive", "log", "proxies", "skew"}) o.add_options()(name, po::value<std::string>(), "");
                       },
                       {},
                       storm::lead,
                       true});
+  commands.push_back({"storm-clock", "the clocks that a process of a storm sees", "Started by `termgate storm`.", [](po::options_description&) {}, {}, storm::tell_clocks, true});
 }
 
 }  // namespace termgate::cli

@@ -16,7 +16,7 @@ const std::vector<Naive>& naive_boundaries() {
       {"one-statement", "the lock is taken and the term read in one statement: its snapshot is older than the lock (PostgreSQL)", false},
       {"two-connections", "the check holds its lock on one connection, and the write goes through another", true},
       {"lock-only", "a lease and no term: who believes to hold it writes, and nothing at the write says no", true},
-      {"client-clock", "the lease is judged by the clients' own clocks, which are up to two TTLs apart here", true},
+      {"client-clock", "the lease is judged by the clients' own clocks, which are up to two TTLs apart here, or stepped where that can be had", true},
       {"deleted-row", "the token stands in a lock row that is deleted on release, so that it starts again at 1", true},
   };
   return all;
@@ -202,8 +202,6 @@ std::unique_ptr<Boundary> naive_boundary(std::string_view name, const std::strin
   return std::make_unique<NaiveBoundary>(name, url, names, skew);
 }
 
-bool is_sqlite(const std::string& url) { return url.starts_with("sqlite:"); }
-
 std::unique_ptr<Sql> connect(const std::string& url) {
 #ifdef TERMGATE_WITH_SQLITE
   if (is_sqlite(url)) return connect_sqlite(url);
@@ -216,19 +214,6 @@ std::unique_ptr<Sql> connect(const std::string& url) {
 
 std::string wire_url(const std::string& url, const Names& names) {
   return is_sqlite(url) ? named("postgresql://storm@127.0.0.1/storm", names.application()) : url;
-}
-
-std::string through(const std::string& url, int port) {
-  // Of two parameters of one name libpq takes the last.
-  return url + fmt::format("&host=127.0.0.1&hostaddr=127.0.0.1&port={}&sslmode=disable&gssencmode=disable", port);
-}
-
-std::string named(const std::string& url, const std::string& application_name) {
-  if (is_sqlite(url)) return url;
-  // A '?' in front of the '@' belongs to the password; of two parameters of one name libpq takes the last.
-  const auto at = url.find('@');
-  const bool has = url.find('?', at == std::string::npos ? 0 : at) != std::string::npos;
-  return url + (has ? "&" : "?") + "application_name=" + application_name;
 }
 
 }  // namespace termgate::cli::storm

@@ -13,12 +13,11 @@
 
 #include <fmt/format.h>
 
+#include "storm_clock.hpp"
 #ifdef TERMGATE_WITH_POSTGRES
 #include "storm_proxies.hpp"
 #endif
 #include "storm_relay.hpp"
-
-extern char** environ;
 
 namespace termgate::cli::storm {
 
@@ -30,6 +29,9 @@ const std::vector<Fault>& all_faults() {
       {"freeze", "a client passes the check, writes, and does nothing for up to three TTLs; on SQLite it may hold the file's lock outside all of it", true, false, 1, true, true, true},
       {"prepare", "a prepared transaction is left behind for up to two TTLs (where max_prepared_transactions allows)", false, false, 1},
       {"lose", "answers are lost, to COMMIT above all, and the connection closed, or left open without a word (where the connection is not encrypted)", false, false, 2, true, true, true},
+      {"delay", "for up to four TTLs a relay cuts what passes it into small pieces and holds each back for up to a TTL (where the connection is not encrypted)", false, false, 2, true, true, true},
+      {"half-open", "the bytes of one side of a connection are swallowed for good, and nobody is told for up to eight TTLs (where the connection is not encrypted)", false, false, 1, true, true, true},
+      {"clock", "the wall clock of a leader or a proxy is stepped by up to an hour, forward or back, and set right up to six TTLs later (where libfaketime is found)", true, true, 2, true, true, true},
       {"force", "a lease is released by force", true, false, 1, true, true, true},
       {"prune", "the storm's own streams are pruned", true, false, 1, true, false, true},
       {"proxy-kill", "kill -9 of a proxy, and a new one up to a TTL later (with --proxies)", false, false, 2, false, true, true},
@@ -50,6 +52,7 @@ Crew::~Crew() {
     kill(leader.pid, SIGKILL);
     while (waitpid(leader.pid, nullptr, 0) < 0 && errno == EINTR) {
     }
+    forget_clock(leader.pid);
   }
 }
 
@@ -67,9 +70,11 @@ void Crew::start(std::size_t index) {
   // The URL goes by the environment: it may hold a password, and arguments are for everybody to read.
   const bool relayed = !plan_.relayed_url.empty() && index % 2 == 0;
   std::vector<std::string> settings = {"TERMGATE_DB=" + (relayed ? plan_.relayed_url : plan_.url)};
-  for (char** at = environ; *at != nullptr; ++at) {
-    if (!std::string_view(*at).starts_with("TERMGATE_DB=")) settings.emplace_back(*at);
+  if (plan_.clocks != nullptr) {
+    for (std::string& setting : plan_.clocks->settings(fmt::format("leader{}", index + 1))) settings.push_back(std::move(setting));
+    words.insert(words.end(), {"--skew", "0"});
   }
+  settings = environment_with(settings);
   const auto pointers = [](std::vector<std::string>& texts) {
     std::vector<char*> those;
     for (std::string& text : texts) those.push_back(text.data());
@@ -108,6 +113,7 @@ void Crew::tick() {
       if (leader.stopped && now >= leader.due) resume(leader);
       if (waitpid(leader.pid, nullptr, WNOHANG) == leader.pid) {
         ++ended_by_themselves_;
+        forget_clock(leader.pid);
         leader.pid = -1;
         leader.stopped = false;
         leader.due = now + std::chrono::seconds(1);
@@ -151,6 +157,7 @@ bool Crew::kill_one(Choice& choice) {
   kill(leader.pid, SIGKILL);
   while (waitpid(leader.pid, nullptr, 0) < 0 && errno == EINTR) {
   }
+  forget_clock(leader.pid);
   leader.pid = -1;
   leader.stopped = false;
   leader.due = std::chrono::steady_clock::now() + time;
@@ -167,8 +174,12 @@ void Crew::end_all(milliseconds patience) {
   for (Leader& leader : leaders_) {
     while (leader.pid > 0) {
       if (std::chrono::steady_clock::now() >= end) kill(leader.pid, SIGKILL);
-      if (waitpid(leader.pid, nullptr, WNOHANG) == leader.pid) leader.pid = -1;
-      else std::this_thread::sleep_for(milliseconds(10));
+      if (waitpid(leader.pid, nullptr, WNOHANG) == leader.pid) {
+        forget_clock(leader.pid);
+        leader.pid = -1;
+      } else {
+        std::this_thread::sleep_for(milliseconds(10));
+      }
     }
   }
 }
@@ -179,23 +190,26 @@ Faults::Faults(const Plan& plan, Crew& crew, History& history, std::optional<Dat
     : plan_(plan), crew_(crew), database_(std::move(database)), relays_(std::move(relays)), proxies_(proxies), log_(plan.folder + "/faults.log"), choice_(plan.seed, "faults"), next_(std::chrono::steady_clock::now() + plan.ttl) {
   history.add(plan.folder + "/faults.log", "fault");
   if (!plan.server_restart.empty()) next_restart_ = std::chrono::steady_clock::now() + Choice(plan.seed, "server").span(milliseconds(1500), milliseconds(4000));
+  if (!plan.server_clock.empty()) next_step_ = std::chrono::steady_clock::now() + Choice(plan.seed, "server-clock").span(plan.ttl, 3 * plan.ttl);
 }
 
 Faults::~Faults() { hands_.clear(); }
 
 void Faults::tick() {
-  {
-    // By a schedule of its own, whatever other faults there are: a server takes its time to come back.
+  calmed_ = false;
+  // By schedules of their own, whatever other faults there are: a server takes its time to come back, and there is one clock of it.
+  const auto of_the_server = [this](const char* name, std::optional<std::chrono::steady_clock::time_point>& next, void (Faults::*work)(Choice&)) {
     std::unique_lock lock(mutex_);
-    if (next_restart_ && std::chrono::steady_clock::now() >= *next_restart_) {
-      const auto due = std::exchange(next_restart_, std::nullopt);
-      lock.unlock();
-      if (!hand("server-restart", [this](Choice& choice) { restart_server(choice); })) {
-        lock.lock();
-        next_restart_ = due;
-      }
-    }
-  }
+    if (!next || std::chrono::steady_clock::now() < *next) return;
+    const auto due = std::exchange(next, std::nullopt);
+    lock.unlock();
+    if (hand(name, [this, work](Choice& choice) { (this->*work)(choice); })) return;
+    lock.lock();
+    next = due;
+  };
+  of_the_server("server-restart", next_restart_, &Faults::restart_server);
+  of_the_server("server-clock", next_step_, &Faults::step_server_clock);
+  if (plan_.clocks != nullptr) plan_.clocks->tick();
   if (plan_.faults.empty() || std::chrono::steady_clock::now() < next_) return;
   next_ = std::chrono::steady_clock::now() + choice_.span(plan_.ttl / 8, plan_.ttl);
   std::vector<const Fault*> those;
@@ -210,6 +224,8 @@ void Faults::begin(const std::string& fault) {
     if (crew_.stop_one(choice_, plan_.ttl / 4, 4 * plan_.ttl)) count(fault);
   } else if (fault == "kill") {
     if (crew_.kill_one(choice_)) count(fault);
+  } else if (fault == "clock") {
+    if (plan_.clocks->step_one(choice_)) count(fault);
   } else if (fault == "cut") {
     hand(fault, [this](Choice& choice) { cut(choice); });
   } else if (fault == "freeze") {
@@ -224,7 +240,11 @@ void Faults::begin(const std::string& fault) {
     hand(fault, [this](Choice& choice) { prune(choice); });
   }
 #ifdef TERMGATE_WITH_POSTGRES
-  if (fault == "proxy-kill") {
+  if (fault == "delay") {
+    delay(choice_);  // counted by the relay, where something was held back
+  } else if (fault == "half-open") {
+    hand(fault, [this](Choice& choice) { half_open(choice); });
+  } else if (fault == "proxy-kill") {
     if (proxies_->kill_one(choice_)) count(fault);
   } else if (fault == "proxy-stop") {
     if (proxies_->stop_one(choice_)) count(fault);
@@ -267,9 +287,42 @@ void Faults::finish() {
   }
 }
 
+void Faults::calm() {
+  calmed_ = true;
+  if (plan_.clocks != nullptr) plan_.clocks->right_all();
+#ifdef TERMGATE_WITH_POSTGRES
+  for (Relay* relay : relays_) relay->calm();
+#endif
+}
+
 std::map<std::string, int> Faults::done() const {
-  const std::lock_guard lock(mutex_);
-  return done_;
+  std::map<std::string, int> done;
+  {
+    const std::lock_guard lock(mutex_);
+    done = done_;
+  }
+#ifdef TERMGATE_WITH_POSTGRES
+  for (const Relay* relay : relays_) {
+    if (relay->delayed().delays > 0) done["delay"] += relay->delayed().delays;
+  }
+#endif
+  return done;
+}
+
+std::int64_t Faults::pieces_delayed() const {
+  std::int64_t all = 0;
+#ifdef TERMGATE_WITH_POSTGRES
+  for (const Relay* relay : relays_) all += relay->delayed().pieces;
+#endif
+  return all;
+}
+
+std::int64_t Faults::pieces_overtaken() const {
+  std::int64_t all = 0;
+#ifdef TERMGATE_WITH_POSTGRES
+  for (const Relay* relay : relays_) all += relay->delayed().overtaken;
+#endif
+  return all;
 }
 
 std::vector<testkit::Row> Faults::pruned() const {
@@ -446,6 +499,72 @@ void Faults::restart_server(Choice& choice) {
     throw Error(problem);
   }
   next_restart_ = std::chrono::steady_clock::now() + pause;
+}
+
+void Faults::step_server_clock(Choice& choice) {
+  const std::chrono::seconds off = step_of(choice, plan_.ttl);
+  const milliseconds time = choice.span(plan_.ttl, 6 * plan_.ttl), pause = choice.span(plan_.ttl, 6 * plan_.ttl);
+  // How far the server's clock is from ours, in seconds: at least and at most. Nothing where it does not answer.
+  const auto ahead = [&]() -> std::optional<std::pair<double, double>> {
+    try {
+      const auto sql = connect(named(plan_.url, plan_.names.application() + "-clock"));
+      const auto ours = [] { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); };
+      const double before = ours();
+      const double theirs = std::stod(sql->run("SELECT extract(epoch FROM clock_timestamp())").rows.at(0).at(0));
+      return std::pair(theirs - ours(), theirs - before);
+    } catch (const Error&) {
+      return std::nullopt;
+    }
+  };
+  std::string problem;
+  try {
+    const auto before = ahead();
+    write_clock(plan_.server_clock, off);
+    const auto end = std::chrono::steady_clock::now() + time;
+    const auto after = before ? ahead() : std::nullopt;
+    const auto wanted = static_cast<double>(off.count());
+    if (after && (after->second - before->first < wanted - 0.3 || after->first - before->second > wanted + 0.3))
+      problem = fmt::format("the server's clock does not follow the file, which said {:+} s", off.count());
+    while (!calmed_ && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(milliseconds(10));
+    write_clock(plan_.server_clock, std::chrono::seconds(0));
+  } catch (const Error& error) {
+    problem = error.what();
+  }
+  const std::lock_guard lock(mutex_);
+  if (!problem.empty()) {  // and no further one
+    problems_.push_back("--server-clock: " + problem);
+    throw Error(problem);
+  }
+  next_step_ = std::chrono::steady_clock::now() + pause;
+}
+
+void Faults::delay(Choice& choice) {
+#ifdef TERMGATE_WITH_POSTGRES
+  Relay::Delay delay;
+  const auto which = static_cast<std::size_t>(choice.number(0, 1'000'000));
+  delay.time = choice.span(plan_.ttl, 4 * plan_.ttl);
+  delay.most = choice.in(50) ? choice.span(milliseconds(1), plan_.ttl / 10) : choice.span(plan_.ttl / 10, plan_.ttl);
+  const std::int64_t direction = choice.number(1, 3);
+  delay.from_client = direction != 1;
+  delay.from_server = direction != 2;
+  delay.seed = static_cast<std::uint64_t>(choice.number(0, INT64_MAX - 1));
+  if (!relays_.empty()) relays_[which % relays_.size()]->delay(delay);
+#else
+  static_cast<void>(choice);
+#endif
+}
+
+void Faults::half_open(Choice& choice) {
+#ifdef TERMGATE_WITH_POSTGRES
+  const auto which = static_cast<std::size_t>(choice.number(0, 1'000'000));
+  const milliseconds pause = choice.span(plan_.ttl, 8 * plan_.ttl);
+  const Relay::Loss loss = choice.in(50) ? Relay::Loss::client_swallowed : Relay::Loss::server_swallowed;
+  const std::lock_guard lock(relay_mutex_);
+  if (relays_.empty()) throw Error("no relay");
+  if (!relays_[which % relays_.size()]->lose(loss, pause, 2 * plan_.ttl)) throw Error("nothing was said");
+#else
+  static_cast<void>(choice);
+#endif
 }
 
 void Faults::lose(Choice& choice) {

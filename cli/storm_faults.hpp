@@ -19,6 +19,7 @@
 
 namespace termgate::cli::storm {
 
+class Clocks;
 class Relay;
 class Proxies;
 
@@ -35,7 +36,7 @@ const std::vector<Fault>& all_faults();
 
 struct Plan {
   std::string url;  // with the storm's application_name
-  std::string relayed_url;  // every other leader's, where answers are to be lost; else empty
+  std::string relayed_url;  // every other leader's, where there is a relay; else empty
   std::string schema, naive, enforce = "on";  // enforce: of the proxies
   Names names;
   std::uint64_t seed = 0;
@@ -47,6 +48,8 @@ struct Plan {
   std::string pace;  // of the writers; empty: as usual
   std::vector<std::string> faults;
   std::string server_restart;  // the command; empty: the server is left alone
+  std::string server_clock;    // the file that says how far the server's clock is off; empty: that clock is left alone
+  Clocks* clocks = nullptr;    // of leaders and proxies; none: theirs is the machine's. Outlives them
   std::string folder;   // of the logs
   std::string program;  // this one
 };
@@ -97,7 +100,7 @@ class Crew {
 // The faults. tick() on the director's thread; what takes time is done on threads of its own.
 class Faults {
  public:
-  // `relays`: where answers can be lost. `proxies`: none, or those that the leaders go through. Both must outlive this.
+  // `relays`: where answers can be lost and all be delayed. `proxies`: none, or those that the leaders go through. Both must outlive this.
   Faults(const Plan& plan, Crew& crew, History& history, std::optional<Database> database, std::vector<Relay*> relays, Proxies* proxies);
   ~Faults();
   Faults(const Faults&) = delete;
@@ -106,10 +109,13 @@ class Faults {
   void tick();
   // Waits for what is still being done; after it nothing of it is left in the database.
   void finish();
+  // Nobody has to wait for a relay or a wrong clock any more.
+  void calm();
 
   std::map<std::string, int> done() const;                  // by name
+  std::int64_t pieces_delayed() const, pieces_overtaken() const;  // by the relays
   std::vector<testkit::Row> pruned() const;                 // what was in the streams before it was pruned
-  std::vector<std::string> problems() const;                // with the command that restarts the server: the storm was not what it was meant to be
+  std::vector<std::string> problems() const;                // with the server's restart or clock: the storm was not what it was meant to be
 
  private:
   void begin(const std::string& fault);
@@ -120,8 +126,11 @@ class Faults {
   void force(Choice& choice);
   void prune(Choice& choice);
   void restart_server(Choice& choice);
+  void step_server_clock(Choice& choice);
   std::string run_restart() const;  // why it failed; empty: it did not
   void lose(Choice& choice);
+  void half_open(Choice& choice);
+  void delay(Choice& choice);
   void cut_relay(Choice& choice, bool front);
   std::string scope_of(Choice& choice) const { return plan_.names.scope(static_cast<int>(choice.number(0, plan_.scopes - 1))); }
   void count(const std::string& fault);
@@ -137,9 +146,11 @@ class Faults {
   Choice choice_;
   std::chrono::steady_clock::time_point next_;
   int serial_ = 0;
+  std::atomic<bool> calmed_{false};  // nothing is to be waited for any more in this round
 
   mutable std::mutex mutex_;  // guards what follows up to hands_
   std::optional<std::chrono::steady_clock::time_point> next_restart_;  // of the server; none while one is going on, or none is wanted
+  std::optional<std::chrono::steady_clock::time_point> next_step_;  // of the server's clock, likewise
   std::vector<std::string> problems_;
   std::map<std::string, int> done_;
   std::map<std::pair<std::string, std::int64_t>, testkit::Row> pruned_;

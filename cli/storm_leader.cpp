@@ -35,6 +35,7 @@ struct Setting {
   int scopes, writers;
   milliseconds ttl;
   bool full_pace;  // hardly any rest between writes, nor inside of them
+  bool skewed;  // `client-clock`: its clock is off by calculation, for nobody steps it
 };
 
 // What a process believes about one scope.
@@ -125,7 +126,7 @@ class Ours final : public Boundary {
 std::unique_ptr<Boundary> boundary_of(const Setting& setting, const std::optional<Database>& database) {
   if (setting.naive.empty()) return std::make_unique<Ours>(*database);
   Choice choice(setting.seed, setting.who + "-clock");
-  return naive_boundary(setting.naive, setting.url, setting.names, choice.span(-setting.ttl, setting.ttl));
+  return naive_boundary(setting.naive, setting.url, setting.names, setting.skewed ? choice.span(-setting.ttl, setting.ttl) : milliseconds(0));
 }
 
 // Takes the lease of one scope, keeps it for a while, and ends in one of the ways in which leaders end.
@@ -517,6 +518,7 @@ int lead(const Arguments& arguments) {
   setting.writers = static_cast<int>(arguments.integer("writers", 1, 1000));
   setting.ttl = arguments.duration_or("ttl", milliseconds(400));
   setting.full_pace = arguments.text_or("pace", "") == "full";
+  setting.skewed = arguments.text_or("skew", "") != "0";
   const std::string ports = arguments.text_or("proxies", "");
   for (std::size_t at = 0; at < ports.size();) {
     const std::size_t comma = std::min(ports.find(',', at), ports.size());

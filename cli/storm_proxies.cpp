@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 
 #include "bench_target.hpp"
+#include "storm_clock.hpp"
 
 namespace termgate::cli::storm {
 namespace {
@@ -72,6 +73,7 @@ Proxies::~Proxies() {
     kill(proxies_[index].pid, SIGKILL);
     while (waitpid(proxies_[index].pid, nullptr, 0) < 0 && errno == EINTR) {
     }
+    forget_clock(proxies_[index].pid);
   }
 }
 
@@ -87,6 +89,10 @@ void Proxies::start(std::size_t index) {
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
+  std::vector<std::string> settings = environment_with(plan_.clocks != nullptr ? plan_.clocks->settings(fmt::format("proxy{}", index + 1)) : std::vector<std::string>());
+  std::vector<char*> envp;
+  for (std::string& setting : settings) envp.push_back(setting.data());
+  envp.push_back(nullptr);
   const pid_t director = getpid();
   proxy.pid = fork();
   if (proxy.pid < 0) throw Error("storm: no process for a proxy");
@@ -96,7 +102,7 @@ void Proxies::start(std::size_t index) {
     setpgid(0, 0);  // the terminal's signals are the director's, who ends the storm in order
     const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
     if (out < 0 || dup2(out, STDOUT_FILENO) < 0 || dup2(out, STDERR_FILENO) < 0) _exit(127);
-    execv(plan_.program.c_str(), argv.data());
+    execve(plan_.program.c_str(), argv.data(), envp.data());
     _exit(127);
   }
 }
@@ -117,7 +123,10 @@ void Proxies::start_all(milliseconds patience) {
         why = error.what();
       }
       const bool ended = waitpid(proxy.pid, nullptr, WNOHANG) == proxy.pid;
-      if (ended) proxy.pid = -1;
+      if (ended) {
+        forget_clock(proxy.pid);
+        proxy.pid = -1;
+      }
       if (ended || std::chrono::steady_clock::now() >= end)
         throw Error(fmt::format("storm: proxy {} did not come up: {}", index + 1, ended ? last_line(log_of(index)) : why));
       std::this_thread::sleep_for(milliseconds(20));
@@ -137,6 +146,7 @@ void Proxies::tick() {
       if (waitpid(proxy.pid, nullptr, WNOHANG) == proxy.pid) {
         ++ended_by_themselves_;
         last_words_ = last_line(log_of(index));
+        forget_clock(proxy.pid);
         proxy.pid = -1;
         proxy.stopped = false;
         proxy.due = now + std::chrono::seconds(1);
@@ -176,6 +186,7 @@ bool Proxies::kill_one(Choice& choice) {
   kill(proxy.pid, SIGKILL);
   while (waitpid(proxy.pid, nullptr, 0) < 0 && errno == EINTR) {
   }
+  forget_clock(proxy.pid);
   proxy.pid = -1;
   proxy.stopped = false;
   proxy.due = std::chrono::steady_clock::now() + time;
@@ -213,8 +224,12 @@ void Proxies::end_all(milliseconds patience) {
   for (Proxy& proxy : proxies_) {
     while (proxy.pid > 0) {
       if (std::chrono::steady_clock::now() >= end) kill(proxy.pid, SIGKILL);
-      if (waitpid(proxy.pid, nullptr, WNOHANG) == proxy.pid) proxy.pid = -1;
-      else std::this_thread::sleep_for(milliseconds(10));
+      if (waitpid(proxy.pid, nullptr, WNOHANG) == proxy.pid) {
+        forget_clock(proxy.pid);
+        proxy.pid = -1;
+      } else {
+        std::this_thread::sleep_for(milliseconds(10));
+      }
     }
   }
 }

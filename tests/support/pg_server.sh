@@ -4,6 +4,7 @@
 # lets everybody in as superuser `postgres` without a password, and is meant for nothing but tests.
 #
 #   pg_server.sh start MAJOR DIR [name=value ...]   initdb (once) and start; prints the URL; name=value: server settings
+#                                                   PG_SERVER_ENV: settings for the server's own environment, NAME=value with blanks between them
 #   pg_server.sh stop DIR [fast|immediate]          stop; `immediate` loses what was not flushed, as a crash does
 #   pg_server.sh kill DIR                           kill -9 the postmaster and all its children at once
 #   pg_server.sh url DIR                            print the URL of a started server
@@ -114,7 +115,8 @@ start() {
     # A restarted server keeps its port, so that clients can come back to it.
     if [ "$attempt" = 1 ] && [ -s "$dir/port" ]; then port=$(cat "$dir/port"); else port=$(free_port); fi
     echo "$port" >"$dir/port"
-    if as_server "$bin/pg_ctl" -D "$dir/data" -l "$dir/data/server.log" -o "-p $port" -w -t 60 start >"$dir/start.log" 2>&1; then
+    # shellcheck disable=SC2086
+    if as_server env ${PG_SERVER_ENV:-} "$bin/pg_ctl" -D "$dir/data" -l "$dir/data/server.log" -o "-p $port" -w -t 60 start >"$dir/start.log" 2>&1; then
       url "$dir"; return
     fi
     grep -q "in use" "$dir/data/server.log" || break
@@ -145,7 +147,7 @@ kill_all() {
   while kill -0 "$pid" 2>/dev/null; do sleep 0.02; done
 }
 
-[ $# -ge 2 ] || { sed -n '2,14p' "$0" >&2; exit 2; }
+[ $# -ge 2 ] || { sed -n '2,15p' "$0" >&2; exit 2; }
 case "$1" in
   start) [ $# -ge 3 ] || die "start MAJOR DIR [name=value ...]"; shift; start "$@" ;;
   stop) shift; stop "$@" ;;

@@ -28,6 +28,14 @@ if(TARGET termgate)
     SOURCES unit/cli/drill_wire.cpp unit/cli/secrets.cpp unit/cli/storm_log.cpp "${PROJECT_SOURCE_DIR}/cli/drill_wire.cpp" "${PROJECT_SOURCE_DIR}/cli/secrets.cpp" "${PROJECT_SOURCE_DIR}/cli/storm_log.cpp"
     LIBRARIES Termgate::fencing Termgate::testkit fmt::fmt Threads::Threads)
   target_include_directories(unit_cli PRIVATE "${PROJECT_SOURCE_DIR}")
+  if(TARGET termgate_postgres)
+    find_package(PkgConfig REQUIRED)
+    pkg_check_modules(LIBPQ REQUIRED IMPORTED_TARGET libpq)
+    termgate_test(unit_storm_relay LABEL unit
+      SOURCES unit/cli/storm_relay.cpp "${PROJECT_SOURCE_DIR}/cli/storm_relay.cpp" "${PROJECT_SOURCE_DIR}/cli/relay_socket.cpp" "${PROJECT_SOURCE_DIR}/cli/storm_url.cpp"
+      LIBRARIES Termgate::fencing PkgConfig::LIBPQ fmt::fmt Threads::Threads)
+    target_include_directories(unit_storm_relay PRIVATE "${PROJECT_SOURCE_DIR}")
+  endif()
 endif()
 if(TARGET termgate_odbc)
   termgate_test(unit_odbc LABEL unit
