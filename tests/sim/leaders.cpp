@@ -126,6 +126,7 @@ class World {
     loss_ = below(3) == 0 ? 0 : below(150);
     repeats_ = below(2) == 0 ? 0 : below(100);
     slow_ = below(3) == 0 ? 0 : below(100);
+    refuses_ = below(2) == 0;
     patience_ = ttl / 5 + some(2 * ttl / 5);
     faults_until_ = 4 * ttl + some(4 * ttl);
     boundary_.law().set_clock([this] { return database_now(); });
@@ -153,7 +154,7 @@ class World {
       if (the_leader("two TTLs after faults had ceased").first != settled_.first) throw Broken("leadership changed although nothing was wrong");
       Process& leader = processes_[settled_.first];
       stopped_for_good_ = settled_.first;
-      happens(leader, leader.life, [this, &leader] { resume(leader, LeaderCore::Stop{}); });
+      happens(leader, leader.life, [this, &leader] { stop(leader); });
     });
     // Its work takes up to a fifth of a TTL to end.
     after(faults_until_ + settled_after + 2 * ttl + ttl / 5 + taken_after, [this] {
@@ -192,6 +193,7 @@ class World {
     std::uint64_t wake = 0, call = 0;  // the latest; what belongs to an earlier one is void
     std::vector<Time> calls;           // by its clock, the last calls_a_ttl_max
     std::vector<Time> wakes;
+    bool stopping = false;
     bool works = false;
     int work = 0;
     std::optional<Term> term;  // of its work
@@ -248,7 +250,7 @@ class World {
     process.calls.clear();
     process.wakes.clear();
     process.paused_until = 0ns;
-    process.works = false;
+    process.works = process.stopping = false;
     ++process.call;
     tell("{} starts", process.owner);
     later(process, some(5ms), [this, &process] { resume(process, LeaderCore::Woken{}); });
@@ -284,6 +286,12 @@ class World {
     }
   }
 
+  void stop(Process& process) {
+    tell("{} is told to stop", process.owner);
+    process.stopping = true;
+    resume(process, LeaderCore::Stop{});
+  }
+
   void told_elected(Process& process, Term term) {
     tell("{} is elected with term {}", process.owner, term.value());
     ++totals_.elections;
@@ -292,6 +300,8 @@ class World {
         if (&other != &process && other.core && other.core->leads(moment(other.clock.at(now_)))) broken(fmt::format("{} and {} both believe to lead", other.owner, process.owner));
       }
     }
+    if (process.works) broken(fmt::format("{} is elected while the work of its last election is at it", process.owner));
+    if (process.stopping) broken(fmt::format("{} is elected after it was told to stop", process.owner));
     process.works = true;
     process.term = term;
     const int work = ++process.work;
@@ -343,7 +353,7 @@ class World {
 
   // Sends a request, perhaps twice, perhaps not at all; `answered` gets whatever comes back, in any order.
   void send(Process& process, std::function<Answer()> request, std::function<void(const Answer&)> answered) {
-    if (faults() && cut_off(process) && chance(500)) return later(process, some(5ms), [answered = std::move(answered)] { answered({How::unavailable}); });
+    if (faults() && cut_off(process) && refuses_) return later(process, some(5ms), [answered = std::move(answered)] { answered({How::unavailable}); });
     const int copies = faults() && chance(repeats_) ? 2 : 1;
     for (int i = 0; i < copies; ++i) {
       if (gets_lost(process)) continue;
@@ -360,6 +370,7 @@ class World {
 
   void call(Process& process, const LeaderCore::Call& call, Time local) {
     count(process, process.calls, "calls");
+    if (call.kind == LeaderCore::Call::Kind::release && process.works) broken(fmt::format("{} gives the lease back while its work is at it", process.owner));
     ++totals_.calls;
     const std::uint64_t number = ++process.call;
     // The clock is read, and then a thread may stand still before the first byte is sent.
@@ -548,7 +559,7 @@ class World {
           tell("{} is cut off for {} ms", process.owner, lasts / 1ms);
           process.cut_until = std::max(process.cut_until, now_ + lasts);
         } else {
-          happens(process, process.life, [this, &process] { resume(process, LeaderCore::Stop{}); });
+          happens(process, process.life, [this, &process] { stop(process); });
         }
       });
     }
@@ -626,6 +637,7 @@ class World {
   const bool tame_;
   Clockwork database_clock_;
   std::int64_t loss_ = 0, repeats_ = 0, slow_ = 0;  // of a thousand
+  bool refuses_ = false;  // what is cut off is told at once, not by silence
   Time patience_{}, faults_until_{}, now_{}, database_down_until_{};
   std::priority_queue<Event> queue_;
   std::uint64_t events_ = 0, writes_ = 0;

@@ -238,6 +238,7 @@ TEST_CASE("leader core: a clock that goes back stands still", "[fencing][leader]
   CHECK(silent(core.resume(LeaderCore::Woken{}, start - 1h)));
   CHECK(core.leads_until() == start + 1000ms);
   CHECK(calls(core.resume(LeaderCore::Woken{}, start + 400ms), Call::Kind::renew, 7));
+  CHECK(*core.resume(Answer{How::unavailable}, start - 1h).wake > start + 400ms);
 }
 
 TEST_CASE("leader core: a later election is a new one whatever the term of before is told", "[F1][fencing][leader]") {
