@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 namespace termgate::inline v0::detail {
 
@@ -30,7 +31,7 @@ LeaderCore::Action LeaderCore::resume(const Event& event, Moment now) {
       // Not before the work has ended: whoever comes next should find nobody at it.
       if (!working_) {
         under_way_ = Call{Call::Kind::release, give_back_->term};
-        give_back_.reset();
+        giving_back_ = std::exchange(give_back_, std::nullopt);
       }
     } else if (leading_) {
       if (now >= next_) under_way_ = Call{Call::Kind::renew, leading_->term};
@@ -77,7 +78,10 @@ void LeaderCore::answered(const Call& call, const Answer& answer, Moment now, Ac
       }
       return;
     case Call::Kind::release:
-      return;  // it ends by itself where this did not arrive
+      // Again, for it may stand for hours; but a stop must not wait for a database that has gone.
+      if ((answer.how == How::unavailable || answer.how == How::unknown) && ++releases_ < releases_max) give_back_ = giving_back_;
+      else releases_ = 0;
+      return;
   }
 }
 

@@ -66,7 +66,7 @@ struct LeaderNews {
     lost,         // no leader any more: the database says that the lease is not ours
     expired,      // no leader any more: it could not be renewed in time
     work_failed,  // `error` is what the work threw; told before or after its leadership's end
-    call_failed   // `error` is what an acquisition, a renewal or a release threw; it will be tried again, but for a release
+    call_failed   // `error` is what an acquisition, a renewal or a release threw; it will be tried again, a release twice
   };
   Kind kind;
   std::optional<Term> term = {};

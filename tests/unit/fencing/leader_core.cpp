@@ -149,7 +149,9 @@ TEST_CASE("leader core: a stop gives the lease back when the work has ended and 
   const Action ended = core.resume(LeaderCore::WorkEnded{false}, start + 300ms);
   CHECK(calls(ended, Call::Kind::release, 7));
   CHECK_FALSE(ended.over);
-  CHECK(core.resume(Answer{How::unknown}, start + 310ms).over);
+  CHECK(calls(core.resume(Answer{How::unknown}, start + 310ms), Call::Kind::release, 7));
+  CHECK(calls(core.resume(Answer{How::unavailable}, start + 320ms), Call::Kind::release, 7));
+  CHECK(core.resume(Answer{How::unknown}, start + 330ms).over);
 }
 
 TEST_CASE("leader core: what is over by the database's clock too is not given back", "[fencing][leader]") {

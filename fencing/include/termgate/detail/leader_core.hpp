@@ -31,6 +31,8 @@ class LeaderCore {
   static constexpr int renewals_a_ttl = 3;
   static constexpr int retries_a_ttl = 12;
 
+  static constexpr int releases_max = 3;
+
   enum class Loss {
     stopped,   // stop() was called
     finished,  // the work ended by itself
@@ -106,6 +108,8 @@ class LeaderCore {
   Moment now_ = Moment::min();
   std::optional<Held> leading_;    // until the margin begins
   std::optional<Held> give_back_;  // until the lease's end
+  std::optional<Held> giving_back_;
+  int releases_ = 0;               // in a row, that did not get through
   std::optional<Call> under_way_;
   Moment next_ = Moment::min();    // no call before
   int failures_ = 0;               // in a row, of acquisitions
