@@ -29,10 +29,7 @@ LeaderCore::Action LeaderCore::resume(const Event& event, Moment now) {
   if (!under_way_) {
     if (give_back_) {
       // Not before the work has ended: whoever comes next should find nobody at it.
-      if (!working_) {
-        under_way_ = Call{Call::Kind::release, give_back_->term};
-        giving_back_ = std::exchange(give_back_, std::nullopt);
-      }
+      if (!working_ && now >= give_back_at_) under_way_ = Call{Call::Kind::release, give_back_->term};
     } else if (leading_) {
       if (now >= next_) under_way_ = Call{Call::Kind::renew, leading_->term};
     } else if (!working_) {
@@ -43,6 +40,7 @@ LeaderCore::Action LeaderCore::resume(const Event& event, Moment now) {
   }
 
   if (leading_) action.wake = under_way_ ? leading_->until : std::min(next_, leading_->until);
+  else if (!under_way_ && !working_ && give_back_) action.wake = give_back_at_;
   else if (!under_way_ && !working_ && !stopping_) action.wake = next_;
   return action;
 }
@@ -50,7 +48,7 @@ LeaderCore::Action LeaderCore::resume(const Event& event, Moment now) {
 void LeaderCore::step_down(Loss loss, Moment now, Action& action) {
   action.told = Told{loss, leading_->term};
   // What stands no more, or may not, is not given back; nor what nobody can be asked for.
-  if (loss == Loss::stopped || loss == Loss::finished) give_back_ = Held{leading_->term, leading_->until + timing_.margin};
+  if (loss == Loss::stopped || loss == Loss::finished) gives_back({leading_->term, leading_->until + timing_.margin});
   leading_.reset();
   failures_ = 0;
   // Others first.
@@ -78,9 +76,11 @@ void LeaderCore::answered(const Call& call, const Answer& answer, Moment now, Ac
       }
       return;
     case Call::Kind::release:
-      // Again, for it may stand for hours; but a stop must not wait for a database that has gone.
-      if ((answer.how == How::unavailable || answer.how == How::unknown) && ++releases_ < releases_max) give_back_ = giving_back_;
-      else releases_ = 0;
+      if ((answer.how == How::unavailable || answer.how == How::unknown) && ++releases_ < releases_max) {
+        give_back_at_ = now + release_pause * (1 << (releases_ - 1));
+        return;
+      }
+      give_back_.reset();
       return;
   }
 }
@@ -88,7 +88,7 @@ void LeaderCore::answered(const Call& call, const Answer& answer, Moment now, Ac
 void LeaderCore::acquired(const Answer& answer, Moment now, Action& action) {
   const Held held{*answer.term, answer.until - timing_.margin};
   if (stopping_ || now >= held.until) {
-    give_back_ = Held{held.term, answer.until};
+    gives_back({held.term, answer.until});
     return backs_off(now);
   }
   failures_ = 0;
@@ -96,6 +96,12 @@ void LeaderCore::acquired(const Answer& answer, Moment now, Action& action) {
   working_ = true;
   action.told = Told{std::nullopt, held.term};
   next_ = std::max(answer.until - timing_.ttl + timing_.ttl / renewals_a_ttl, now + timing_.ttl / (2 * retries_a_ttl));
+}
+
+void LeaderCore::gives_back(Held held) {
+  give_back_ = held;
+  give_back_at_ = Moment::min();
+  releases_ = 0;
 }
 
 void LeaderCore::backs_off(Moment now) {

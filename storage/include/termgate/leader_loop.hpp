@@ -66,7 +66,7 @@ struct LeaderNews {
     lost,         // no leader any more: the database says that the lease is not ours
     expired,      // no leader any more: it could not be renewed in time
     work_failed,  // `error` is what the work threw; told before or after its leadership's end
-    call_failed   // `error` is what an acquisition, a renewal or a release threw; it will be tried again, a release twice
+    call_failed   // `error` is what an acquisition, a renewal or a release threw; it will be tried again, a release four times within 150 ms and what the calls take
   };
   Kind kind;
   std::optional<Term> term = {};

@@ -149,9 +149,17 @@ TEST_CASE("leader core: a stop gives the lease back when the work has ended and 
   const Action ended = core.resume(LeaderCore::WorkEnded{false}, start + 300ms);
   CHECK(calls(ended, Call::Kind::release, 7));
   CHECK_FALSE(ended.over);
-  CHECK(calls(core.resume(Answer{How::unknown}, start + 310ms), Call::Kind::release, 7));
-  CHECK(calls(core.resume(Answer{How::unavailable}, start + 320ms), Call::Kind::release, 7));
-  CHECK(core.resume(Answer{How::unknown}, start + 330ms).over);
+  auto now = start + 310ms;
+  for (const auto pause : {10ms, 20ms, 40ms, 80ms}) {
+    const Action waits = core.resume(Answer{pause == 20ms ? How::unavailable : How::unknown}, now);
+    CHECK_FALSE(waits.over);
+    CHECK(silent(waits));
+    CHECK(waits.wake == now + pause);
+    CHECK_FALSE(core.resume(LeaderCore::Woken{}, now + pause - 1ns).call);
+    CHECK(calls(core.resume(LeaderCore::Woken{}, now + pause), Call::Kind::release, 7));
+    now += pause + 5ms;
+  }
+  CHECK(core.resume(Answer{How::unknown}, now).over);
 }
 
 TEST_CASE("leader core: what is over by the database's clock too is not given back", "[fencing][leader]") {

@@ -30,8 +30,10 @@ class LeaderCore {
   // A renewal is sent when a third of the TTL is over, and after one that failed again this soon, at most.
   static constexpr int renewals_a_ttl = 3;
   static constexpr int retries_a_ttl = 12;
-
-  static constexpr int releases_max = 3;
+  // A release without a yes or a no is sent again, so often in all, behind pauses of 10, 20, 40 and 80 ms: another's acquisition may be at the lease, and it may stand for hours; but a stop must
+  // not wait for a database that has gone.
+  static constexpr int releases_max = 5;
+  static constexpr std::chrono::milliseconds release_pause{10};
 
   enum class Loss {
     stopped,   // stop() was called
@@ -99,6 +101,7 @@ class LeaderCore {
   void step_down(Loss loss, Moment now, Action& action);
   void answered(const Call& call, const Answer& answer, Moment now, Action& action);
   void acquired(const Answer& answer, Moment now, Action& action);
+  void gives_back(Held held);
   void backs_off(Moment now);
   void waits(Time time, Moment now);
   Time spread(Time from, Time to);
@@ -107,8 +110,8 @@ class LeaderCore {
   std::uint64_t random_;
   Moment now_ = Moment::min();
   std::optional<Held> leading_;    // until the margin begins
-  std::optional<Held> give_back_;  // until the lease's end
-  std::optional<Held> giving_back_;
+  std::optional<Held> give_back_;  // until the lease's end; what is being given back too
+  Moment give_back_at_ = Moment::min();
   int releases_ = 0;               // in a row, that did not get through
   std::optional<Call> under_way_;
   Moment next_ = Moment::min();    // no call before
