@@ -7,6 +7,7 @@ if(TARGET termgate_postgres)
     LIBRARIES Termgate::storage PkgConfig::LIBPQ)
   termgate_test(live_testkit LABEL live TIMEOUT 120 NEEDS TERMGATE_TEST_POSTGRESQL SOURCES unit/testkit/lease_clock.cpp package/stale_leader_test.cpp LIBRARIES Termgate::testkit Termgate::storage)
   target_compile_definitions(live_testkit PRIVATE TERMGATE_TEST_HAS_MAIN)
+  termgate_test(live_leader_loop LABEL live TIMEOUT 300 NEEDS TERMGATE_TEST_POSTGRESQL SOURCES unit/storage/leader_loop.cpp LIBRARIES Termgate::testkit Termgate::storage Threads::Threads)
   if(TARGET termgate_authority)
     termgate_test(live_proxy_authority LABEL live TIMEOUT 300 NEEDS TERMGATE_TEST_POSTGRESQL
       SOURCES live/proxy_authority.cpp

@@ -19,6 +19,8 @@ play() {
   "$command" exec --scope billing --term 1 'CREATE TABLE accounts (id integer PRIMARY KEY, balance bigint NOT NULL)' \
     'INSERT INTO accounts VALUES (42, 100)'
   "$scratch/build/billing"
+  "$command" lease force-release --scope billing --actor package_test --reason "its leader has gone"
+  "$scratch/build/leader"
   "$command" verify
 }
 play "sqlite:$scratch/billing.db"

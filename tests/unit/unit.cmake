@@ -57,3 +57,8 @@ if(TARGET termgate_sqlite)
   # The same on SQLite whatever server there is; live_testkit has that.
   set_property(TEST unit_testkit APPEND PROPERTY ENVIRONMENT "TERMGATE_TEST_POSTGRESQL=")
 endif()
+if(TARGET termgate_sqlite)
+  termgate_test(unit_leader_loop LABEL unit SOURCES unit/storage/leader_loop.cpp LIBRARIES Termgate::testkit Termgate::storage Threads::Threads)
+  # The same on SQLite whatever server there is; live_leader_loop has that.
+  set_property(TEST unit_leader_loop APPEND PROPERTY ENVIRONMENT "TERMGATE_TEST_POSTGRESQL=")
+endif()

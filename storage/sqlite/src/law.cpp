@@ -176,6 +176,7 @@ Law::Law(sqlite3* db) : db_(db) {
 }
 
 Moment Law::now() const noexcept {
+  if (clock_) return clock_();
   return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 

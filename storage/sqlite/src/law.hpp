@@ -201,6 +201,8 @@ class Law {
   void transaction_ended(bool committed) noexcept;
   // For tests: how often a commit's folder was flushed for the sake of a raise.
   std::int64_t folder_flushes() const noexcept { return folder_flushes_; }
+  // For simulations: what time it is, instead of the machine's clock. Waits are not concerned.
+  void set_clock(std::function<Moment()> clock) { clock_ = std::move(clock); }
   // Called when the connection closes, which SQLite refuses while statements are left.
   void finalize_statements() noexcept {
     statements_.clear();
@@ -313,6 +315,7 @@ class Law {
   Marks marks_;
   std::optional<Scope> declared_scope_;
   std::optional<Term> declared_term_;
+  std::function<Moment()> clock_;
   std::optional<std::chrono::milliseconds> check_wait_override_;
   std::chrono::milliseconds check_wait_seen_{5000};
   std::string client_;        // this process, for raised_by and audit

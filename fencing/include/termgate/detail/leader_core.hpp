@@ -1,0 +1,123 @@
+// LeaderCore: what a candidate for the leadership of one scope does next. It has no clock, no thread and no database: it is told what has happened and what time it is, and answers with the call
+// to make, what to tell the application, and when to come back. Internal; LeaderLoop performs it, tests/sim/leaders.cpp plays it on virtual time. One thread at a time.
+//
+//   standby ── acquire: granted ──> leads ── margin before the lease's end, renewal refused, the work ended, stop() ──> steps down ── the work has ended ──> release or not ──> standby, over
+//
+// It believes to lead until `margin` before the lease's end, counted from before the request was sent, and says so then, whatever is on its way. Only a renewal that was granted moves that moment:
+// one whose outcome is unknown does not. What comes too late changes nothing: leadership that was told as lost is lost. Nobody is elected before the work of the last election has ended.
+// None of this is what keeps the data safe: the fence does (F1, F2).
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <variant>
+
+#include <termgate/term.hpp>
+
+namespace termgate::inline v0::detail {
+
+class LeaderCore {
+ public:
+  using Moment = std::chrono::steady_clock::time_point;  // by one clock that never goes back; a step back counts as standing still
+  using Time = std::chrono::steady_clock::duration;
+
+  struct Timing {
+    Time ttl;
+    Time margin;  // 0 to half the TTL
+    Time poll;    // how long a standby waits before it asks again; up to half as much more for the jitter, twice to three times as much where nobody answers
+  };
+  // A renewal is sent when a third of the TTL is over, and after one that failed again this soon, at most.
+  static constexpr int renewals_a_ttl = 3;
+  static constexpr int retries_a_ttl = 12;
+  // A release without a yes or a no is sent again, so often in all, behind pauses of 10, 20, 40 and 80 ms: another's acquisition may be at the lease, and it may stand for hours; but a stop must
+  // not wait for a database that has gone.
+  static constexpr int releases_max = 5;
+  static constexpr std::chrono::milliseconds release_pause{10};
+
+  enum class Loss {
+    stopped,   // stop() was called
+    finished,  // the work ended by itself
+    fenced,    // the work was refused as stale: another has been elected
+    lost,      // the database says that the lease is not ours any more
+    expired    // no renewal was granted in time
+  };
+
+  struct Call {
+    enum class Kind { acquire, renew, release };
+    Kind kind;
+    std::optional<Term> term;  // of renew and release
+  };
+  struct Told {
+    std::optional<Loss> loss;  // none: elected
+    Term term;
+  };
+
+  // --- what happens
+  struct Woken {};
+  struct Stop {};
+  struct WorkEnded {  // once for each election
+    bool stale;       // refused as stale
+  };
+  struct Answer {  // to the call under way
+    enum class How {
+      granted,      // acquired, renewed, released
+      refused,      // another's, ours no more
+      unavailable,  // surely not done
+      unknown       // perhaps done
+    };
+    How how;
+    // Of an acquisition that was granted.
+    std::optional<Term> term = {};
+    // Granted: when the lease ends, counted from before the request was sent.
+    Moment until = {};
+    // Of an acquisition that was refused: how long the other's lease still stands, where that is known.
+    std::optional<Time> free_in = {};
+  };
+  using Event = std::variant<Woken, Stop, WorkEnded, Answer>;
+
+  struct Action {
+    std::optional<Told> told;    // first: stop the work, or start it
+    std::optional<Call> call;    // then: make it. One at a time; each is answered
+    std::optional<Moment> wake;  // none: nothing happens before something else does
+    bool over = false;           // nothing will ever happen again
+  };
+
+  // `seed` is for the jitter: a different one for each candidate.
+  LeaderCore(Timing timing, std::uint64_t seed) : timing_(timing), random_(seed) {}
+
+  Action resume(const Event& event, Moment now);
+
+  // The term that it believes to lead under at this moment.
+  std::optional<Term> leads(Moment now) const { return leading_ && now < leading_->until ? std::optional(leading_->term) : std::nullopt; }
+  // Where that belief ends, unless a renewal is granted before.
+  std::optional<Moment> leads_until() const { return leading_ ? std::optional(leading_->until) : std::nullopt; }
+
+ private:
+  struct Held {
+    Term term;
+    Moment until;
+  };
+  void step_down(Loss loss, Moment now, Action& action);
+  void answered(const Call& call, const Answer& answer, Moment now, Action& action);
+  void acquired(const Answer& answer, Moment now, Action& action);
+  void gives_back(Held held);
+  void backs_off(Moment now);
+  void waits(Time time, Moment now);
+  Time spread(Time from, Time to);
+
+  const Timing timing_;
+  std::uint64_t random_;
+  Moment now_ = Moment::min();
+  std::optional<Held> leading_;    // until the margin begins
+  std::optional<Held> give_back_;  // until the lease's end; what is being given back too
+  Moment give_back_at_ = Moment::min();
+  int releases_ = 0;               // in a row, that did not get through
+  std::optional<Call> under_way_;
+  Moment next_ = Moment::min();    // no call before
+  int failures_ = 0;               // in a row, of acquisitions
+  bool working_ = false;
+  bool stopping_ = false;
+};
+
+}  // namespace termgate::inline v0::detail

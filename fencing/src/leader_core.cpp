@@ -1,0 +1,127 @@
+#include <termgate/detail/leader_core.hpp>
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+namespace termgate::inline v0::detail {
+
+LeaderCore::Action LeaderCore::resume(const Event& event, Moment now) {
+  now_ = now = std::max(now, now_);
+  Action action;
+  // The clock comes first: whoever was stopped for a while must not take an answer for news that was waiting all that time.
+  if (leading_ && now >= leading_->until) step_down(Loss::expired, now, action);
+  if (std::holds_alternative<Stop>(event)) {
+    stopping_ = true;
+    if (leading_) step_down(Loss::stopped, now, action);
+  } else if (const auto* ended = std::get_if<WorkEnded>(&event)) {
+    assert(working_);
+    working_ = false;
+    if (leading_) step_down(ended->stale ? Loss::fenced : Loss::finished, now, action);
+  } else if (const auto* answer = std::get_if<Answer>(&event)) {
+    assert(under_way_);
+    const Call call = *under_way_;
+    under_way_.reset();
+    answered(call, *answer, now, action);
+  }
+
+  if (give_back_ && now >= give_back_->until) give_back_.reset();
+  if (!under_way_) {
+    if (give_back_) {
+      // Not before the work has ended: whoever comes next should find nobody at it.
+      if (!working_ && now >= give_back_at_) under_way_ = Call{Call::Kind::release, give_back_->term};
+    } else if (leading_) {
+      if (now >= next_) under_way_ = Call{Call::Kind::renew, leading_->term};
+    } else if (!working_) {
+      action.over = stopping_;
+      if (!stopping_ && now >= next_) under_way_ = Call{Call::Kind::acquire, std::nullopt};
+    }
+    action.call = under_way_;
+  }
+
+  if (leading_) action.wake = under_way_ ? leading_->until : std::min(next_, leading_->until);
+  else if (!under_way_ && !working_ && give_back_) action.wake = give_back_at_;
+  else if (!under_way_ && !working_ && !stopping_) action.wake = next_;
+  return action;
+}
+
+void LeaderCore::step_down(Loss loss, Moment now, Action& action) {
+  action.told = Told{loss, leading_->term};
+  // What stands no more, or may not, is not given back; nor what nobody can be asked for.
+  if (loss == Loss::stopped || loss == Loss::finished) gives_back({leading_->term, leading_->until + timing_.margin});
+  leading_.reset();
+  failures_ = 0;
+  // Others first.
+  waits(timing_.poll, now);
+}
+
+void LeaderCore::answered(const Call& call, const Answer& answer, Moment now, Action& action) {
+  using How = Answer::How;
+  switch (call.kind) {
+    case Call::Kind::acquire:
+      if (answer.how == How::granted) return acquired(answer, now, action);
+      if (answer.how != How::refused) return backs_off(now);
+      failures_ = 0;
+      // As long as it stands, or a poll: it may be given back before its end.
+      return waits(std::min(answer.free_in.value_or(timing_.poll), timing_.poll), now);
+    case Call::Kind::renew:
+      if (!leading_) return;  // told as lost meanwhile
+      if (answer.how == How::granted) {
+        leading_->until = std::max(leading_->until, answer.until - timing_.margin);
+        next_ = std::max(answer.until - timing_.ttl + timing_.ttl / renewals_a_ttl, now + timing_.ttl / (2 * retries_a_ttl));
+      } else if (answer.how == How::refused) {
+        step_down(Loss::lost, now, action);
+      } else {
+        next_ = now + spread(timing_.ttl / (2 * retries_a_ttl), timing_.ttl / retries_a_ttl);
+      }
+      return;
+    case Call::Kind::release:
+      if ((answer.how == How::unavailable || answer.how == How::unknown) && ++releases_ < releases_max) {
+        give_back_at_ = now + release_pause * (1 << (releases_ - 1));
+        return;
+      }
+      give_back_.reset();
+      return;
+  }
+}
+
+void LeaderCore::acquired(const Answer& answer, Moment now, Action& action) {
+  const Held held{*answer.term, answer.until - timing_.margin};
+  if (stopping_ || now >= held.until) {
+    gives_back({held.term, answer.until});
+    return backs_off(now);
+  }
+  failures_ = 0;
+  leading_ = held;
+  working_ = true;
+  action.told = Told{std::nullopt, held.term};
+  next_ = std::max(answer.until - timing_.ttl + timing_.ttl / renewals_a_ttl, now + timing_.ttl / (2 * retries_a_ttl));
+}
+
+void LeaderCore::gives_back(Held held) {
+  give_back_ = held;
+  give_back_at_ = Moment::min();
+  releases_ = 0;
+}
+
+void LeaderCore::backs_off(Moment now) {
+  const Time step = std::min(std::min(timing_.poll, timing_.ttl / retries_a_ttl) * (1 << std::min(failures_, 16)), timing_.poll * 2);
+  ++failures_;
+  next_ = now + spread(step / 2, step + step / 2);
+}
+
+// The jitter is what spreads the standbys of a lease that ends at one moment for all of them.
+void LeaderCore::waits(Time time, Moment now) { next_ = now + std::max(time, Time(0)) + spread(timing_.poll / 8, timing_.poll / 2); }
+
+// splitmix64: the same everywhere, which std::uniform_int_distribution is not.
+LeaderCore::Time LeaderCore::spread(Time from, Time to) {
+  random_ += 0x9e3779b97f4a7c15U;
+  std::uint64_t mixed = random_;
+  mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9U;
+  mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111ebU;
+  mixed ^= mixed >> 31;
+  const auto width = static_cast<std::uint64_t>(std::max<Time::rep>((to - from).count(), 1));
+  return from + Time(static_cast<Time::rep>(mixed % width));
+}
+
+}  // namespace termgate::inline v0::detail

@@ -1,0 +1,287 @@
+// The threads around LeaderCore: what happens next is decided there, here it is done.
+#include <termgate/leader_loop.hpp>
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <random>
+#include <stdexcept>
+#include <thread>
+#include <variant>
+
+#include <fmt/format.h>
+
+#include <termgate/detail/leader_core.hpp>
+#include <termgate/write_id.hpp>
+
+namespace termgate::inline v0 {
+
+using detail::LeaderCore;
+using std::chrono::milliseconds;
+using Clock = Lease::Clock;
+
+namespace {
+
+LeaderCore::Timing timing_of(const LeaderOptions& options) {
+  using namespace std::chrono_literals;
+  const auto refuse = [](std::string_view name, milliseconds value, std::string_view range) {
+    throw InvalidInput(fmt::format("TG005 LeaderOptions::{} is {} ms: {}", name, value.count(), range));
+  };
+  if (options.ttl < 100ms || options.ttl > 24h) refuse("ttl", options.ttl, "100 ms to 1 day");
+  const milliseconds margin = options.margin.value_or(options.ttl / 5), poll = options.poll.value_or(std::min<milliseconds>(options.ttl / 4, 1s));
+  if (margin < 0ms || margin > options.ttl / 2) refuse("margin", margin, "0 to half the TTL");
+  if (poll < 10ms || poll > 24h) refuse("poll", poll, "10 ms to 1 day");
+  return {options.ttl, margin, poll};
+}
+
+LeaderNews::Kind kind_of(const std::optional<LeaderCore::Loss>& loss) {
+  if (!loss) return LeaderNews::Kind::elected;
+  switch (*loss) {
+    case LeaderCore::Loss::stopped: return LeaderNews::Kind::stopped;
+    case LeaderCore::Loss::finished: return LeaderNews::Kind::finished;
+    case LeaderCore::Loss::fenced: return LeaderNews::Kind::fenced;
+    case LeaderCore::Loss::lost: return LeaderNews::Kind::lost;
+    case LeaderCore::Loss::expired: break;
+  }
+  return LeaderNews::Kind::expired;
+}
+
+}  // namespace
+
+struct LeaderLoop::State {
+  struct Happened {
+    LeaderCore::Event event;
+    std::exception_ptr error = {};
+    std::optional<Term> term = {};  // of the work that failed
+  };
+
+  State(Database its_database, Scope its_scope, Work its_work, LeaderOptions its_options)
+      : database(std::move(its_database)), scope(std::move(its_scope)), work(std::move(its_work)), options(std::move(its_options)), timing(timing_of(options)) {
+    if (!work) throw InvalidInput("TG005 a LeaderLoop wants work");
+    // One for each loop: two of one name would take the lease from each other, for a holder takes its own at any time.
+    if (options.owner.empty()) options.owner = Database::default_owner() + ":" + WriteId::random().text().substr(0, 8);
+  }
+
+  // --- the thread that keeps the time
+  void keep_time() {
+    std::random_device chance;
+    LeaderCore core(timing, (std::uint64_t{chance()} << 32) | chance());
+    Happened happened{LeaderCore::Woken{}};
+    for (;;) {
+      const LeaderCore::Action action = core.resume(happened.event, Clock::now());
+      perform(core, action);
+      if (happened.error) tell({happened.term ? LeaderNews::Kind::work_failed : LeaderNews::Kind::call_failed, happened.term, happened.error});
+      if (action.told) tell({kind_of(action.told->loss), action.told->term, {}});
+      std::unique_lock lock(mutex);
+      if (action.over) {
+        over = true;
+        changed.notify_all();
+        return;
+      }
+      const auto something = [&] { return !events.empty(); };
+      if (action.wake) changed.wait_until(lock, *action.wake, something);
+      else changed.wait(lock, something);
+      if (events.empty()) {
+        happened = {LeaderCore::Woken{}};
+      } else {
+        happened = std::move(events.front());
+        events.pop_front();
+      }
+    }
+  }
+
+  void perform(const LeaderCore& core, const LeaderCore::Action& action) {
+    std::optional<std::stop_source> ended;
+    {
+      const std::lock_guard lock(mutex);
+      if (action.told && action.told->loss) {
+        until->store(Clock::duration::min().count());
+        leading.reset();
+        ended = std::exchange(stop, std::nullopt);
+      }
+      if (action.told && !action.told->loss) {
+        until = std::make_shared<std::atomic<Clock::rep>>(core.leads_until()->time_since_epoch().count());
+        leading = action.told->term;
+        stop.emplace();
+        elected = Leadership(scope, *leading, stop->get_token(), until);
+      } else if (leading) {
+        until->store(core.leads_until()->time_since_epoch().count());
+      }
+      if (action.call) call = action.call;
+      changed.notify_all();
+    }
+    // Without the lock: it runs the work's stop callbacks.
+    if (ended) ended->request_stop();
+  }
+
+  void tell(const LeaderNews& news) const noexcept {
+    if (options.news) options.news(news);
+  }
+
+  void post(Happened happened) {
+    const std::lock_guard lock(mutex);
+    events.push_back(std::move(happened));
+    changed.notify_all();
+  }
+
+  // --- the thread that talks to the database
+  void talk() {
+    for (;;) {
+      LeaderCore::Call next{};
+      {
+        std::unique_lock lock(mutex);
+        changed.wait(lock, [&] { return over || call; });
+        if (!call) return;
+        next = *std::exchange(call, std::nullopt);
+      }
+      using How = LeaderCore::Answer::How;
+      Happened happened{LeaderCore::Answer{How::unknown}};
+      try {
+        happened.event = ask(next);
+      } catch (const LeaseLost&) {
+        happened.event = LeaderCore::Answer{How::refused};
+      } catch (const FenceInDoubt&) {
+        // Of a renewal: no lease of before the doubt is renewed, and an acquisition ends the doubt.
+        happened = {LeaderCore::Answer{How::refused}, std::current_exception()};
+      } catch (const OutcomeUnknown&) {
+        happened.error = std::current_exception();
+      } catch (const Error&) {
+        happened = {LeaderCore::Answer{How::unavailable}, std::current_exception()};
+      } catch (...) {
+        happened.error = std::current_exception();
+      }
+      post(std::move(happened));
+    }
+  }
+
+  LeaderCore::Answer ask(const LeaderCore::Call& next) {
+    using How = LeaderCore::Answer::How;
+    switch (next.kind) {
+      case LeaderCore::Call::Kind::acquire: {
+        LeaseOptions lease_options;
+        lease_options.owner = options.owner;
+        lease_options.endpoint = options.endpoint;
+        lease_options.grace = options.grace;
+        if (const auto lease = database.try_acquire_lease(scope, options.ttl, lease_options)) return {How::granted, lease->term(), lease->held_until()};
+        try {
+          const auto info = database.lease(scope);
+          if (!info || info->released_at_ms) return {How::refused, {}, {}, LeaderCore::Time(0)};
+          return {How::refused, {}, {}, milliseconds(std::max<std::int64_t>(info->remaining_ms, 0))};
+        } catch (const Error&) {
+          // It was refused, whatever came of asking for how long.
+          return {How::refused};
+        }
+      }
+      case LeaderCore::Call::Kind::renew:
+        return {How::granted, {}, database.renew_lease(scope, *next.term, options.owner, options.ttl).held_until()};
+      case LeaderCore::Call::Kind::release: break;
+    }
+    return {database.release_lease(scope, *next.term, options.owner) ? How::granted : How::refused};
+  }
+
+  // --- the thread that works
+  void labour() {
+    for (;;) {
+      std::optional<Leadership> now;
+      {
+        std::unique_lock lock(mutex);
+        changed.wait(lock, [&] { return over || elected; });
+        if (!elected) return;
+        now = std::exchange(elected, std::nullopt);
+      }
+      Happened happened{LeaderCore::WorkEnded{false}};
+      try {
+        work(*now);
+      } catch (const StaleTerm& refused) {
+        happened = {LeaderCore::WorkEnded{refused.scope() == scope.name() && refused.term() == now->term().value()}, std::current_exception(), now->term()};
+      } catch (...) {
+        happened = {LeaderCore::WorkEnded{false}, std::current_exception(), now->term()};
+      }
+      post(std::move(happened));
+    }
+  }
+
+  bool is_own_thread() const {
+    const auto me = std::this_thread::get_id();
+    return std::any_of(std::begin(ids), std::end(ids), [&](std::thread::id id) { return id == me; });
+  }
+  void request_stop() noexcept {
+    const std::lock_guard lock(mutex);
+    if (std::exchange(stop_asked, true)) return;
+    events.push_back({LeaderCore::Stop{}});
+    changed.notify_all();
+  }
+
+  Database database;
+  const Scope scope;
+  const Work work;
+  LeaderOptions options;  // not changed once the threads run
+  const LeaderCore::Timing timing;
+
+  mutable std::mutex mutex;         // guards what follows
+  std::condition_variable changed;  // of any of it
+  std::deque<Happened> events;      // a stop, an answer and an end of work at most
+  std::optional<LeaderCore::Call> call;
+  std::optional<Leadership> elected;  // not at work yet
+  std::optional<Term> leading;
+  std::shared_ptr<std::atomic<Clock::rep>> until = std::make_shared<std::atomic<Clock::rep>>(Clock::duration::min().count());
+  std::optional<std::stop_source> stop;  // of the work
+  bool stop_asked = false;
+  bool over = false;
+
+  std::mutex joining;  // guards threads, once they run
+  std::thread threads[3];
+  std::thread::id ids[3];
+};
+
+LeaderLoop::LeaderLoop(Database database, Scope scope, Work work, LeaderOptions options)
+    : state_(std::make_unique<State>(std::move(database), std::move(scope), std::move(work), std::move(options))) {
+  State& state = *state_;
+  void (State::*const bodies[])() = {&State::talk, &State::labour, &State::keep_time};
+  try {
+    // The last one starts what the others do, so all ids are known by then.
+    for (int i = 0; i < 3; ++i) {
+      const std::lock_guard lock(state.mutex);
+      state.threads[i] = std::thread([&state, body = bodies[i]] {
+        { const std::lock_guard started(state.mutex); }
+        (state.*body)();
+      });
+      state.ids[i] = state.threads[i].get_id();
+    }
+  } catch (...) {
+    {
+      const std::lock_guard lock(state.mutex);
+      state.over = true;
+      state.changed.notify_all();
+    }
+    for (std::thread& thread : state.threads) {
+      if (thread.joinable()) thread.join();
+    }
+    throw;
+  }
+}
+
+LeaderLoop::~LeaderLoop() { stop(); }
+
+void LeaderLoop::request_stop() noexcept { state_->request_stop(); }
+
+void LeaderLoop::stop() {
+  if (state_->is_own_thread()) throw std::logic_error("LeaderLoop::stop() on a thread of the loop's would wait for itself: request_stop() is for those");
+  request_stop();
+  const std::lock_guard lock(state_->joining);
+  for (std::thread& thread : state_->threads) {
+    if (thread.joinable()) thread.join();
+  }
+}
+
+std::optional<Term> LeaderLoop::leads() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->leading && Clock::now().time_since_epoch().count() < state_->until->load() ? state_->leading : std::nullopt;
+}
+
+const Scope& LeaderLoop::scope() const noexcept { return state_->scope; }
+const std::string& LeaderLoop::owner() const noexcept { return state_->options.owner; }
+
+}  // namespace termgate::inline v0
