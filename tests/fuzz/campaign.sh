@@ -2,7 +2,7 @@
 # A fuzzing campaign over all targets, one after the other, on copies of the corpora, and what came of it as a table. Needs the preset fuzz:
 #   cmake --preset fuzz && cmake --build --preset fuzz
 #
-#   tests/fuzz/campaign.sh EXECUTIONS SECONDS [FOLDER]     each target ends with so many executions, or after so many seconds
+#   tests/fuzz/campaign.sh EXECUTIONS SECONDS [FOLDER]     each target ends with so many executions, or after so many seconds; FUZZ_BUILD: another build than build/fuzz
 #   tests/fuzz/campaign.sh --coverage FOLDER               which lines of the project the corpora of FOLDER reach, by folder of the source; builds with clang's coverage in FOLDER/build
 #
 # FOLDER (default: build/campaign) holds the grown corpora, logs, and whatever was found (crash-*, leak-*, timeout-*). Ends with 1 if something was.
@@ -41,18 +41,18 @@ PY
 }
 
 if [ "${1:-}" = --coverage ]; then
-  [ $# = 2 ] || { sed -n '5,8p' "$0" >&2; exit 2; }
+  [ $# = 2 ] || { sed -n '5,6p' "$0" >&2; exit 2; }
   coverage "$(cd "$2" && pwd)"
   exit
 fi
-[ $# -ge 2 ] || { sed -n '5,8p' "$0" >&2; exit 2; }
+[ $# -ge 2 ] || { sed -n '5,6p' "$0" >&2; exit 2; }
 executions=$1 seconds=$2
 mkdir -p "${3:-$root/build/campaign}"
 folder=$(cd "${3:-$root/build/campaign}" && pwd)
 status=0 total=0
 printf '%-26s %12s %10s %9s %10s %s\n' target executions each/s edges features found
 for corpus in "$root"/tests/fuzz/corpus/*/; do
-  name=$(basename "$corpus") program="$root/build/fuzz/tests/fuzz_$(basename "$corpus")" found=none
+  name=$(basename "$corpus") program="${FUZZ_BUILD:-$root/build/fuzz}/tests/fuzz_$(basename "$corpus")" found=none
   mkdir -p "$folder/corpus/$name"
   cp -n "$corpus"* "$folder/corpus/$name/"
   "$program" -runs="$executions" -max_total_time="$seconds" -print_final_stats=1 -timeout=20 -rss_limit_mb=2048 -artifact_prefix="$folder/$name-" "$folder/corpus/$name" >"$folder/$name.log" 2>&1 || { found="see $folder/$name.log"; status=1; }

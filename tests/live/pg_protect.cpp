@@ -1,6 +1,8 @@
 // [F2] [F6] protect and adopt on a real server: every way around the triggers that is known, and what marks a pass.
 #include <catch2/catch.hpp>
 
+#include <future>
+
 #include "support/pg_session.hpp"
 
 using termgate::test::PgDatabase;
@@ -273,6 +275,22 @@ TEST_CASE("protect: a role without any grant of ours truncates when it has decla
   CHECK(truncate("a", "5") == (by_column ? "TG002" : ""));
   p.app.must("SELECT unprotect('t')");
   CHECK(p.admin.value("SELECT count(*) FROM pg_trigger WHERE tgrelid = 'app.t'::regclass") == "0");
+}
+
+TEST_CASE("protect: two at once of tables whose columns have one name", "[live]") {
+  Protected p;
+  const std::string column = "scope_" + std::to_string(getpid());  // no table has had it before
+  p.app.must("CREATE TABLE t1 (" + column + " text); CREATE TABLE t2 (" + column + " text)");
+  PgSession other(Protected::database().url_as("tg_app_" + std::to_string(getpid()), "write") + "?options=-csearch_path%3Dapp,termgate");
+  p.app.must("BEGIN; SELECT protect('t1', '" + column + "')");
+  auto second = std::async(std::launch::async, [&] { return other.run("SELECT protect('t2', '" + column + "')"); });
+  for (int i = 0; i < 500 && p.admin.value("SELECT count(*) FROM pg_locks WHERE NOT granted AND pid = " + std::to_string(other.pid())) == "0"; ++i) usleep(10'000);
+  p.app.must("COMMIT");
+  const auto done = second.get();
+  CAPTURE(done.message);
+  CHECK(done.ok());
+  CHECK(p.as_nobody("INSERT INTO t1 VALUES ('a')") == "TG002");
+  CHECK(p.as_nobody("INSERT INTO t2 VALUES ('a')") == "TG002");
 }
 
 TEST_CASE("doctor: lists tables without protect and names its remedies in full", "[F6][live]") {

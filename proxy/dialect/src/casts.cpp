@@ -184,11 +184,11 @@ Sql Writer::cast(Node body) {
   switch (type.oid) {
     case oid::varchar:
     case oid::bpchar:
-      if (type_name["typmods"]) return {"substr(" + (value.type == oid::text ? value.text : supplied("pg_text", value.text, oid::text).text) + ", 1, " + list_of(type_name["typmods"]) + ")", primary, type.oid};
+      if (type_name["typmods"]) return {"substr(" + (value.type == oid::text ? value.text : value.type == oid::boolean ? boolean_text(value) : supplied("pg_text", value.text, oid::text).text) + ", 1, " + list_of(type_name["typmods"]) + ")", primary, type.oid};
       [[fallthrough]];
     case oid::text:
     case oid::name:
-      if (value.type == oid::boolean) return {"CASE WHEN " + value.text + " THEN 'true' WHEN NOT " + wrapped(value, unary) + " THEN 'false' END", primary, type.oid};
+      if (value.type == oid::boolean) return {boolean_text(value), primary, type.oid};
       if (value.type == oid::int2 || value.type == oid::int4 || value.type == oid::int8) return {"CAST(" + value.text + " AS TEXT)", primary, type.oid};
       if (value.type >= oid::regclass && value.type <= 2211) return supplied("pg_regtext", value.text + ", " + quoted_text(type_of(value.type)->name), type.oid);
       if (value.type == oid::text || value.type == oid::varchar || value.type == oid::name || value.type == oid::unknown) return {value.text, value.level, type.oid};

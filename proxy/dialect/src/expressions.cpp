@@ -29,6 +29,8 @@ const Operator* operator_named(std::string_view symbol) {
   return nullptr;
 }
 
+constexpr std::size_t symmetric_bytes_max = 1 << 14;
+
 bool is_null(Node node) { return node.as("A_Const").flag("isnull"); }
 bool is_whole(Oid type) { return type == oid::int2 || type == oid::int4 || type == oid::int8; }
 bool is_moment(Oid type) { return type == oid::timestamp || type == oid::timestamptz || type == oid::time || type == oid::timetz; }
@@ -58,6 +60,8 @@ Writer::Deeper::Deeper(Writer& writer) : writer_(writer) {
 }
 
 std::string Writer::wrapped(const Sql& sql, Level least) const { return sql.level < least ? "(" + sql.text + ")" : sql.text; }
+// The operand stands in it once: nested, it would double with each level, and be evaluated as often.
+std::string Writer::boolean_text(const Sql& sql) const { return "CASE NOT " + wrapped(sql, unary) + " WHEN 0 THEN 'true' WHEN 1 THEN 'false' END"; }
 std::string Writer::operand(Node node, Level least) { return wrapped(expression(node), least); }
 
 std::string Writer::list_of(Node list) {
@@ -432,7 +436,7 @@ Sql Writer::binary(std::string_view symbol, Node left_node, Node right_node, Nod
   // true || 'x' and 1.5 || 'x' read as PostgreSQL prints them.
   const auto printed = [&](const Sql& sql, Level least) {
     if (symbol != "||" || (sql.type != oid::boolean && sql.type != oid::float8 && sql.type != oid::float4)) return wrapped(sql, least);
-    return sql.type == oid::boolean ? "CASE WHEN " + sql.text + " THEN 'true' WHEN NOT " + wrapped(sql, unary) + " THEN 'false' END" : supplied("pg_text", sql.text, oid::text).text;
+    return sql.type == oid::boolean ? boolean_text(sql) : supplied("pg_text", sql.text, oid::text).text;
   };
   // SQLite gives comparisons, IS, IN and BETWEEN one level: on the left of another they keep their parentheses.
   const Level least = op->comparison ? static_cast<Level>(op->level + 1) : op->level;
@@ -471,6 +475,8 @@ Sql Writer::operation(Node body) {
     const std::string high = operand(bounds.at(1), bits);
     const std::string no = negated ? " NOT BETWEEN " : " BETWEEN ";
     if (!kind.ends_with("_SYM")) return {value + no + low + " AND " + high, equality, oid::boolean};
+    // All three are written twice, as PostgreSQL plans them; nested, that doubles with each level.
+    if (value.size() + low.size() + high.size() > symmetric_bytes_max) refuse_as("54001", "BETWEEN SYMMETRIC is nested too deeply, or its operands are too long", body);
     return {"(" + value + no + low + " AND " + high + (negated ? " AND " : " OR ") + value + no + high + " AND " + low + ")", primary, oid::boolean};
   }
   if (kind == "AEXPR_SIMILAR") {

@@ -72,6 +72,7 @@ class Writer {
   Sql expression(Node node);
   std::string operand(Node node, Level least);
   std::string wrapped(const Sql& sql, Level least) const;
+  std::string boolean_text(const Sql& sql) const;
   std::string list_of(Node list);
   Sql constant(Node body) const;
   std::int64_t whole(Node constant) const;

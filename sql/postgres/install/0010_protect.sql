@@ -276,6 +276,7 @@ DECLARE
   v_name text := '_protected_row_' || @schema@._short_hash(quote_ident(p_column));
 BEGIN
   PERFORM @schema@._need_column(p_table, p_column, '{text,varchar,smallint,integer,bigint,uuid}');
+  LOCK TABLE @schema@.settings IN SHARE UPDATE EXCLUSIVE MODE;  -- one at a time: two CREATE FUNCTION of one name do not wait for each other, the second fails
   IF NOT EXISTS (SELECT FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = @schema_lit@ AND p.proname = v_name) THEN
     EXECUTE format('CREATE FUNCTION @schema@.%I() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS %L', v_name, format($body$
 DECLARE

@@ -201,6 +201,141 @@ TEST_CASE("dialect: no depth of text overflows a stack of two megabytes", "[dial
   CHECK(refused(std::string(2 << 20, ' ')).sqlstate == "54000");
 }
 
+TEST_CASE("dialect: what is nested is written once: a short text never becomes a long one", "[dialect]") {
+  static const char* const constructs[] = {
+      R"((@)::text)",
+      R"(((@) IN (1, 2))::text)",
+      R"(((@) = 1)::text)",
+      R"(((@) BETWEEN SYMMETRIC 1 AND 2))",
+      R"((1 BETWEEN SYMMETRIC (@) AND 2))",
+      R"(((@) IS DISTINCT FROM 1))",
+      R"(((@) = ANY (ARRAY[1, 2])))",
+      R"(((@) = ALL (ARRAY[1, 2])))",
+      R"(((@) = ANY (SELECT a FROM u)))",
+      R"(((@) <> ALL (SELECT a FROM u)))",
+      R"(((@) > ANY (SELECT a FROM u)))",
+      R"(((@) > ALL (SELECT a FROM u)))",
+      R"((1 > ANY (SELECT (@) FROM u)))",
+      R"(coalesce((@), 1))",
+      R"(greatest((@), 1))",
+      R"(least((@), 1))",
+      R"(nullif((@), 1))",
+      R"(CASE (@) WHEN 1 THEN 2 ELSE 3 END)",
+      R"(CASE WHEN (@) = 1 THEN 2 ELSE 3 END)",
+      R"(CASE 1 WHEN (@) THEN 2 END)",
+      R"((- (@)))",
+      R"(abs(@))",
+      R"(round((@), 2))",
+      R"(trunc(@))",
+      R"(substring((@)::text FROM 1 FOR 2))",
+      R"(position('x' IN (@)::text))",
+      R"(trim((@)::text))",
+      R"(overlay((@)::text PLACING 'x' FROM 1))",
+      R"(left((@)::text, 2))",
+      R"(right((@)::text, 2))",
+      R"(lpad((@)::text, 3))",
+      R"(split_part((@)::text, ',', 1))",
+      R"(concat((@), 1))",
+      R"(concat_ws(',', (@), 1))",
+      R"(((@) || 'x'))",
+      R"(((@)::text LIKE 'x'))",
+      R"(((@)::text ILIKE 'x'))",
+      R"(((@)::text ~ 'x'))",
+      R"(((@)::text SIMILAR TO 'x'))",
+      R"(extract(year FROM (@)::timestamp))",
+      R"(date_trunc('day', (@)::timestamp))",
+      R"(((@)::timestamp + interval '1 day'))",
+      R"(((@)::date - 1))",
+      R"(((@)::date + 1))",
+      R"(((@)::timestamp AT TIME ZONE 'UTC'))",
+      R"((@)::int)",
+      R"((@)::bigint)",
+      R"((@)::smallint)",
+      R"((@)::numeric)",
+      R"((@)::numeric(10,2))",
+      R"((@)::float8)",
+      R"((@)::bool)",
+      R"((@)::bool::text)",
+      R"((NOT (@)::bool))",
+      R"(((@)::bool AND true))",
+      R"(((@)::bool IS TRUE))",
+      R"(((@)::bool IS NOT UNKNOWN))",
+      R"((@)::varchar(10))",
+      R"((@)::char(3))",
+      R"((@)::bytea)",
+      R"((@)::json)",
+      R"((@)::uuid)",
+      R"((@)::oid)",
+      R"((@)::regclass)",
+      R"((@)::regclass::text)",
+      R"((@)::interval)",
+      R"((@)::time)",
+      R"(((@) / 2))",
+      R"(((@)::int / 2))",
+      R"(((@) % 2))",
+      R"(((@) ^ 2))",
+      R"(((@) # 2))",
+      R"(((@) & 2))",
+      R"(((@) << 2))",
+      R"((~ (@)::int))",
+      R"((ARRAY[(@), 1])[1])",
+      R"(array_length(ARRAY[(@)], 1))",
+      R"(((@), 1) = (1, 2))",
+      R"((((@), 1) IN ((1, 2))))",
+      R"((((@), 1) < (1, 2)))",
+      R"((SELECT (@)))",
+      R"((SELECT a FROM u WHERE a = (@)))",
+      R"(EXISTS (SELECT 1 WHERE (@) = 1))",
+      R"((SELECT count(*) FROM generate_series(1, (@))))",
+      R"((SELECT count(*) FROM generate_series((@), 3)))",
+      R"((SELECT count(*) FROM generate_series(1, 3, (@))))",
+      R"((SELECT count(*) FROM unnest(ARRAY[(@)]) x))",
+      R"((SELECT max(a) FROM (VALUES ((@))) v(a)))",
+      R"(((@)::json -> 'k'))",
+      R"(((@)::json ->> 'k'))",
+      R"(to_char((@)::timestamp, 'YYYY'))",
+      R"(format('%s', (@)))",
+      R"(md5((@)::text))",
+      R"(length((@)::text))",
+      R"(strpos((@)::text, 'x'))",
+      R"(replace((@)::text, 'a', 'b'))",
+      R"(width_bucket((@), 1, 2, 3))",
+      R"(sign(@))",
+      R"(mod((@)::int, 2))",
+      R"(power((@), 2))",
+      R"(floor(@))",
+      R"(age((@)::timestamp))",
+      R"(quote_literal((@)::text))",
+      R"(string_agg((@)::text, ','))",
+      R"(count(@))",
+      R"(bool_and((@)::bool))",
+      R"(sum(@) OVER (ORDER BY a))",
+  };
+  // Nested `depth` times, each at the other's @.
+  const auto written = [](const std::string& construct, int depth) {
+    std::string text = "a";
+    for (int i = 0; i < depth; ++i) text = std::string(construct).replace(construct.find('@'), 1, text);
+    const auto result = translate("SELECT " + text + " FROM t");
+    if (const auto* problem = std::get_if<Problem>(&result)) {
+      CHECK(problem->sqlstate == "54001");
+      return std::size_t{0};
+    }
+    return std::get<0>(result)[0].sql[0].size();
+  };
+  for (const std::string construct : constructs) {
+    CAPTURE(construct);
+    if (construct.find("SYMMETRIC") != std::string::npos) {
+      // Twice each, and so with a bound.
+      CHECK(written(construct, 2) > 0);
+      CHECK(written(construct, 20) == 0);
+      continue;
+    }
+    const std::size_t three = written(construct, 3), nine = written(construct, 9);
+    REQUIRE(three > 0);
+    CHECK(nine < 4 * three);
+  }
+}
+
 TEST_CASE("dialect: names are quoted where SQLite would read them otherwise", "[dialect]") {
   for (int i = 0; i < sqlite3_keyword_count(); ++i) {
     const char* word = nullptr;

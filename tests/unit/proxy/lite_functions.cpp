@@ -127,6 +127,7 @@ TEST_CASE("functions: what would grow without bound or run for ever is refused",
   CHECK(connection.value("SELECT repeat('a', 200000) LIKE '%a%a%a%a%b'") == "f");
   // Long texts need no deep stack.
   CHECK(connection.value("SELECT repeat('ab', 500000) ~ '^(ab)*$'").size() > 0);
+  CHECK(connection.value("SELECT true::text || false::text || (2 > 1)::varchar(10) || (NOT true)::varchar(3) || coalesce(NULL::boolean::text, '-') || (1 IN (1, 2) || 'x')") == "truefalsetruefal-truex");
   CHECK(connection.value("SELECT cardinality((repeat('{', 100000) || repeat('}', 100000))::text[])").starts_with("! 54000"));
   CHECK(connection.value("SELECT nextval('t_id_seq')").starts_with("! 25006"));
   CHECK(connection.value("SELECT pg_advisory_lock(1)").starts_with("! 0A000"));
