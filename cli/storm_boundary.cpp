@@ -211,7 +211,20 @@ std::unique_ptr<Sql> connect(const std::string& url) {
 #ifdef TERMGATE_WITH_POSTGRES
   if (url.starts_with("postgres")) return connect_postgres(url);
 #endif
-  throw InvalidInput("TG005 malformed URL: storm runs on sqlite:PATH and postgresql://…");
+#ifdef TERMGATE_WITH_ODBC
+  if (is_odbc(url)) return connect_odbc(url);
+#endif
+  throw InvalidInput("TG005 malformed URL: storm runs on sqlite:PATH, postgresql://…, sqlserver://… and odbc:…");
+}
+
+bool is_odbc(const std::string& url) { return url.starts_with("odbc:") || url.starts_with("sqlserver:"); }
+
+Engine engine_of(const std::string& url) {
+  if (is_sqlite(url)) return Engine::sqlite;
+#ifdef TERMGATE_WITH_ODBC
+  if (is_odbc(url)) return engine_of_odbc(url);
+#endif
+  return Engine::postgresql;
 }
 
 std::string wire_url(const std::string& url, const Names& names) {
@@ -219,12 +232,18 @@ std::string wire_url(const std::string& url, const Names& names) {
 }
 
 std::string through(const std::string& url, int port) {
+#ifdef TERMGATE_WITH_ODBC
+  if (is_odbc(url)) return through_odbc(url, port);
+#endif
   // Of two parameters of one name libpq takes the last.
   return url + fmt::format("&host=127.0.0.1&hostaddr=127.0.0.1&port={}&sslmode=disable&gssencmode=disable", port);
 }
 
 std::string named(const std::string& url, const std::string& application_name) {
   if (is_sqlite(url)) return url;
+#ifdef TERMGATE_WITH_ODBC
+  if (is_odbc(url)) return named_odbc(url, application_name);
+#endif
   // A '?' in front of the '@' belongs to the password; of two parameters of one name libpq takes the last.
   const auto at = url.find('@');
   const bool has = url.find('?', at == std::string::npos ? 0 : at) != std::string::npos;

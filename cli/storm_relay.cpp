@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdlib>
 #include <string_view>
+#include <utility>
 
 #include <termgate/error.hpp>
 
@@ -20,6 +21,16 @@ constexpr std::size_t pairs_max = 1000;
 
 // CommandComplete with the tag COMMIT, as the protocol writes it.
 constexpr std::string_view commit_answer("C\0\0\0\x0b" "COMMIT\0", 12);
+
+// A batch of T-SQL: UTF-16 on the wire, and answered by a token that says nothing of what it answers.
+bool has_tsql_commit(std::string_view chunk) {
+  static const std::string wide = [] {
+    std::string text;
+    for (const char letter : std::string_view("COMMIT TRANSACTION")) text += {letter, '\0'};
+    return text;
+  }();
+  return chunk.find(wide) != std::string_view::npos;
+}
 
 bool send_all(int to, const char* bytes, std::size_t size) {
   while (size > 0) {
@@ -94,9 +105,11 @@ bool Relay::pass(Pair& pair, bool to_server) {
   const ssize_t count = recv(to_server ? pair.client : pair.server, bytes.data(), bytes.size(), 0);
   if (count <= 0) return false;
   const std::string_view chunk(bytes.data(), static_cast<std::size_t>(count));
+  if (to_server && has_tsql_commit(chunk)) pair.commits = true;
   if (!to_server) {
     int armed = armed_;
-    const bool meets = armed == static_cast<int>(Loss::any) || (armed != -1 && chunk.find(commit_answer) != std::string_view::npos);
+    const bool commits = std::exchange(pair.commits, false) || chunk.find(commit_answer) != std::string_view::npos;
+    const bool meets = armed == static_cast<int>(Loss::any) || (armed != -1 && commits);
     if (meets && armed_.compare_exchange_strong(armed, -1)) {
       if (armed != static_cast<int>(Loss::silent)) return false;
       close(pair.server);
@@ -146,7 +159,7 @@ void Relay::run(std::stop_token stop) {
       close(client);
       continue;
     }
-    pairs_.push_back({client, server, false, {}});
+    pairs_.push_back({client, server, false, false, {}});
   }
 }
 

@@ -46,6 +46,7 @@ class Relay {
   struct Pair {
     int client = -1, server = -1;
     bool silent = false;
+    bool commits = false;  // what is said next by a server whose answers have no tag answers a COMMIT
     std::chrono::steady_clock::time_point until;  // silent: when the client's end is closed
   };
   void run(std::stop_token stop);
