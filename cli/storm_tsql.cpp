@@ -30,9 +30,10 @@ std::string spoken(Engine engine, const std::string& statement) {
     replace_all(text, " text PRIMARY KEY", " nvarchar(400) NOT NULL PRIMARY KEY");
     replace_all(text, " text NOT NULL", " nvarchar(400) NOT NULL");
   }
+  // The row is this transaction's from then on. OUTPUT would do on SQL Server; on Babelfish it tells the value from before a wait for the row.
   if (constexpr std::string_view returning = " RETURNING n"; text.starts_with("UPDATE ") && text.ends_with(returning)) {
     text.resize(text.size() - returning.size());
-    text.insert(text.find(" WHERE "), " OUTPUT inserted.n");
+    text += "; SELECT n FROM " + text.substr(7, text.find(' ', 7) - 7) + " WHERE scope = $1";
   }
   return text;
 }
