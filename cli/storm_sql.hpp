@@ -56,6 +56,8 @@ void end_sessions(Engine engine, Sql& sql, const std::vector<std::string>& those
 Engine engine_of_odbc(const std::string& url);
 std::string named_odbc(const std::string& url, const std::string& application_name);
 std::string through_odbc(const std::string& url, int port);
+// A sqlserver:// or odbc: URL as it was written, by way of a port of this machine.
+std::string beside(const std::string& url, int port);
 // Host and port. Throws Error where the connection is encrypted, or the string does not say.
 std::pair<std::string, std::string> place_of_odbc(const std::string& url);
 // Whether a SQL Server takes REPEATABLE READ and SERIALIZABLE; Babelfish, as it comes, does not.

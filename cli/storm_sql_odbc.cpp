@@ -137,6 +137,13 @@ std::string through_odbc(const std::string& url, int port) {
   return url_of(attributes, text.maker);
 }
 
+std::string beside(const std::string& url, int port) {
+  if (!url.starts_with("sqlserver://")) return through_odbc(url, port);
+  // A program in another language reads the parts of the URL for itself. The last @ before the ? ends the login.
+  const auto at = url.rfind('@', url.find('?'));
+  return url.substr(0, at + 1) + fmt::format("127.0.0.1:{}", port) + url.substr(std::min(url.find_first_of("/?", at), url.size()));
+}
+
 std::pair<std::string, std::string> place_of_odbc(const std::string& url) {
   const auto text = odbc::connection_string_of(url);
   const bool tsql = odbc::family_of(text.maker) == Family::sqlserver;

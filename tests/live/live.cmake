@@ -90,7 +90,8 @@ if(TARGET termgate)
   if(TARGET termgate_postgres AND TARGET termgate_odbc)
     # Real time, so alone. Also on SQL Server, where TERMGATE_TEST_SQLSERVER names one.
     add_test(NAME live_storm_odbc COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/live/storm_odbc_test.py" $<TARGET_FILE:termgate> "${CMAKE_CURRENT_SOURCE_DIR}/support/pg_server.sh")
-    set_tests_properties(live_storm_odbc PROPERTIES LABELS live TIMEOUT 1800)
+    add_test(NAME live_drill_odbc COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/live/drill_odbc_test.py" $<TARGET_FILE:termgate> "${CMAKE_CURRENT_SOURCE_DIR}/support/pg_server.sh")
+    set_tests_properties(live_storm_odbc live_drill_odbc PROPERTIES LABELS live TIMEOUT 1800)
   endif()
   if(TARGET termgate_postgres AND TARGET termgate_extension AND NOT TERMGATE_SANITIZE)
     # Services in Python load the extension, which one without the sanitizer's runtime cannot. Real time, so alone.

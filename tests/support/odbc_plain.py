@@ -1,4 +1,4 @@
-"""A SQL Server as any client sees it, by ctypes on unixODBC, which needs no package of Python's. For setting up and looking, not for speed.
+"""A database behind ODBC as any client sees it, by ctypes on unixODBC, which needs no package of Python's. For setting up and looking, not for speed.
 
     with Plain(url_of(sqlserver_url, database="scratch")) as server: server.rows("SELECT name FROM sys.tables")
 """
@@ -21,6 +21,8 @@ def url_of(url, database):
 
 
 def string_of(url):
+    if url.startswith("odbc:"):
+        return url[5:]
     parts = urllib.parse.urlsplit(url)
     further = dict(urllib.parse.parse_qsl(parts.query))
     driver = further.pop("driver", "FreeTDS")
