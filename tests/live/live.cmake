@@ -110,7 +110,7 @@ if(TARGET termgate_odbc AND TARGET termgate_postgres)
   target_compile_definitions(live_odbc PRIVATE TERMGATE_TEST_PG_SERVER="${CMAKE_CURRENT_SOURCE_DIR}/support/pg_server.sh")
 endif()
 if(TARGET termgate_odbc)
-  # The law on any T-SQL server; skipped without one.
-  termgate_test(live_sqlserver LABEL live TIMEOUT 300 NEEDS TERMGATE_TEST_SQLSERVER SOURCES live/sqlserver_law.cpp LIBRARIES Termgate::storage Termgate::odbc Threads::Threads)
+  # The law on any T-SQL server, and what goes wrong on its way there; skipped without one.
+  termgate_test(live_sqlserver LABEL live TIMEOUT 300 NEEDS TERMGATE_TEST_SQLSERVER SOURCES live/sqlserver_law.cpp live/sqlserver_failures.cpp LIBRARIES Termgate::storage Termgate::odbc Threads::Threads)
   target_include_directories(live_sqlserver PRIVATE "${PROJECT_SOURCE_DIR}/storage/odbc/src")
 endif()
