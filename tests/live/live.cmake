@@ -91,7 +91,8 @@ if(TARGET termgate)
     # Real time, so alone. Also on SQL Server, where TERMGATE_TEST_SQLSERVER names one.
     add_test(NAME live_storm_odbc COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/live/storm_odbc_test.py" $<TARGET_FILE:termgate> "${CMAKE_CURRENT_SOURCE_DIR}/support/pg_server.sh")
     add_test(NAME live_drill_odbc COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/live/drill_odbc_test.py" $<TARGET_FILE:termgate> "${CMAKE_CURRENT_SOURCE_DIR}/support/pg_server.sh")
-    set_tests_properties(live_storm_odbc live_drill_odbc PROPERTIES LABELS live TIMEOUT 1800)
+    add_test(NAME live_bench_odbc COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/live/bench_odbc_test.py" $<TARGET_FILE:termgate> "${CMAKE_CURRENT_SOURCE_DIR}/support/pg_server.sh")
+    set_tests_properties(live_storm_odbc live_drill_odbc live_bench_odbc PROPERTIES LABELS live TIMEOUT 1800)
   endif()
   if(TARGET termgate_postgres AND TARGET termgate_extension AND NOT TERMGATE_SANITIZE)
     # Services in Python load the extension, which one without the sanitizer's runtime cannot. Real time, so alone.
