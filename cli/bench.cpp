@@ -151,7 +151,8 @@ Plan plan_of(const Arguments& arguments, const Target& target, bool quick) {
   const std::string durable = arguments.text_or("durable", "both");
   if (durable != "yes" && durable != "no" && durable != "both") throw UsageError("--durable is yes, no or both");
   if (durable != "no" && target.can_be_durable()) plan.durable.push_back(true);
-  if (durable != "yes" || !target.can_be_durable()) plan.durable.push_back(false);
+  if (durable == "no" && !target.can_be_not_durable()) throw UsageError("--durable no: not through ODBC, where commits are as the server is set up");
+  if (target.can_be_not_durable() && (durable != "yes" || !target.can_be_durable())) plan.durable.push_back(false);
   plan.writers = parse_list("writers", arguments.text_or("writers", quick ? "1,8" : "1,8,64"), 500);
   plan.batches = parse_list("batches", arguments.text_or("batches", quick ? "1,10" : "1,10,100"), 10'000);
   plan.scopes = static_cast<int>(arguments.integer_or("scopes", quick ? 4 : 64, 1, 100'000));
@@ -345,8 +346,9 @@ std::string kernel() {
 }
 
 std::unique_ptr<Target> target_of(const Database& database, const std::string& url, const std::string& schema, const std::string& suffix) {
-  // It measures beside the library with the database's own client, which knows no ODBC.
-  if (url.starts_with("odbc:") || url.starts_with("sqlserver:")) throw UsageError("bench measures PostgreSQL and SQLite through their own drivers, and not through ODBC");
+#ifdef TERMGATE_WITH_ODBC
+  if (url.starts_with("odbc:") || url.starts_with("sqlserver:")) return odbc_target(url, schema, suffix);
+#endif
 #ifdef TERMGATE_WITH_SQLITE
   if (database.kind() == "sqlite") return sqlite_target(url, suffix);
 #endif
@@ -440,7 +442,7 @@ void add_bench_command(std::vector<Command>& commands) {
        "  termgate bench takeover --db postgresql://app@db/scratch       seals past a frozen writer, 100 times\n"
        "  termgate bench growth --db sqlite:scratch.db                   append as streams and scopes grow\n"
        "Scenarios: unfenced, textbook, check-insert, append, append-each; on PostgreSQL also unfenced-rows, library-write,\n"
-       "library-append; takeover and growth by themselves; all. Ratios are medians over the rounds, with their range; each\n"
+       "library-append; through ODBC also unfenced-begin, unfenced-rows, textbook-batch, library-write; takeover and growth by themselves; all. Ratios are medians over the rounds, with their range; each\n"
        "round is compared with its own unfenced run. The tables bench_… are dropped and the streams' writes deleted at the\n"
        "end; the streams and fences themselves stay, as fences do: take a database that you can do without.",
        [](po::options_description& o) {

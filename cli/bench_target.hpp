@@ -67,6 +67,7 @@ class Target {
   virtual Flush flush_time() = 0;
   // False where the server flushes nothing (fsync off): there are no durable runs to measure then.
   virtual bool can_be_durable() const = 0;
+  virtual bool can_be_not_durable() const { return true; }
   virtual boost::json::object facts() = 0;  // version and settings that bear on the numbers
   // Whoever stands in the way: a session that has passed the check for (scope, term), has written, and neither
   // goes on nor ends until the result is destroyed. Null where the database has no such sessions.
@@ -78,6 +79,7 @@ class Target {
 // flush, or not. A build without the driver has neither (bench.cpp asks by TERMGATE_WITH_…).
 std::unique_ptr<Target> postgres_target(const std::string& url, const std::string& schema, const std::string& suffix);
 std::string postgres_url(const std::string& url, bool durable);
+std::unique_ptr<Target> odbc_target(const std::string& url, const std::string& schema, const std::string& suffix);
 std::unique_ptr<Target> sqlite_target(const std::string& url, const std::string& suffix);
 std::string sqlite_url(const std::string& url, bool durable);
 std::string sqlite_path(const std::string& url);  // the path of sqlite:PATH?options, its %XX undone

@@ -3,7 +3,7 @@
 //   instance 1 leads ─ SIGSTOP ─▶ instance 2 takes over ─▶ SIGCONT ─▶ instance 1 writes under its old term ─▶ refused: passed
 //
 // Only a refusal that was seen counts. Who sees it, the best there is first:
-//   wire     the relay between instance and server: what the server answered, statement by statement. PostgreSQL, unencrypted
+//   wire     the relay between instance and server: what the server answered, statement by statement. PostgreSQL and SQL Server, unencrypted
 //   law      the law itself, which on SQLite runs in the instance's process: it writes each refused write into the file TERMGATE_WITNESS
 //   audit    layer 1's audit: what the library or the proxy has written down
 //   output   what the command says, where the user believes it (--expect-refusal) and the drill cannot read along
@@ -22,6 +22,7 @@
 #include <memory>
 #include <regex>
 #include <thread>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -115,8 +116,12 @@ Plan plan_of(const Arguments& arguments) {
   if (storm::is_sqlite(plan.url)) {
     if (plan.url.find(":memory:") != std::string::npos) throw UsageError("drill: an SQLite database in memory has one process; give a file");
     if (arguments.maybe("through")) throw UsageError("--through: a server's URL; an SQLite file is where it is");
+#ifdef TERMGATE_WITH_ODBC
+  } else if (storm::is_odbc(plan.url)) {
+    storm::engine_of(plan.url);  // or it is no string of ours
+#endif
   } else if (!plan.url.starts_with("postgres")) {
-    throw UsageError("drill runs on sqlite:PATH and postgresql://…");
+    throw UsageError("drill runs on sqlite:PATH, postgresql://…, sqlserver://… and odbc:…");
   }
   plan.through = arguments.text_or("through", plan.url);
   plan.secrets = {plan.url, plan.through};
@@ -137,6 +142,11 @@ std::string identifier(std::string_view name) {
   for (const char letter : name) all += letter == '"' ? "\"\"" : std::string(1, letter);
   return all + "\"";
 }
+std::string in_brackets(std::string_view name) {
+  std::string all = "[";
+  for (const char letter : name) all += letter == ']' ? "]]" : std::string(1, letter);
+  return all + "]";
+}
 
 // ---- what the database shows -----------------------------------------------------------------------
 
@@ -148,15 +158,16 @@ class Ground {
     options.connections_max = 4;
     database_ = Database::open(plan.url, options);
     if (database_->installed_version() == 0) throw Error("drill: this database has no layer 1; `termgate init` installs it");
-    const bool sqlite = storm::is_sqlite(plan.url);
-    const std::string schema = identifier(plan.schema) + ".";
+    const bool sqlite = storm::is_sqlite(plan.url), tsql = storm::engine_of(plan.url) == storm::Engine::sqlserver;
+    const std::string schema = (tsql ? in_brackets(plan.schema) : identifier(plan.schema)) + ".";
     counts_.push_back({"stream writes", fmt::format("SELECT count(*) FROM {} WHERE term = $1 AND scope = $2", sqlite ? "termgate_stream_writes" : schema + "stream_writes"), false});
     try {
       const auto adopted = database_->query(sqlite ? "SELECT table_name, scope_column, term_column FROM termgate_adopted" :
+                                            tsql   ? "SELECT QUOTENAME(OBJECT_SCHEMA_NAME(table_id)) + N'.' + QUOTENAME(OBJECT_NAME(table_id)), scope_column, term_column FROM " + schema + "adopted" :
                                                      "SELECT table_oid::regclass::text, scope_column, term_column FROM " + schema + "adopted_tables");
       for (const auto& row : adopted.rows) {
         const std::string table = sqlite ? identifier(row[0].as_text()) : row[0].as_text();
-        counts_.push_back({"rows of " + row[0].as_text(), fmt::format("SELECT count(*) FROM {} WHERE {} = $1 AND CAST({} AS text) = $2", table, identifier(row[2].as_text()), identifier(row[1].as_text())), false});
+        counts_.push_back({"rows of " + row[0].as_text(), fmt::format("SELECT count(*) FROM {} WHERE {} = $1 AND CAST({} AS {}) = $2", table, tsql ? in_brackets(row[2].as_text()) : identifier(row[2].as_text()), tsql ? in_brackets(row[1].as_text()) : identifier(row[1].as_text()), tsql ? "nvarchar(400)" : "text"), false});
       }
     } catch (const DatabaseError&) {
       // A role that may not read the list has less evidence, and the same witnesses.
@@ -311,20 +322,49 @@ class Run {
     } else {
       settings.push_back("TERMGATE_DB=" + plan_.through);
       settings.push_back("DATABASE_URL=" + plan_.through);
+#if defined(TERMGATE_WITH_POSTGRES) && defined(TERMGATE_WITH_ODBC)
+      if (storm::is_odbc(plan_.through)) relay_odbc(number, settings);
+      else
+#endif
 #ifdef TERMGATE_WITH_POSTGRES
-      if (!target_) target_ = locate(plan_.through);
-      if (target_->encrypted) {
-        if (number == 1) result_.notes.push_back("the command's connections are encrypted, so that the drill cannot read along: a refusal shows in the audit, where the library or the proxy writes it, or in the command's output, with --expect-refusal");
-      } else {
-        relays_[number - 1] = std::make_unique<Relay>(*target_);
-        settings.erase(settings.end() - 2, settings.end());
-        for (std::string& setting : relays_[number - 1]->settings()) settings.push_back(std::move(setting));
+      {
+        if (!target_) target_ = locate(plan_.through);
+        if (target_->encrypted) {
+          if (number == 1) result_.notes.push_back("the command's connections are encrypted, so that the drill cannot read along: a refusal shows in the audit, where the library or the proxy writes it, or in the command's output, with --expect-refusal");
+        } else {
+          relays_[number - 1] = std::make_unique<Relay>(*target_);
+          settings.erase(settings.end() - 2, settings.end());
+          for (std::string& setting : relays_[number - 1]->settings()) settings.push_back(std::move(setting));
+        }
       }
 #endif
     }
     instances_[number - 1] = std::make_unique<Instance>(number, plan_.command, settings, [this](int who, const std::string& line) { said(who, line); });
     step(fmt::format("instance {} started (pid {})", number, instances_[number - 1]->pid()));
   }
+
+#if defined(TERMGATE_WITH_POSTGRES) && defined(TERMGATE_WITH_ODBC)
+  // A relay between the instance's ODBC driver and its server, where that can be read along.
+  void relay_odbc(int number, std::vector<std::string>& settings) {
+    if (!target_) {
+      target_.emplace();
+      try {
+        std::tie(target_->host, target_->port) = storm::place_of_odbc(plan_.through);
+      } catch (const Unavailable&) {
+        throw;
+      } catch (const Error& error) {
+        target_->encrypted = true;
+        result_.notes.push_back(fmt::format("the drill cannot read along ({}): a refusal shows in the audit, where the library writes it, or in the command's output, with --expect-refusal", error.what()));
+      }
+    }
+    if (target_->encrypted) return;
+    relays_[number - 1] = std::make_unique<Relay>(*target_, storm::engine_of(plan_.through) == storm::Engine::sqlserver ? Relay::Speaks::tds : Relay::Speaks::postgresql);
+    const std::string url = storm::beside(plan_.through, relays_[number - 1]->port());
+    settings.erase(settings.end() - 2, settings.end());
+    settings.push_back("TERMGATE_DB=" + url);
+    settings.push_back("DATABASE_URL=" + url);
+  }
+#endif
 
   std::vector<Instance*> all() {
     std::vector<Instance*> those;
@@ -667,7 +707,7 @@ int run(const Arguments& arguments) {
   std::vector<Result> results;
   bool passed = true;
   for (int number = 1; number <= plan.runs && interrupted == 0; ++number) {
-    if (!plan.json) print_line(fmt::format("drill of \"{}\" on {}, run {} of {}: {}", printable(plan.scope.name()), storm::is_sqlite(plan.url) ? "SQLite" : "PostgreSQL", number, plan.runs,
+    if (!plan.json) print_line(fmt::format("drill of \"{}\" on {}, run {} of {}: {}", printable(plan.scope.name()), storm::name_of(storm::engine_of(plan.url)), number, plan.runs,
                                            printable(without_passwords(fmt::format("{}", fmt::join(plan.command, " ")), plan.secrets))));
     results.push_back(Run(plan, ground, number).go());
     const Result& result = results.back();
@@ -699,7 +739,7 @@ void add_drill_command(std::vector<Command>& commands) {
                       "  termgate drill --db postgresql://app@127.0.0.1/test --scope billing -- python3 service.py\n"
                       "  termgate drill --db sqlite:test.db --scope billing --junit drill.xml -- ./service --database test.db\n\n"
                       "The command finds its database in TERMGATE_DB, DATABASE_URL and PGHOST, PGPORT …, its scope in TERMGATE_SCOPE, and its number, 1 or 2, in TERMGATE_DRILL_INSTANCE.\n"
-                      "On PostgreSQL these lead by way of the drill, which reads along what the server refuses and commits. On SQLite the law tells it, which runs in your process;\n"
+                      "On PostgreSQL and SQL Server these lead by way of the drill, which reads along what the server refuses and commits. On SQLite the law tells it, which runs in your process;\n"
                       "on an encrypted connection a refusal is seen in the audit or, with --expect-refusal, in what the command prints.\n\n"
                       "Exit status: 0 passed, 1 failed: a stale write was committed, it did not try, no takeover, nobody led, it ended by itself, or the drill could not be carried out; 2 wrong usage.",
                       [](po::options_description& o) {

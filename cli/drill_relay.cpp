@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -24,7 +25,7 @@ std::string encoded(std::string_view text) {
 
 }  // namespace
 
-Relay::Relay(RelayTarget target) : target_(std::move(target)), listener_(listen_on_loopback()) {
+Relay::Relay(RelayTarget target, Speaks speaks) : target_(std::move(target)), speaks_(speaks), listener_(listen_on_loopback()) {
   thread_ = std::jthread([this](std::stop_token stop) { run(stop); });
 }
 
@@ -71,6 +72,7 @@ void Relay::accept_one() {
   Pair& pair = pairs_.emplace_back();
   pair.client = client;
   pair.server = server;
+  pair.greeting = speaks_ == Speaks::postgresql;
   const std::lock_guard lock(mutex_);
   ++seen_.connections;
 }
@@ -107,8 +109,12 @@ void Relay::read_from(Pair& pair, bool from_client) {
     return;
   }
   // Noted before it is passed on: whoever acts upon an answer finds it noted.
-  if (from_client) pair.conversation.from_client(chunk, std::chrono::steady_clock::now());
-  else pair.conversation.from_server(chunk);
+  const auto tell = [&](auto& conversation) {
+    if (from_client) conversation.from_client(chunk, std::chrono::steady_clock::now());
+    else conversation.from_server(chunk);
+  };
+  if (speaks_ == Speaks::tds) tell(pair.tds);
+  else tell(pair.conversation);
   gather(pair);
   way.bytes += chunk;
 }
@@ -131,6 +137,8 @@ void Relay::write_to(int descriptor, Way& way) {
 
 void Relay::gather(Pair& pair) {
   Conversation& talk = pair.conversation;
+  std::move(pair.tds.refusals.begin(), pair.tds.refusals.end(), std::back_inserter(talk.refusals));
+  pair.tds.refusals.clear();
   if (talk.refusals.empty() && talk.writes.empty() && talk.endings.empty()) return;
   constexpr std::size_t facts_max = 10'000;  // the drill reads them many times a second
   const std::lock_guard lock(mutex_);

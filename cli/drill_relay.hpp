@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "drill_tds.hpp"
 #include "drill_wire.hpp"
 #include "relay_socket.hpp"
 
@@ -25,13 +26,15 @@ struct Seen {
 // Any thread.
 class Relay {
  public:
-  explicit Relay(RelayTarget target);  // throws Error where no port can be had
+  enum class Speaks { postgresql, tds };
+  explicit Relay(RelayTarget target, Speaks speaks = Speaks::postgresql);  // throws Error where no port can be had
   ~Relay();
   Relay(const Relay&) = delete;
   Relay& operator=(const Relay&) = delete;
 
   // What leads a program here: TERMGATE_DB, DATABASE_URL, and what libpq reads of the environment.
   std::vector<std::string> settings() const;
+  int port() const { return listener_.port; }
   Seen take();  // what has been seen since the last call
 
  private:
@@ -50,6 +53,7 @@ class Relay {
     std::string greeted;   // what has come of one
     Way to_server, to_client;
     Conversation conversation;
+    TdsConversation tds;  // the one of the two that the server speaks
   };
   void run(std::stop_token stop);
   void accept_one();
@@ -59,6 +63,7 @@ class Relay {
   void gather(Pair& pair);
 
   const RelayTarget target_;
+  const Speaks speaks_;
   const LoopbackListener listener_;
   std::vector<Pair> pairs_;
   std::mutex mutex_;  // guards seen_

@@ -65,9 +65,10 @@ class Folder {
 // ---- the options -----------------------------------------------------------------------------------
 
 std::vector<std::string> faults_of(const Arguments& arguments, const std::string& url, bool naive, bool proxies) {
-  const bool sqlite = is_sqlite(url);
+  const bool sqlite = is_sqlite(url), sqlserver = engine_of(url) == Engine::sqlserver;
   std::vector<std::string> faults;
   const auto fits = [&](const Fault& fault) {
+    if (sqlserver && !on_sqlserver(fault.name)) return false;
     if (sqlite && proxies) return fault.on_served;
     return (fault.on_sqlite || !sqlite) && (fault.on_naive || !naive) && (proxies ? fault.on_proxies : fault.on_direct);
   };
@@ -91,6 +92,7 @@ std::vector<std::string> faults_of(const Arguments& arguments, const std::string
       throw UsageError(fmt::format("there is no fault \"{}\"; there are none, and with commas between them{}", word, names));
     }
     if (!fits(*found)) {
+      if (sqlserver && !on_sqlserver(word)) throw UsageError(fmt::format("--faults {}: not on SQL Server", word));
       if (sqlite && proxies) throw UsageError(fmt::format("--faults {}: not with --proxies on SQLite, where no server stands behind the proxies", word));
       const bool by_proxies = proxies ? !found->on_proxies : !found->on_direct;
       throw UsageError(fmt::format("--faults {}: not {}", word, by_proxies ? proxies ? "with --proxies" : "without --proxies" : naive ? "with --naive" : "on SQLite"));
@@ -119,7 +121,15 @@ Plan plan_of(const Arguments& arguments) {
   plan.schema = arguments.text_or("schema", "termgate");
   plan.naive = arguments.text_or("naive", "");
   if (url.find(":memory:") != std::string::npos) throw UsageError("storm: an SQLite database in memory has one process; give a file");
-  if (!is_sqlite(url) && !url.starts_with("postgres")) throw UsageError("storm runs on sqlite:PATH and postgresql://…");
+#ifdef TERMGATE_WITH_ODBC
+  const bool odbc = is_odbc(url);
+#else
+  constexpr bool odbc = false;
+#endif
+  if (!is_sqlite(url) && !odbc && !url.starts_with("postgres")) throw UsageError("storm runs on sqlite:PATH, postgresql://…, sqlserver://… and odbc:…");
+  const bool sqlserver = engine_of(url) == Engine::sqlserver;
+  if (sqlserver && !plan.naive.empty()) throw UsageError("--naive: on PostgreSQL and SQLite");
+  if (odbc && arguments.has("proxies")) throw UsageError("--proxies: with postgresql://… or sqlite:PATH");
   if (!plan.naive.empty()) {
     const Naive* naive = find_naive(plan.naive);
     if (naive == nullptr) throw UsageError(fmt::format("there is no naive boundary \"{}\"; `--naive list` names them", plan.naive));
@@ -143,6 +153,7 @@ Plan plan_of(const Arguments& arguments) {
   }
   if (const auto command = arguments.maybe("server-restart")) {
     if (is_sqlite(url)) throw UsageError("--server-restart: an SQLite file has no server");
+    if (sqlserver) throw UsageError("--server-restart: on PostgreSQL");
     if (!plan.naive.empty()) throw UsageError("--server-restart: not with --naive, whose mistakes need none");
     if (command->empty()) throw UsageError("--server-restart: which command?");
     plan.server_restart = *command;
@@ -189,7 +200,7 @@ class Ground {
       if (database_->installed_version() == 0) throw Error("storm: this database has no layer 1; `termgate init` installs it");
     }
     const auto sql = connect(url_);
-    if (!is_sqlite(url_)) measure(arguments, *sql);
+    if (engine_of(url_) == Engine::postgresql) measure(arguments, *sql);
     try {
       for (const std::string& table : tables()) {
         sql->run("CREATE TABLE " + table + " (op text NOT NULL, part bigint NOT NULL, scope text NOT NULL, term bigint NOT NULL, place bigint)");
@@ -216,10 +227,11 @@ class Ground {
     const auto sql = connect(url_);
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     for (auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(5);;) {
-      if (sql->run("SELECT pid FROM pg_stat_activity WHERE split_part(application_name, ' ', 1) = $1", {plan_.names.application()}).rows.empty()) return;
+      const auto those = sessions_of(engine_of(url_), *sql, plan_.names.application(), INT32_MAX);
+      if (those.empty()) return;
       const auto now = std::chrono::steady_clock::now();
       if (now >= end) throw Unavailable("sessions of the storm do not end");
-      if (now >= patience) sql->run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE split_part(application_name, ' ', 1) = $1", {plan_.names.application()});
+      if (now >= patience) end_sessions(engine_of(url_), *sql, those);
       std::this_thread::sleep_for(milliseconds(50));
     }
   }
@@ -281,6 +293,7 @@ class Ground {
         if (row[3].as_text() != "evict") continue;
         const auto detail = boost::json::parse(row[4].as_text());
         if (const auto* pids = detail.as_object().if_contains("pids")) all += static_cast<std::int64_t>(pids->as_array().size());
+        else if (const auto* count = detail.as_object().if_contains("evicted")) all += count->to_number<std::int64_t>();  // SQL Server's
       }
     }
     return all;
@@ -497,7 +510,7 @@ int report(const Plan& plan, const Arguments& arguments, const History& history,
     for (const auto& [name, count] : faults.done()) done[name] = count;
     for (const auto& [code, count] : figures.codes) failed[code] = count;
     print_json({{"verdict", word},
-                {"database", is_sqlite(plan.url) ? "sqlite" : "postgresql"},
+                {"database", is_sqlite(plan.url) ? "sqlite" : engine_of(plan.url) == Engine::sqlserver ? "sqlserver" : "postgresql"},
                 {"proxies", plan.proxies},
                 {"enforce", plan.proxies == 0 ? boost::json::value() : boost::json::value(plan.enforce)},
                 {"naive", plan.naive.empty() ? boost::json::value() : boost::json::value(plan.naive)},
@@ -527,7 +540,7 @@ int report(const Plan& plan, const Arguments& arguments, const History& history,
   }
   std::string proxies;
   if (plan.proxies > 0) proxies = fmt::format(" through {} {}{}", plan.proxies, plan.proxies == 1 ? "proxy" : "proxies", plan.enforce == "on" ? "" : ", which only observe");
-  print_line(fmt::format("storm {} on {}{}{}: {:.1f} s, {} leaders, {} scopes, {} writers for each, TTL {}", plan.seed, is_sqlite(plan.url) ? "SQLite" : "PostgreSQL",
+  print_line(fmt::format("storm {} on {}{}{}: {:.1f} s, {} leaders, {} scopes, {} writers for each, TTL {}", plan.seed, name_of(engine_of(plan.url)),
                          plan.naive.empty() ? "" : fmt::format(", naive boundary {}", plan.naive), proxies, seconds, plan.leaders, plan.scopes, plan.writers, length(plan.ttl.count())));
   print_line(fmt::format("  writes        {} sent, {} acknowledged", figures.writes, figures.acknowledged));
   print_line(fmt::format("  refused       {} as stale, {} of them by leaders that had been stopped", figures.stale, figures.stale_after_stop));
@@ -608,7 +621,13 @@ int run(const Arguments& arguments) {
     }
   } else if (has(plan, "lose") || has(plan, "delay") || has(plan, "half-open")) {
     try {
-      relay_owner = std::make_unique<Relay>(plan.url);
+#ifdef TERMGATE_WITH_ODBC
+      if (is_odbc(plan.url)) {
+        const auto [host, port] = place_of_odbc(plan.url);
+        relay_owner = std::make_unique<Relay>(plan.url, RelayTarget{.host = host, .port = port});
+      } else
+#endif
+        relay_owner = std::make_unique<Relay>(plan.url);
       plan.relayed_url = relay_owner->url();
     } catch (const Error& error) {
       for (const char* fault : {"lose", "delay", "half-open"}) {
@@ -721,6 +740,7 @@ void add_storm_command(std::vector<Command>& commands) {
       "  termgate storm --db postgresql://postgres@127.0.0.1/scratch --seconds 60\n"
       "  termgate storm --db postgresql://postgres@127.0.0.1/scratch --proxies 2     through proxies of its own, which are killed and cut off too\n"
       "  termgate storm --db postgresql://postgres@127.0.0.1/scratch --server-restart 'pg_ctl -D DIR -m immediate restart'\n"
+      "  termgate storm --db sqlserver://USER:PASSWORD@127.0.0.1/scratch     through ODBC, and odbc:… to PostgreSQL too\n"
       "  termgate storm --db sqlite:scratch.db --proxies 2     the same before a file, beside a leader that writes it directly\n"
       "  termgate storm --db sqlite:scratch.db --naive max-term     a wrong boundary in the same storm; --naive list\n\n"
       "Exit status: 0 the law is kept, 1 it is broken or could not be judged, 2 wrong usage. Faults:\n";

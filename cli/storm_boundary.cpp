@@ -209,7 +209,20 @@ std::unique_ptr<Sql> connect(const std::string& url) {
 #ifdef TERMGATE_WITH_POSTGRES
   if (url.starts_with("postgres")) return connect_postgres(url);
 #endif
-  throw InvalidInput("TG005 malformed URL: storm runs on sqlite:PATH and postgresql://…");
+#ifdef TERMGATE_WITH_ODBC
+  if (is_odbc(url)) return connect_odbc(url);
+#endif
+  throw InvalidInput("TG005 malformed URL: storm runs on sqlite:PATH, postgresql://…, sqlserver://… and odbc:…");
+}
+
+bool is_odbc(const std::string& url) { return url.starts_with("odbc:") || url.starts_with("sqlserver:"); }
+
+Engine engine_of(const std::string& url) {
+  if (is_sqlite(url)) return Engine::sqlite;
+#ifdef TERMGATE_WITH_ODBC
+  if (is_odbc(url)) return engine_of_odbc(url);
+#endif
+  return Engine::postgresql;
 }
 
 std::string wire_url(const std::string& url, const Names& names) {

@@ -25,7 +25,7 @@ const std::vector<Fault>& all_faults() {
   static const std::vector<Fault> all = {
       {"stop", "SIGSTOP at any moment, SIGCONT up to four TTLs later", true, true, 4, true, true, true},
       {"kill", "kill -9, and a new process up to two TTLs later", true, true, 2, true, true, true},
-      {"cut", "sessions of the storm's own are ended by the server (pg_terminate_backend)", false, false, 1},
+      {"cut", "sessions of the storm's own are ended by the server (pg_terminate_backend, KILL)", false, false, 1},
       {"freeze", "a client passes the check, writes, and does nothing for up to three TTLs; on SQLite it may hold the file's lock outside all of it", true, false, 1, true, true, true},
       {"prepare", "a prepared transaction is left behind for up to two TTLs (where max_prepared_transactions allows)", false, false, 1},
       {"lose", "answers are lost, to COMMIT above all, and the connection closed, or left open without a word (where the connection is not encrypted)", false, false, 2, true, true, true},
@@ -278,7 +278,7 @@ bool Faults::hand(const std::string& fault, std::function<void(Choice&)> work) {
 
 void Faults::finish() {
   hands_.clear();
-  if (is_sqlite(plan_.url) || !plan_.naive.empty()) return;
+  if (engine_of(plan_.url) != Engine::postgresql || !plan_.naive.empty()) return;
   const auto sql = connect(plan_.url);
   for (const auto& row : sql->run("SELECT gid FROM pg_prepared_xacts WHERE gid LIKE $1", {plan_.names.application() + "-%"}).rows) {
     std::string quoted;
@@ -338,15 +338,13 @@ std::vector<std::string> Faults::problems() const {
 }
 
 std::string Faults::check_term() const {
-  std::string schema;
-  for (const char letter : plan_.schema) schema += letter == '"' ? "\"\"" : std::string(1, letter);
-  return "SELECT \"" + schema + "\".check_term($1, CAST($2 AS bigint))";
+  return check_statement(engine_of(plan_.url), plan_.schema);
 }
 
 void Faults::cut(Choice& choice) {
   const auto sql = connect(plan_.url);
-  sql->run("SELECT pg_terminate_backend(pid) FROM (SELECT pid FROM pg_stat_activity WHERE split_part(application_name, ' ', 1) = $1 AND pid <> pg_backend_pid() ORDER BY random() LIMIT CAST($2 AS int)) AS those",
-           {plan_.names.application(), std::to_string(choice.number(1, 4))});
+  const Engine engine = engine_of(plan_.url);
+  end_sessions(engine, *sql, sessions_of(engine, *sql, plan_.names.application(), static_cast<int>(choice.number(1, 4))));
 }
 
 void Faults::freeze(Choice& choice) {

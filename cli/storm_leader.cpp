@@ -36,6 +36,7 @@ struct Setting {
   milliseconds ttl;
   bool full_pace;  // hardly any rest between writes, nor inside of them
   bool skewed;  // `client-clock`: its clock is off by calculation, for nobody steps it
+  bool high_levels = true;  // REPEATABLE READ and SERIALIZABLE
 };
 
 // What a process believes about one scope.
@@ -198,7 +199,7 @@ class Writer {
  public:
   Writer(const Setting& setting, Log& log, const std::optional<Database>& database, int scope_index, int index, Belief& belief)
       : setting_(setting), log_(log), database_(database), scope_(setting.names.scope(scope_index)), name_(fmt::format("{}.{}.{}", setting.who, scope_index, index)), belief_(belief),
-        choice_(setting.seed, name_), sqlite_(is_sqlite(setting.url)) {
+        choice_(setting.seed, name_), engine_(engine_of(setting.url)), sqlite_(engine_ == Engine::sqlite) {
     if (!setting.naive.empty()) boundary_ = boundary_of(setting, database);
   }
 
@@ -276,7 +277,7 @@ class Writer {
     WriteOptions options;
     if (again) options.write_id = WriteId::random();
     const std::int64_t level = choice_.number(1, 10);
-    if (level > 6) options.isolation = level > 8 ? Isolation::serializable : Isolation::repeatable_read;
+    if (level > 6 && setting_.high_levels) options.isolation = level > 8 ? Isolation::serializable : Isolation::repeatable_read;
     const Task task{id, scope_, held, rows, {}};
     return send(term, id, rows + (with_append ? 1 : 0), again, [&]() -> Done {
       std::optional<std::int64_t> place;
@@ -284,7 +285,7 @@ class Writer {
           Scope(scope_), Term(term),
           [&](Transaction& transaction) {
             const Run run = [&](const std::string& statement, const std::vector<std::string>& values) {
-              const Rows done = transaction.exec_values(statement, std::vector<Value>(values.begin(), values.end()));
+              const Rows done = transaction.exec_values(spoken(engine_, statement), std::vector<Value>(values.begin(), values.end()));
               Table result;
               result.affected = done.affected;
               for (const auto& row : done.rows) {
@@ -494,6 +495,7 @@ class Writer {
   const std::string scope_, name_;
   Belief& belief_;
   Choice choice_;
+  const Engine engine_;
   const bool sqlite_;
   std::unique_ptr<Boundary> boundary_;
   std::unique_ptr<Sql> sql_;
@@ -534,6 +536,15 @@ int lead(const Arguments& arguments) {
     options.connections_max = setting.scopes * (setting.writers + 1) + 2;
     database = Database::open(setting.url, options);
   }
+#ifdef TERMGATE_WITH_ODBC
+  if (engine_of(setting.url) == Engine::sqlserver) {
+    try {
+      setting.high_levels = has_high_levels(setting.url);
+    } catch (const Unavailable&) {
+      setting.high_levels = false;  // a leader that starts while its connection is cut
+    }
+  }
+#endif
   std::vector<Belief> beliefs(static_cast<std::size_t>(setting.scopes));
   {
     // What is not the database's doing (a full disk, a mistake of ours) ends the process; the director counts that and does not call the law kept.

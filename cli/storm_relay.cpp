@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <string_view>
+#include <utility>
 
 #include <termgate/error.hpp>
 
@@ -24,6 +25,16 @@ constexpr int pieces_of_a_read = 6;
 
 // CommandComplete with the tag COMMIT, as the protocol writes it.
 constexpr std::string_view commit_answer("C\0\0\0\x0b" "COMMIT\0", 12);
+
+// A batch of T-SQL: UTF-16 on the wire, and answered by a token that says nothing of what it answers.
+bool has_tsql_commit(std::string_view chunk) {
+  static const std::string wide = [] {
+    std::string text;
+    for (const char letter : std::string_view("COMMIT TRANSACTION")) text += {letter, '\0'};
+    return text;
+  }();
+  return chunk.find(wide) != std::string_view::npos;
+}
 
 RelayTarget plain(RelayTarget target) {
   if (target.encrypted) throw Error("the connection is encrypted");
@@ -131,6 +142,8 @@ bool Relay::take(Pair& pair, bool from_client, Time now) {
     return true;
   }
   const std::string_view chunk(bytes.data(), static_cast<std::size_t>(count));
+  if (from_client && has_tsql_commit(chunk)) pair.commits = true;
+  const bool commits = !from_client && (std::exchange(pair.commits, false) || chunk.find(commit_answer) != std::string_view::npos);
   const auto until = [&] { return now + std::chrono::milliseconds(pause_ms_); };
   int armed = armed_;
   if (armed == static_cast<int>(from_client ? Loss::client_swallowed : Loss::server_swallowed)) {
@@ -140,7 +153,7 @@ bool Relay::take(Pair& pair, bool from_client, Time now) {
     }
   } else if (!from_client && armed != -1 && armed <= static_cast<int>(Loss::silent)) {
     const bool meets = armed == static_cast<int>(Loss::any);
-    if ((meets || chunk.find(commit_answer) != std::string_view::npos) && armed_.compare_exchange_strong(armed, -1)) {
+    if ((meets || commits) && armed_.compare_exchange_strong(armed, -1)) {
       if (armed != static_cast<int>(Loss::silent)) return false;
       close(pair.server);
       pair.server = -1;

@@ -90,6 +90,7 @@ class Relay {
     bool silent = false;  // the server's end is closed
     Time until = Time::max();  // silent, or swallowed: when both ends are closed
     bool over = false;         // closed
+    bool commits = false;      // what is said next by a server whose answers have no tag answers a COMMIT
   };
   void run(std::stop_token stop);
   void cut_now();

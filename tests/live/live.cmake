@@ -96,6 +96,13 @@ if(TARGET termgate)
       set_tests_properties(live_planted PROPERTIES LABELS "live;long" SKIP_RETURN_CODE 77 TIMEOUT 900)
     endif()
   endif()
+  if(TARGET termgate_postgres AND TARGET termgate_odbc)
+    # Real time, so alone. Also on SQL Server, where TERMGATE_TEST_SQLSERVER names one.
+    add_test(NAME live_storm_odbc COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/live/storm_odbc_test.py" $<TARGET_FILE:termgate> "${CMAKE_CURRENT_SOURCE_DIR}/support/pg_server.sh")
+    add_test(NAME live_drill_odbc COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/live/drill_odbc_test.py" $<TARGET_FILE:termgate> "${CMAKE_CURRENT_SOURCE_DIR}/support/pg_server.sh")
+    add_test(NAME live_bench_odbc COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/live/bench_odbc_test.py" $<TARGET_FILE:termgate> "${CMAKE_CURRENT_SOURCE_DIR}/support/pg_server.sh")
+    set_tests_properties(live_storm_odbc live_drill_odbc live_bench_odbc PROPERTIES LABELS live TIMEOUT 1800)
+  endif()
   if(TARGET termgate_postgres AND TARGET termgate_extension AND NOT TERMGATE_SANITIZE)
     # Services in Python load the extension, which one without the sanitizer's runtime cannot. Real time, so alone.
     add_test(NAME live_drill COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/live/drill_test.py" $<TARGET_FILE:termgate> "${CMAKE_CURRENT_SOURCE_DIR}/support/pg_server.sh" $<TARGET_FILE:termgate_extension>)
@@ -113,7 +120,7 @@ if(TARGET termgate_odbc AND TARGET termgate_postgres)
   target_compile_definitions(live_odbc PRIVATE TERMGATE_TEST_PG_SERVER="${CMAKE_CURRENT_SOURCE_DIR}/support/pg_server.sh")
 endif()
 if(TARGET termgate_odbc)
-  # The law on any T-SQL server; skipped without one.
-  termgate_test(live_sqlserver LABEL live TIMEOUT 300 NEEDS TERMGATE_TEST_SQLSERVER SOURCES live/sqlserver_law.cpp LIBRARIES Termgate::storage Termgate::odbc Threads::Threads)
+  # The law on any T-SQL server, and what goes wrong on its way there; skipped without one.
+  termgate_test(live_sqlserver LABEL live TIMEOUT 300 NEEDS TERMGATE_TEST_SQLSERVER SOURCES live/sqlserver_law.cpp live/sqlserver_failures.cpp LIBRARIES Termgate::storage Termgate::odbc Threads::Threads)
   target_include_directories(live_sqlserver PRIVATE "${PROJECT_SOURCE_DIR}/storage/odbc/src")
 endif()

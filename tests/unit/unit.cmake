@@ -25,7 +25,7 @@ if(TARGET termgate_sqlite)
 endif()
 if(TARGET termgate)
   termgate_test(unit_cli LABEL unit
-    SOURCES unit/cli/drill_wire.cpp unit/cli/secrets.cpp unit/cli/storm_log.cpp "${PROJECT_SOURCE_DIR}/cli/drill_wire.cpp" "${PROJECT_SOURCE_DIR}/cli/secrets.cpp" "${PROJECT_SOURCE_DIR}/cli/storm_log.cpp"
+    SOURCES unit/cli/drill_tds.cpp unit/cli/drill_wire.cpp unit/cli/secrets.cpp unit/cli/storm_log.cpp "${PROJECT_SOURCE_DIR}/cli/drill_tds.cpp" "${PROJECT_SOURCE_DIR}/cli/drill_wire.cpp" "${PROJECT_SOURCE_DIR}/cli/secrets.cpp" "${PROJECT_SOURCE_DIR}/cli/storm_log.cpp"
     LIBRARIES Termgate::fencing Termgate::testkit fmt::fmt Threads::Threads)
   target_include_directories(unit_cli PRIVATE "${PROJECT_SOURCE_DIR}")
   if(TARGET termgate_postgres)
