@@ -362,7 +362,7 @@ class Drill(BothDatabases):
             self.assertEqual(done.returncode, 2, (words, done.stdout, done.stderr))
             self.assertIn(said, done.stderr)
         self.assertEqual(drill("sqlite::memory:", "x").returncode, 2)
-        self.assertEqual(drill("sqlserver://u:p@h/d", "x").returncode, 2)
+        self.assertEqual(drill("mysql://u:p@h/d", "x").returncode, 2)
         done = drill(self.sqlite, "x" * 201)
         self.assertEqual((done.returncode, "TG005" in done.stderr), (9, True), done.stderr)
         done = subprocess.run([TERMGATE, "drill", "--db", self.sqlite, "--", "true"], capture_output=True, text=True)

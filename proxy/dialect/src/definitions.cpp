@@ -191,12 +191,12 @@ void Writer::create_table(Node body) {
       parts.push_back(column_definition(column_node, table, std::find(key.begin(), key.end(), name) != key.end(), name == counted, used));
     }
   }
+  if (parts.empty()) refuse("a table without columns", relation_node);
   for (const Node element : elements) {
     const Node own = element.as("Constraint");
     if (!own || (own["contype"].string() == "CONSTR_PRIMARY" && !counted.empty() && !key_on_column)) continue;
     parts.push_back(constraint(own, table, {}, used));
   }
-  if (parts.empty()) refuse("a table without columns", relation_node);
   const bool temporary = relation_node["relpersistence"].string() == "t";
   add(std::string("CREATE ") + (temporary ? "TEMP " : "") + "TABLE " + (body.flag("if_not_exists") ? "IF NOT EXISTS " : "") + relation_name(relation_node) + " (" + joined(parts, ", ") + ")");
 }

@@ -336,6 +336,11 @@ TEST_CASE("dialect: what is nested is written once: a short text never becomes a
   }
 }
 
+TEST_CASE("dialect: a table needs a column", "[dialect]") {
+  CHECK(refused("CREATE TABLE w ()").sqlstate == "0A000");
+  CHECK(refused("CREATE TABLE w (CONSTRAINT pos CHECK (a > 0))").sqlstate == "0A000");
+}
+
 TEST_CASE("dialect: names are quoted where SQLite would read them otherwise", "[dialect]") {
   for (int i = 0; i < sqlite3_keyword_count(); ++i) {
     const char* word = nullptr;
