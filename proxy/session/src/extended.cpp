@@ -202,7 +202,7 @@ void Session::State::on_sync(const Event& event) {
     return hold(pair);
   }
   if (!group_.direct) {
-    if (group_.executed_here && group_.opening_possible) lock_group();
+    lock_reads();
     group_.held += event.frame;
     group_.asked.push_back(expected);
     again_ = Again();

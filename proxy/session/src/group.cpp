@@ -80,6 +80,7 @@ void Session::State::decide(const Effects& effects, const Known& known, bool run
   }
   if (effects.kind == Kind::unparsable && !may_speak()) {
     // Whether it is a statement at all the server says first, at its Parse.
+    lock_reads();
     flush_group();
     group_.direct = group_.touched_server = true;
     report_refusal("TG002", "TG002 no term declared", {}, 0, true);
@@ -134,6 +135,11 @@ void Session::State::open_group(const Pair& pair, bool with_check) {
 void Session::State::lock_group() {
   if (!guards() || (answers_.empty() && !group_.ended_one)) return;
   at_beginning([&] { run_ours(ours_locked, Role::put_back, {}); });
+}
+
+// Before a group goes that will not be opened: what it has read so far begins a transaction of its own.
+void Session::State::lock_reads() {
+  if (!group_.direct && group_.executed_here && group_.opening_possible) lock_group();
 }
 
 void Session::State::flush_group() {

@@ -31,6 +31,7 @@ void Session::State::refuse(std::string_view code, std::string_view message, std
       return flush_made_answers();
     }
     // Part of the transaction is with the server already: there it must fail.
+    lock_reads();
     flush_group();
     group_.direct = true;
     fail_in_server(told);

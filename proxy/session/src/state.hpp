@@ -139,6 +139,7 @@ class Session::State {
   void at_beginning(Add add);
   void open_group(const Pair& pair, bool with_check);
   void lock_group();
+  void lock_reads();
   void flush_group();
 
   // --- inject.cpp ---

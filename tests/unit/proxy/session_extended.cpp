@@ -91,6 +91,15 @@ TEST_CASE("session: a pipelined read that begins before all answers are here is 
   script.replay();
 }
 
+TEST_CASE("session: a read in front of a refused write is made READ ONLY again, though a Flush came first", "[F6][proxy][fuzz]") {
+  Script script;
+  script.application_name.clear();
+  script.client(one(select_a) + sync_message() + flush() + one(select_a) + one("frobnicate t") + sync_message())
+      .to_server(one(select_a) + sync_message() + flush() + locked() + one(select_a) + parse("", "frobnicate t") + check("-", "0") + bind_message("", "", {"1"}) + execute() + sync_message())
+      .told({"refused TG002 from memory"});
+  script.replay();
+}
+
 TEST_CASE("session: an error in a pipeline skips what stands behind it up to Sync", "[F7][proxy]") {
   Script script;
   script.client(one(insert) + one(insert) + sync_message()).to_server(opening() + one(insert) + one(insert) + sync_message());
