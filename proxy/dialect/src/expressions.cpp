@@ -421,7 +421,7 @@ Sql Writer::binary(std::string_view symbol, Node left_node, Node right_node, Nod
   if ((symbol == "*" || symbol == "/") && (left.type == oid::interval || right.type == oid::interval)) return supplied("pg_interval_math", left.text + ", " + quoted_text(symbol) + ", " + right.text, oid::interval);
   if (plus_or_minus && left.type == oid::date) {
     if (symbol == "-" && right.type == oid::date) return supplied("pg_date_diff", left.text + ", " + right.text, oid::int4);
-    if (is_whole(right.type)) return supplied("pg_date_add", left.text + ", " + (symbol == "-" ? "-" + wrapped(right, unary) : right.text), oid::date);
+    if (is_whole(right.type)) return supplied("pg_date_add", left.text + ", " + (symbol == "-" ? "-(" + right.text + ")" : right.text), oid::date);
   }
   if (symbol == "-" && is_moment(left.type) && (is_moment(right.type) || right.type == oid::date)) return supplied("pg_timestamp_diff", left.text + ", " + right.text, oid::interval);
   if (symbol == "||" && (left.type == oid::text_array || right.type == oid::text_array)) return supplied("pg_array_cat", left.text + ", " + right.text, oid::text_array);

@@ -45,6 +45,24 @@ void Writer::statement(Node node) {
   }
 }
 
+namespace {
+
+// Nothing that is written here has comments: where one begins, an operator has met another one's sign, and SQLite would read what follows otherwise than the grammar has.
+bool has_comment(std::string_view sql) {
+  for (std::size_t at = 0; at + 1 < sql.size(); ++at) {
+    if (sql[at] == '\'' || sql[at] == '"') {
+      // A doubled quote is two texts side by side.
+      at = sql.find(sql[at], at + 1);
+      if (at == std::string_view::npos) return true;
+    } else if ((sql[at] == '-' && sql[at + 1] == '-') || (sql[at] == '/' && sql[at + 1] == '*')) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
 std::variant<std::vector<Translated>, Problem> translate(std::string_view text, const Limits& limits) {
   if (text.size() > limits.text_bytes_max) return Problem{"54000", "this text is longer than can be translated", 0};
   if (text.find('\0') != std::string_view::npos) return Problem{"22021", "invalid byte sequence for encoding \"UTF8\": 0x00", 0};
@@ -60,6 +78,9 @@ std::variant<std::vector<Translated>, Problem> translate(std::string_view text, 
       out.length = length > 0 ? static_cast<std::size_t>(length) : sql.size() - out.offset;
       Writer writer(out, sql);
       writer.statement(raw["stmt"]);
+      for (const std::string& written : out.sql) {
+        if (has_comment(written)) refuse_as("XX000", "this statement cannot be translated: two of its signs would begin a comment", {});
+      }
     }
   } catch (const Refused& refused) {
     return refused.problem;

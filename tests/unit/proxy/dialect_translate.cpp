@@ -336,6 +336,22 @@ TEST_CASE("dialect: what is nested is written once: a short text never becomes a
   }
 }
 
+TEST_CASE("dialect: no two signs begin a comment", "[dialect][fuzz]") {
+  CHECK(one("SELECT date '2024-03-01' - -5").sql[0].find("--") == std::string::npos);
+  for (const std::string sign : {"-", "- -", "- - -", "+ -", "- +", "~ -", "@ -", "|/ -", "- @ -"}) {
+    for (const std::string left : {"1", "1.5", "date '2024-03-01'", "timestamp '2024-03-01'", "a", "'x'", "interval '1 day'"}) {
+      for (const std::string right : {"5", "5.5", "a", "interval '1 day'", "(-5)", "'7'::int"}) {
+        const std::string text = "SELECT " + left + " - " + sign + " " + right + ", " + left + " / " + sign + " " + right + ", " + left + " * " + sign + " " + right;
+        CAPTURE(text);
+        const auto result = translate(text);
+        // Refused for its types, perhaps; never for its signs.
+        if (const auto* problem = std::get_if<Problem>(&result)) CHECK(problem->sqlstate != "XX000");
+        else CHECK(std::get<0>(result)[0].sql[0].find("--") == std::string::npos);
+      }
+    }
+  }
+}
+
 TEST_CASE("dialect: a table needs a column", "[dialect]") {
   CHECK(refused("CREATE TABLE w ()").sqlstate == "0A000");
   CHECK(refused("CREATE TABLE w (CONSTRAINT pos CHECK (a > 0))").sqlstate == "0A000");
