@@ -245,7 +245,7 @@ std::vector<Result> run_load(const Bench& bench, const Plan& plan, const Load& l
 std::vector<std::string> cells_of(const Result& result) {
   const auto [low, high] = std::minmax_element(result.ratios.begin(), result.ratios.end());
   std::string ratio = "-";
-  if (result.scenario == "unfenced") ratio = "1";
+  if (result.scenario == "unfenced") ratio = '1';
   else if (!result.ratios.empty()) ratio = fmt::format("{:.2f} ({:.2f}-{:.2f})", median(result.ratios), *low, *high);
   return {result.scenario,
           result.load.durable ? "yes" : "no",

@@ -14,7 +14,7 @@ coverage() {
   llvm=$(ls /usr/bin/llvm-cov-* 2>/dev/null | sort -V | tail -1)
   [ -n "$llvm" ] || { echo "campaign: llvm-cov is missing (Debian: llvm)" >&2; exit 2; }
   [ -f "$folder/build/build.ninja" ] || cmake -S "$root" -B "$folder/build" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_COMPILER="${CXX:-clang++}" -DTERMGATE_PCH=OFF -DTERMGATE_PROXY=ON \
-    -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1 -fprofile-instr-generate -fcoverage-mapping" -DTERMGATE_SANITIZE=fuzzer-no-link >"$folder/configure.log"
+    -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O2 -g1 -fprofile-instr-generate -fcoverage-mapping" -DTERMGATE_SANITIZE=fuzzer-no-link >"$folder/configure.log"
   local targets=()
   for corpus in "$folder"/corpus/*/; do targets+=("fuzz_$(basename "$corpus")"); done
   cmake --build "$folder/build" --target "${targets[@]}" >"$folder/build.log"
