@@ -417,7 +417,7 @@ Figures figures_of(const History& history, const std::vector<Crew::Stop>& stops)
   for (std::size_t i = 0; i < operations.size(); ++i) {
     const Operation& one = operations[i];
     const auto found = open.find(one.id);
-    if (one.kind == Operation::Kind::write && found != open.end() && (one.outcome == Outcome::committed || history.answers()[i].code == "TG001")) found->second = true;
+    if (one.kind == Operation::Kind::write && found != open.end() && one.outcome == Outcome::committed) found->second = true;  // TG001 says that this sending wrote nothing, not that an earlier one did not
   }
   figures.unanswered = open.size();
   for (const auto& [id, settled] : open) figures.settled += settled ? 1 : 0;
