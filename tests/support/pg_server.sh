@@ -137,14 +137,18 @@ stop() {
 }
 
 kill_all() {
-  local dir=$1 pid children
+  local dir=$1 pid children each
   [ -e "$dir/data/postmaster.pid" ] || return 0
   pid=$(head -1 "$dir/data/postmaster.pid")
   kill -STOP "$pid"   # so that it starts no new child meanwhile
+  # Not before it has stopped: one that is being forked meanwhile would be left, and keep the next server out.
+  while case "$(ps -o stat= -p "$pid")" in T* | t* | Z* | "") false ;; esac; do sleep 0.01; done
   children=$(ps -o pid= --ppid "$pid" | tr '\n' ' ')
   # shellcheck disable=SC2086
   kill -9 $children "$pid" 2>/dev/null || true
-  while kill -0 "$pid" 2>/dev/null; do sleep 0.02; done
+  for each in $children "$pid"; do
+    while kill -0 "$each" 2>/dev/null; do sleep 0.02; done
+  done
 }
 
 [ $# -ge 2 ] || { sed -n '2,15p' "$0" >&2; exit 2; }
