@@ -91,6 +91,7 @@ class Payload {
 
 constexpr int page = 1000;
 constexpr milliseconds reconnect_pause{1000};
+constexpr milliseconds doubt_pause{1000};
 constexpr std::size_t doubts_max = 10'000;
 constexpr std::size_t suspects_max = 50;  // beyond that the next reading of all will do
 
@@ -169,7 +170,8 @@ void FenceWatch::run(milliseconds pause) {
   while (!stopping()) {
     try {
       detail::FenceFeed::Heard heard;
-      const auto left = std::clamp(std::chrono::ceil<milliseconds>(read_again - Clock::now()), milliseconds(0), pause);
+      auto left = std::clamp(std::chrono::ceil<milliseconds>(read_again - Clock::now()), milliseconds(0), pause);
+      if (doubtful_) left = std::min(left, doubt_pause);
       std::set<std::string> scopes;
       if (feed_) heard = feed_->wait(left);
       {
@@ -182,6 +184,11 @@ void FenceWatch::run(milliseconds pause) {
       // Whoever sends more hints than that, forged or not, makes us read them all, but not more often than each second.
       for (const auto& payload : heard.payloads) {
         if (auto scope = hinted_scope(payload, schema_)) scopes.insert(std::move(*scope));
+      }
+      if (doubtful_) {
+        // What ends a doubt, an acquisition or an operator, is heard of soon where nothing notifies us.
+        const std::lock_guard lock(doubts_mutex_);
+        for (auto doubt = doubts_.begin(); doubt != doubts_.end() && scopes.size() < suspects_max; ++doubt) scopes.insert(doubt->first);
       }
       const bool flood = heard.missed || scopes.size() > 100;
       if (heard.connected_anew || flood || Clock::now() >= read_again) {

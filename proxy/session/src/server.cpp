@@ -235,6 +235,7 @@ void Session::State::server_event(const Event& event) {
       break;
     case backend::command_complete:
       default_answered(head.change, event.body);
+      if (event.body.starts_with("ROLLBACK") || event.body.starts_with("PREPARE TRANSACTION")) fences_unsettled_.clear();
       if (outstanding_.unread && (event.body.starts_with("PREPARE") || event.body.starts_with("DEALLOCATE") || event.body.starts_with("DISCARD"))) {
         statements_.clear();
         prepared_.fill(false);
@@ -309,7 +310,8 @@ void Session::State::check_answered(std::string_view row) {
     fence = number(value);
   }
   if (!passed.complete() || fence == 0) return;
-  surroundings_.saw_fence(passed.scope, fence);
+  if (fence > surroundings_.highest_fence(passed.scope)) fences_unsettled_.emplace_back(passed.scope, fence);
+  else surroundings_.saw_fence(passed.scope, fence);
   if (head.role == Role::in_advance) return;
   tx_.last = passed;
   if (head.role == Role::hold) hold_.pair = passed;
@@ -379,6 +381,7 @@ void Session::State::server_error(const Event& event) {
   if (answers_.empty()) return out_of_step(event);
 
   default_.unit_failed = true;
+  fences_unsettled_.clear();
   late_.description.clear();
   late_.complete.clear();
   Expected& head = answers_.head();
@@ -481,7 +484,11 @@ void Session::State::ready_for_query(TransactionStatus status, const Event& even
     if (!script_.running) default_.committed = default_.answered;
   }
   default_.unit_failed = false;
-  if (status == TransactionStatus::idle) surroundings_.happened({.kind = Incident::Kind::transaction});
+  if (status == TransactionStatus::idle) {
+    for (const auto& [scope, fence] : fences_unsettled_) surroundings_.saw_fence(scope, fence);
+    fences_unsettled_.clear();
+    surroundings_.happened({.kind = Incident::Kind::transaction});
+  }
   to_client_.back() += late_.complete;
   late_.complete.clear();
   const bool show = !head.hidden && !script_.running && !again_.wanted;

@@ -253,6 +253,8 @@ class Session::State {
   std::array<std::string, ours_count> names_;
   std::array<bool, ours_count> prepared_{};  // by the messages sent so far
   Check check_;
+  // What checks have answered above all that was known: true only once the transaction has committed, for it may have been the check's own raise.
+  std::vector<std::pair<std::string, std::int64_t>> fences_unsettled_;
   bool opening_refused_ = false;           // the opening of a block failed; the text behind it meets 25P02, which nobody need see
   std::string evicted_message_;
 

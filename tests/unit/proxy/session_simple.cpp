@@ -93,6 +93,27 @@ TEST_CASE("session: what fails in advance is told when the check meets it again"
   script.replay();
 }
 
+TEST_CASE("session: a fence that a check has raised is known once its transaction has committed", "[F3][proxy]") {
+  const std::string blocked = "TG006 raising scope \"orders\" to 5 is blocked by pid 7", failed = error("42P01", "relation \"t\" does not exist");
+  const std::string raised_again = opening(false) + sync_message() + opening(false) + converted(insert);
+  Script script;
+  script.fences.clear();
+  script.client(query(insert)).to_server(opening() + sync_message() + opening(false) + converted(insert));
+  script.server(opening_failed("TG006", blocked) + ready('I') + opening_done(false) + parse_complete() + bind_complete() + no_data() + failed + ready('I'))
+      .to_client(failed + ready('I'))
+      .told({"fenced orders 5/5"});
+  // The raise went with the write: it is tried again, and this time the commit of the raise itself fails.
+  script.client(query(insert)).to_server(raised_again);
+  script.server(opening_done(false) + error("40001", "could not commit") + ready('I') + opening_failed("TG006", blocked, false) + ready('I'))
+      .to_client(error("TG006", blocked) + ready('I'))
+      .told({"refused TG006"});
+  script.client(query(insert)).to_server(raised_again);
+  script.server(opening_done(false) + ready('I') + opening_done(false) + converted_done("INSERT 0 1")).to_client(inserted()).told({"fenced orders 5/5"});
+  script.client(query(insert)).to_server(opening(false) + converted(insert));
+  script.server(opening_done(false) + converted_done("INSERT 0 1")).to_client(inserted());
+  script.replay();
+}
+
 TEST_CASE("session: a stale term is refused from memory without a word to the server", "[F2][proxy]") {
   Script script;
   script.fences = {{"orders", 6}};
