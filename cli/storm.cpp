@@ -207,7 +207,9 @@ class Ground {
         sql->run("CREATE INDEX " + table + "_by_op ON " + table + " (op)");
       }
       sql->run("CREATE TABLE " + plan.names.counters() + " (scope text PRIMARY KEY, n bigint NOT NULL)");
-      for (int index = 0; index < plan.scopes; ++index) sql->run("INSERT INTO " + plan.names.counters() + " VALUES ($1, 0)", {plan.names.scope(index)});
+      for (int index = 0; index < plan.scopes; ++index) {
+        for (const std::string& counter : {plan.names.scope(index), plan.names.beside(plan.names.scope(index))}) sql->run("INSERT INTO " + plan.names.counters() + " VALUES ($1, 0)", {counter});
+      }
       if (!plan.naive.empty())
         sql->run("CREATE TABLE " + plan.names.leases() + " (scope text PRIMARY KEY, owner text NOT NULL, term bigint NOT NULL, expires_ms bigint NOT NULL)");
       Database::Protection protection;
@@ -247,8 +249,10 @@ class Ground {
     for (const auto& row : sql->run(all).rows) {
       testkit::Row one{row[1], std::stoll(row[2]), row[0], {}, {}};
       if (!row[3].empty()) {
-        one.sequence = "counter of " + row[1];
-        one.place = std::stoll(row[3]);
+        const std::int64_t place = std::stoll(row[3]);
+        one.gaps = place < 0;
+        one.sequence = "counter of " + (one.gaps ? plan_.names.beside(row[1]) : row[1]);
+        one.place = std::abs(place);
       }
       state.rows.push_back(std::move(one));
     }

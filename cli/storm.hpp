@@ -36,10 +36,14 @@ class Choice {
 struct Names {
   std::string run;
   std::string scope(int index) const { return "storm-" + run + "-" + std::to_string(index); }
+  // A writer's own scope, which nobody leads.
+  std::string scope_of_one(const std::string& leader, int scope_index, int writer) const { return "storm-" + run + "-of-" + leader + "-" + std::to_string(scope_index) + "-" + std::to_string(writer); }
   std::string stream(const std::string& scope, int index) const { return scope + "-stream-" + std::to_string(index); }
   std::string rows() const { return "storm_" + run + "_rows"; }        // the check alone guards it
   std::string guarded() const { return "storm_" + run + "_guarded"; }  // the same columns, behind `protect`
   std::string counters() const { return "storm_" + run + "_counters"; }
+  // The counter whose numbers are taken beside the transaction that writes; its rows have them below 0.
+  std::string beside(const std::string& scope) const { return scope + " beside"; }
   std::string leases() const { return "storm_" + run + "_leases"; }  // of the naive boundaries
   std::string application() const { return "storm-" + run; }
 };
@@ -89,9 +93,9 @@ class Boundary {
 std::unique_ptr<Boundary> naive_boundary(std::string_view name, const std::string& url, const Names& names, milliseconds skew);
 
 // The rows of a task through an open transaction of any kind; the last one's number. `from`: the first part that is not there yet; parts below it are
-// numbered here.
+// numbered here. `beside`: where the number is taken, if not there.
 using Run = std::function<Table(const std::string& statement, const std::vector<std::string>& values)>;
-std::int64_t write_numbered(const Run& run, const Names& names, const std::string& table, const Task& task, int from = 0);
+std::int64_t write_numbered(const Run& run, const Names& names, const std::string& table, const Task& task, int from = 0, const Run* beside = nullptr);
 void write_unnumbered(const Run& run, const std::string& table, const std::string& id, const std::string& scope, std::int64_t term, int rows);
 
 int lead(const Arguments& arguments);  // the hidden command `storm-leader`

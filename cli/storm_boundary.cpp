@@ -34,12 +34,14 @@ void write_unnumbered(const Run& run, const std::string& table, const std::strin
   }
 }
 
-std::int64_t write_numbered(const Run& run, const Names& names, const std::string& table, const Task& task, int from) {
-  const Table counter = run("UPDATE " + names.counters() + " SET n = n + CAST($2 AS bigint) WHERE scope = $1 RETURNING n", {task.scope, std::to_string(task.rows)});
+std::int64_t write_numbered(const Run& run, const Names& names, const std::string& table, const Task& task, int from, const Run* beside) {
+  const Table counter = (beside != nullptr ? *beside : run)("UPDATE " + names.counters() + " SET n = n + CAST($2 AS bigint) WHERE scope = $1 RETURNING n",
+                                                            {beside != nullptr ? names.beside(task.scope) : task.scope, std::to_string(task.rows)});
   if (counter.rows.size() != 1) throw DatabaseError("storm: the counter of " + task.scope + " is gone");
   const std::int64_t last = std::stoll(counter.rows[0][0]);
   for (int part = 0; part < task.rows; ++part) {
-    const std::string place = std::to_string(last - task.rows + 1 + part);
+    const std::int64_t number = last - task.rows + 1 + part;
+    const std::string place = std::to_string(beside != nullptr ? -number : number);
     if (part < from)
       run("UPDATE " + table + " SET place = CAST($3 AS bigint) WHERE op = $1 AND part = CAST($2 AS bigint)", {task.id, std::to_string(part), place});
     else

@@ -219,7 +219,7 @@ class Judge {
         const Row& row = *rows[i];
         if (i > 0 && *rows[i - 1]->place == *row.place)
           found(Kind::numbering, row.scope, fmt::format("the number {} of \"{}\" is there twice", *row.place, name), sent_with(*rows[i - 1], row));
-        else if (i > 0 && *rows[i - 1]->place + 1 != *row.place)
+        else if (i > 0 && !row.gaps && *rows[i - 1]->place + 1 != *row.place)
           found(Kind::numbering, row.scope, fmt::format("\"{}\" has nothing between the numbers {} and {}", name, *rows[i - 1]->place, *row.place), sent_with(*rows[i - 1], row));
         const Row*& top = highest[row.scope];
         if (top != nullptr && top->term > row.term)

@@ -32,6 +32,7 @@ PLANTED = {
     "library_check": ("postgres", [], ("F1", "F2")),
     "postgres_lost_answer": ("postgres", [], ("F5",)),
     "proxy_one_behind": ("postgres", ["--proxies", "2"], ("F1", "F2")),
+    "proxy_savepoint": ("postgres", ["--proxies", "2", "--writers", "6"], ("F1", "F2")),
     "served_first_write": ("sqlite", ["--proxies", "2"], ("F1", "F2")),
 }
 

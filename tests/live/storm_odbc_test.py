@@ -23,7 +23,7 @@ from odbc_plain import Plain, url_of  # noqa: E402
 
 TERMGATE, PG_SERVER = sys.argv[1], sys.argv[2]
 SQLSERVER = os.environ.get("TERMGATE_TEST_SQLSERVER", "")
-SECONDS = "60" if os.environ.get("TERMGATE_TEST_LONG") else "10"
+SECONDS = "20" if os.environ.get("TERMGATE_TEST_LONG") else "10"
 scratch = tempfile.TemporaryDirectory(prefix="termgate-storm-odbc-test.")
 os.chmod(scratch.name, 0o755)
 environment = dict({name: value for name, value in os.environ.items() if name != "TERMGATE_DB"}, TMPDIR=scratch.name)

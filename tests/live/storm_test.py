@@ -32,6 +32,48 @@ os.chmod(scratch.name, 0o755)
 environment = dict({name: value for name, value in os.environ.items() if name != "TERMGATE_DB"}, TMPDIR=scratch.name)  # its logs go with it
 
 
+# Mistakes in layer 1, as SQL, and how the storm goes that must find each.
+CROWD = ["--writers", "8", "--faults", "stop,freeze"]  # many at the fence while a raise waits there
+MISTAKES = {
+    # A check that takes no lock.
+    "unlocked": ("CREATE OR REPLACE FUNCTION termgate._try_share(p_scope text) RETURNS boolean LANGUAGE sql AS 'SELECT true'", CROWD),
+    # A check that reads what its transaction's snapshot shows.
+    "snapshot": ("DO $x$ BEGIN EXECUTE replace(pg_get_functiondef('termgate._share_row'::regproc), ' FOR SHARE', ''); END $x$", CROWD),
+    # A check that is believed after a ROLLBACK TO has undone it: a trigger remembers it by a lock of the session, which stays.
+    "believed": ("""
+        ALTER FUNCTION termgate._guard(oid, text, text) RENAME TO _guard_right;
+        CREATE FUNCTION termgate._guard(p_table oid, p_scope text, p_mode text) RETURNS void LANGUAGE plpgsql SECURITY DEFINER AS $$
+        DECLARE v_transaction int := mod(pg_current_xact_id()::text::bigint, 2000000000);
+        BEGIN
+          IF EXISTS (SELECT 1 FROM pg_locks l WHERE l.pid = pg_backend_pid() AND l.locktype = 'advisory' AND l.classid = 4711 AND l.objid = v_transaction) THEN RETURN; END IF;
+          PERFORM termgate._guard_right(p_table, p_scope, p_mode);
+          PERFORM pg_advisory_unlock(4711, l.objid::int) FROM pg_locks l WHERE l.pid = pg_backend_pid() AND l.locktype = 'advisory' AND l.classid = 4711;
+          PERFORM pg_advisory_lock(4711, v_transaction);
+        END $$""", []),
+    # A lease that issues a term and leaves the fence to the first write.
+    "late": ("""
+        ALTER FUNCTION termgate._set_fence(text, bigint, text, text, jsonb, bigint) RENAME TO _set_fence_right;
+        CREATE FUNCTION termgate._set_fence(p_scope text, p_term bigint, p_action text, p_actor text, p_detail jsonb, p_generation bigint DEFAULT NULL) RETURNS timestamptz
+        LANGUAGE plpgsql SECURITY DEFINER AS $$
+        BEGIN
+          IF p_action = 'acquire' THEN RETURN clock_timestamp(); END IF;
+          RETURN termgate._set_fence_right(p_scope, p_term, p_action, p_actor, p_detail, p_generation);
+        END $$""", []),
+    # A raise that goes on after its grace without the lock of who stands in its way.
+    "blind": ("""
+        ALTER FUNCTION termgate._take(bigint, text, bigint, timestamptz, timestamptz) RENAME TO _take_right;
+        CREATE FUNCTION termgate._take(p_key bigint, p_scope text, p_term bigint, p_grace_until timestamptz, p_until timestamptz) RETURNS integer[]
+        LANGUAGE plpgsql SECURITY DEFINER AS $$
+        BEGIN
+          WHILE NOT pg_try_advisory_xact_lock(p_key) AND clock_timestamp() < p_grace_until LOOP PERFORM pg_sleep(0.01); END LOOP;
+          RETURN '{}';
+        END $$""", CROWD),
+    # A write id that is not looked up.
+    "forgetful": ("DO $$ BEGIN EXECUTE replace(replace(pg_get_functiondef('termgate.claim_write'::regproc), "
+                  "'fresh := NOT c.done', 'fresh := true'), 'fresh := FOUND', 'fresh := true'); END $$", []),
+}
+
+
 def storm(url, *words, timeout=400, folder=scratch.name):
     return subprocess.run([TERMGATE, "storm", *words], env=dict(environment, TERMGATE_DB=url, TMPDIR=str(folder)), capture_output=True, text=True, timeout=timeout)
 
@@ -124,7 +166,7 @@ class Storm(BothDatabases):
         for _ in range(7):
             left = {url: all_words for url, all_words in {self.postgres: ([], ["--proxies", "2"]) if LONG else ([],), self.sqlite: (["--proxies", "2"],)}.items()
                     if not all(seen.get(url, Counter())[what] >= least for what, least in wanted.items())}
-            for url, done in self.storms(left, "--faults", "delay,half-open,kill", "--seconds", "60" if LONG else "6", "--json"):
+            for url, done in self.storms(left, "--faults", "delay,half-open,kill", "--seconds", "20" if LONG else "6", "--json"):
                 document = json.loads(done.stdout)
                 self.assertEqual((done.returncode, document.get("verdict"), document.get("unjudged")), (0, "kept", []), done.stdout + done.stderr)
                 self.assertEqual(document["leaders_ended_by_themselves"], 0)
@@ -158,7 +200,7 @@ class Storm(BothDatabases):
         self.there_before = {path.name for path in Path("/dev/shm").glob("*faketime_*")}
         both = (["--faults", "clock,kill"], ["--faults", "clock,kill,proxy-kill", "--proxies", "2"])
         both = both if LONG else both[:1]
-        for url, done in self.storms({self.sqlite: both, self.postgres: both}, "--seconds", "60" if LONG else "6", "--json"):
+        for url, done in self.storms({self.sqlite: both, self.postgres: both}, "--seconds", "20" if LONG else "6", "--json"):
             with self.subTest(url.split(":")[0]):
                 document = json.loads(done.stdout)
                 self.assertEqual((done.returncode, document.get("verdict"), document.get("unjudged")), (0, "kept", []), done.stdout + done.stderr)
@@ -219,7 +261,7 @@ class Storm(BothDatabases):
         self.addCleanup(sh, PG_SERVER, "stop", server, "immediate")
         sh(TERMGATE, "init", "--db", url)
         for words in ([], ["--proxies", "2"]) if LONG else ([],):
-            self.kept(url, "--server-clock", str(clock), "--seconds", "60" if LONG else "6", *words, faults=("stop", "kill", "server-clock"))
+            self.kept(url, "--server-clock", str(clock), "--seconds", "20" if LONG else "6", *words, faults=("stop", "kill", "server-clock"))
             self.assertEqual(clock.read_text(), "+0\n")  # set right at the end
         done = storm(self.postgres, "--server-clock", str(clock), "--seconds", "4", "--faults", "none", "--json")
         document = json.loads(done.stdout)
@@ -324,18 +366,15 @@ class Storm(BothDatabases):
 
     @unittest.skipUnless(LONG, "TERMGATE_TEST_LONG")
     def test_mistakes_planted_in_layer_1_are_found(self):
-        for name, mistake in {
-            "unlocked": "CREATE OR REPLACE FUNCTION termgate._try_share(p_scope text) RETURNS boolean LANGUAGE sql AS 'SELECT true'",
-            "forgetful": "DO $$ BEGIN EXECUTE replace(replace(pg_get_functiondef('termgate.claim_write'::regproc), "
-                         "'fresh := NOT c.done', 'fresh := true'), 'fresh := FOUND', 'fresh := true'); END $$",
-        }.items():
+        for name, (mistake, words) in MISTAKES.items():
             with self.subTest(name):
-                sh("psql", "-qX", self.postgres, "-c", f"CREATE DATABASE {name}")
-                url = re.sub("/postgres$", "/" + name, self.postgres)
+                sh("psql", "-qX", self.postgres, "-c", f"CREATE DATABASE mistake_{name}")
+                url = re.sub("/postgres$", f"/mistake_{name}", self.postgres)
                 sh(TERMGATE, "init", "--db", url)
                 sh("psql", "-qX", "-v", "ON_ERROR_STOP=1", url, "-c", mistake)
-                done = storm(url, "--seconds", "60", "--json", "--keep")
+                done = storm(url, "--seconds", "60", "--judge-every", "5s", "--json", *words)
                 self.assertEqual((done.returncode, json.loads(done.stdout)["verdict"]), (1, "broken"), done.stdout)
+                print(f"\n  {name}: after {json.loads(done.stdout)['seconds']:.0f} s ", file=sys.stderr)
 
     def test_wrong_usage(self):
         for words, said in [
@@ -455,7 +494,7 @@ class Storm(BothDatabases):
         sh(TERMGATE, "init", "--db", url)
         command = f"'{PG_SERVER}' kill '{server}' && '{PG_SERVER}' start 15 '{server}'"
         for words in ([], ["--proxies", "2"]) if LONG else ([],):
-            done = storm(url, "--server-restart", command, "--seconds", "60" if LONG else "15", "--json", *words)
+            done = storm(url, "--server-restart", command, "--seconds", "20" if LONG else "15", "--json", *words)
             document = json.loads(done.stdout)
             self.assertEqual((done.returncode, document["verdict"], document["breaches"], document["unjudged"]), (0, "kept", [], []), done.stdout + done.stderr)
             self.assertGreaterEqual(document["faults"]["server-restart"], 2, document)

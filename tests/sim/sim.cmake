@@ -5,6 +5,13 @@ if(TARGET termgate_session)
   target_include_directories(sim_sessions PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}")
   add_test(NAME sim_sessions COMMAND sim_sessions)
   set_tests_properties(sim_sessions PROPERTIES LABELS sim TIMEOUT 1800)
+  # Bugs that are planted in the session and that these histories cover are found by them too.
+  if(TERMGATE_PLANT STREQUAL "all")
+    foreach(bug IN ITEMS proxy_one_behind)
+      add_test(NAME sim_sessions_planted_${bug} COMMAND sh -c "$<TARGET_FILE:sim_sessions> || true")  # it aborts, which CTest would count for more than what it says
+      set_tests_properties(sim_sessions_planted_${bug} PROPERTIES LABELS sim TIMEOUT 300 ENVIRONMENT "TERMGATE_PLANTED=${bug}" PASS_REGULAR_EXPRESSION "seed [0-9]+: sim_sessions --seed")
+    endforeach()
+  endif()
 endif()
 if(TARGET termgate_sqlite)
   add_executable(sim_leaders sim/leaders.cpp)

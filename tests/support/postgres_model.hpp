@@ -284,6 +284,8 @@ class PostgresModel {
     const std::string wanted_scope = scope ? *scope : now_.scope;
     const std::int64_t wanted = term ? std::atoll(term->c_str()) : now_.term;
     if (wanted_scope.empty() || (wanted == 0 && !term)) return Failure{"TG002", "TG002 no term declared: a write needs a scope and a term"};
+    // The vocabulary declares 4 and 5. What is above may be the fence, and would pass.
+    if (wanted > 5 && wanted != start_.term) broken("a check under a term that its client never declared", std::to_string(wanted));
     if (wanted < 1) return Failure{"TG005", "TG005 the term must be an integer from 1 to 2^62"};
     if (wanted < world_.fence) return Failure{"TG001", "TG001 stale term " + std::to_string(wanted) + " for scope \"" + wanted_scope + "\": the fence stands at " + std::to_string(world_.fence)};
     if (tx_.read_only && wanted > world_.fence) return Failure{"25006", "cannot raise in a read-only transaction"};

@@ -2,6 +2,8 @@
 // block that is open already.
 #include <algorithm>
 
+#include <termgate/detail/plant.hpp>
+
 #include "names.hpp"
 #include "state.hpp"
 
@@ -95,7 +97,8 @@ void Session::State::note_sent(const Effects& effects) {
     case Kind::prepare_transaction: tx_ = Transaction(); break;
     case Kind::rollback_to:
       // The lock went with what was rolled back.
-      tx_.fenced = false;
+      tx_.fenced = TERMGATE_PLANTED(proxy_savepoint) && tx_.fenced;
+      if (TERMGATE_PLANTED(proxy_savepoint)) tx_.last = Pair();  // else the news of a raise would end the block all the same
       tx_.failed = false;
       tx_.passed.clear();
       break;

@@ -46,7 +46,8 @@ struct Row {
   std::int64_t term = 0;
   std::string id;
   std::string sequence;               // a stream, or whatever else numbers rows in commit order; empty: nothing does
-  std::optional<std::int64_t> place;  // in it; consecutive
+  std::optional<std::int64_t> place;  // in it; consecutive, unless
+  bool gaps = false;                  // numbers may be missing: each was taken outside of the write's transaction, while its check's lock was held
 };
 
 struct State {
