@@ -44,18 +44,21 @@ constexpr milliseconds timeout_margin{1000};
 
 constexpr std::size_t prepared_max = 256;  // a connection's cache of statements; then they are sent unprepared
 
-std::string hex_bytea(std::string_view bytes) {
+void append_hex(std::string& text, std::string_view bytes) {
   static constexpr char digits[] = "0123456789abcdef";
-  std::string text;
-  text.resize(2 + 2 * bytes.size());
-  text[0] = '\\';
-  text[1] = 'x';
-  std::size_t at = 2;
+  std::size_t at = text.size() + 2;
+  text.resize(at + 2 * bytes.size());
+  text[at - 2] = '\\';
+  text[at - 1] = 'x';
   for (const char byte : bytes) {
     const auto value = static_cast<unsigned char>(byte);
     text[at++] = digits[value >> 4];
     text[at++] = digits[value & 15];
   }
+}
+std::string hex_bytea(std::string_view bytes) {
+  std::string text;
+  append_hex(text, bytes);
   return text;
 }
 
@@ -70,13 +73,16 @@ std::string bytes_of_hex(std::string_view text) {
 
 // PostgreSQL's text form of an array; every element quoted, so that none of them can be taken for NULL.
 template <class Range, class Text>
-std::string array_literal(const Range& items, Text text) {
-  std::string literal = "{";
+std::string array_literal(const Range& items, std::size_t bytes, Text text) {
+  std::string literal;
+  literal.reserve(bytes);
+  literal += '{';
   for (const auto& item : items) {
     if (literal.size() > 1) literal += ',';
     text(literal, item);
   }
-  return literal + "}";
+  literal += '}';
+  return literal;
 }
 
 void append_quoted(std::string& literal, std::string_view text) {
@@ -100,15 +106,19 @@ std::optional<std::string> parameter_text(const Value& value) {
       return held;
     }
     std::optional<std::string> operator()(const Bytes& held) const { return hex_bytea(held.data); }
-    std::optional<std::string> operator()(const BytesArray& held) const {
-      return array_literal(held, [](std::string& literal, const std::string& item) {
+    std::optional<std::string> operator()(const BytesView& held) const { return hex_bytea(held.data); }
+    std::optional<std::string> operator()(const BytesArray& held) const { return (*this)(BytesArrayView{held}); }
+    std::optional<std::string> operator()(const BytesArrayView& held) const {
+      std::size_t bytes = 2;
+      for (const std::string& item : held.items) bytes += 2 * item.size() + 6;
+      return array_literal(held.items, bytes, [](std::string& literal, const std::string& item) {
         literal += "\"\\";  // the backslash of \x is escaped inside the quotes
-        literal += hex_bytea(item);
+        append_hex(literal, item);
         literal += '"';
       });
     }
     std::optional<std::string> operator()(const TextArray& held) const {
-      return array_literal(held, [](std::string& literal, const std::optional<std::string>& item) {
+      return array_literal(held, 0, [](std::string& literal, const std::optional<std::string>& item) {
         if (item)
           append_quoted(literal, *item);
         else
@@ -335,6 +345,7 @@ class PostgresDriver final : public Driver {
 
   const sql::Calls& calls() const noexcept override { return calls_; }
   std::string_view kind() const noexcept override { return "postgresql"; }
+  PayloadLimits payload_limits() const noexcept override { return {std::size_t{256} << 20, std::size_t{16} << 20}; }
 
   void transact(const TransactOptions& options, const std::function<void(Session&)>& work) override {
     const auto start = Watchdog::Clock::now();
