@@ -21,7 +21,7 @@ struct Bytes {
   friend bool operator==(const Bytes&, const Bytes&) = default;
 };
 
-// The same, borrowed: a parameter that is not copied on its way. What it points at stays as it is until the call returns. No result has one.
+// The same, borrowed, for a place where the statement wants bytes: a parameter that is not copied on its way. What it points at stays as it is until the call returns. No result has one.
 struct BytesView {
   std::string_view data;
   friend bool operator==(const BytesView&, const BytesView&) = default;

@@ -176,8 +176,8 @@ class Transaction {
 
 class Database {
  public:
-  // Of one payload, and of all payloads of one batch together, on every database. PostgreSQL and SQLite take no more: a payload is one value of one message there, twice
-  // as long in PostgreSQL's text form and held whole on both ends.
+  // Of one payload, and of all payloads of one batch together, on every database. PostgreSQL and SQLite take no more: a payload is one value of one message there, held whole and
+  // more than once at both ends, and twice as long where it has to be text (a batch, odbc-postgresql).
   static constexpr std::size_t payload_bytes_max = std::size_t{256} << 20;
   // On this database: SQL Server takes up to 1 GiB, where its setting payload_bytes_max (256 MiB at first) allows it, for payloads travel in pieces there.
   std::size_t payload_limit() const noexcept;
@@ -203,8 +203,8 @@ class Database {
   // nothing was written; OutcomeUnknown: COMMIT was sent and not answered. What `work` throws comes out as it is.
   Wrote write(const Scope& scope, Term term, const std::function<void(Transaction&)>& work, const WriteOptions& options = {});
 
-  // Check and append as one statement. With a write id the same call again returns the first one's number. The payload is borrowed, and not copied on SQL Server and SQLite; there a
-  // large one is sent before any lock is taken. Throws InvalidInput for more than payload_limit(), before anything is sent.
+  // Check and append as one statement. With a write id the same call again returns the first one's number. The payload is borrowed. To
+  // SQL Server a large one travels in pieces, before any lock is taken. Throws InvalidInput for more than payload_limit(), before anything is sent.
   SequenceNo append(const Stream& stream, Term term, std::string_view payload, const AppendOptions& options = {});
   // All or nothing; at least one payload; returns the last number. `write_ids` is empty or as long as `payloads`.
   SequenceNo append_many(const Stream& stream, Term term, const std::vector<std::string>& payloads, const AppendOptions& options = {},
