@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Large payloads on SQL Server by the command: written from a file and from a pipe, read back, compared by hash at both ends, and in memory only once.
 
-  payload_odbc_test.py TERMGATE_COMMAND
+  sqlserver_payload_test.py TERMGATE_COMMAND
 
 Where TERMGATE_TEST_SQLSERVER names a server. TERMGATE_TEST_PAYLOAD_MIB: how large, 300 unless told; 1024 on Microsoft's server.
 """
