@@ -21,7 +21,7 @@ namespace {
 // A batch of `--lines` is bounded in writes and in bytes, so that memory stays small whatever the input.
 constexpr std::size_t batch_writes_max = 1000;
 constexpr std::size_t batch_bytes_max = std::size_t{1} << 20;
-// A page of `read` is bounded in writes, and by how large those of the page before were.
+// A page of `read` is bounded in both, too.
 constexpr int page_writes_max = 500;
 constexpr std::size_t page_bytes = std::size_t{4} << 20;
 
@@ -57,7 +57,7 @@ int append_lines(const Arguments& arguments, Database& database, Input& input, c
         if (held) {
           line = *std::exchange(held, std::nullopt);
         } else {
-          state = input.line(line, batch.empty() ? std::chrono::milliseconds(-1) : quiet, interrupts);
+          state = input.line(line, database.payload_limit(), batch.empty() ? std::chrono::milliseconds(-1) : quiet, interrupts);
           if (state != Input::Next::line) break;
         }
         if (batch.empty()) began = Clock::now();
@@ -107,7 +107,7 @@ int run_append(const Arguments& arguments) {
   if (!payload) input.emplace(arguments.text_or("file", "-"));
   Database database = arguments.open();
   if (lines) return append_lines(arguments, database, *input, stream, term, options);
-  const SequenceNo number = database.append(stream, term, payload ? *payload : input->all(), options);
+  const SequenceNo number = database.append(stream, term, payload ? *payload : input->all(database.payload_limit()), options);
   if (arguments.json())
     print_json({{"stream", stream.name()}, {"sequence_no", number.value()}, {"term", term.value()}});
   else
@@ -115,17 +115,14 @@ int run_append(const Arguments& arguments) {
   return Exit::done;
 }
 
-void print_write(const StreamWrite& write, bool json, bool raw) {
+void print_in_form(const StreamWrite& write, bool json, bool raw) {
   if (json) {
-    boost::json::object object{{"sequence_no", write.sequence_no.value()}, {"scope", write.scope}, {"term", write.term.value()}};
-    put_payload(object, write.payload);
-    object["created_at"] = moment(write.created_at_ms);
-    object["write_id"] = optional_text(write.write_id);
-    print_json(object);
+    print_json_with_payload({{"sequence_no", write.sequence_no.value()}, {"scope", write.scope}, {"term", write.term.value()}}, write.payload,
+                            {{"created_at", moment(write.created_at_ms)}, {"write_id", optional_text(write.write_id)}});
   } else if (raw) {
     print_line(write.payload);
   } else {
-    print_line(fmt::format("{}\t{}\t{}", write.sequence_no.value(), write.term.value(), printable(write.payload)));
+    print_write(write.sequence_no.value(), write.term.value(), write.payload);
   }
 }
 
@@ -139,26 +136,15 @@ int run_read(const Arguments& arguments) {
     fmt::print(stderr, "termgate: there is no stream \"{}\" in this database\n", printable(stream.name()));
     return Exit::failed;
   }
-  std::size_t limit = 1;
+  // A page ends with its bytes as well, so that large writes come one by one; only an empty one says that there is no more.
   for (;;) {
-    std::size_t bytes = 0;
-    std::size_t count = 0;
-    {
-      const auto page = database.read_stream(stream, SequenceNo(after), static_cast<int>(limit));
-      for (const StreamWrite& write : page) {
-        print_write(write, arguments.json(), arguments.flag("raw"));
-        after = write.sequence_no.value();
-        bytes += write.payload.size();
-      }
-      count = page.size();
+    const auto page = database.read_stream(stream, SequenceNo(after), page_writes_max, page_bytes);
+    for (const StreamWrite& write : page) {
+      print_in_form(write, arguments.json(), arguments.flag("raw"));
+      after = write.sequence_no.value();
     }
     if (std::ferror(stdout)) return Exit::failed;
-    const bool full = count == limit;
-    if (count > 0) {
-      const std::size_t fitting = page_bytes / (bytes / count + 1);
-      limit = std::clamp<std::size_t>(fitting, 1, std::min<std::size_t>(limit * 4, page_writes_max));
-    }
-    if (full) continue;
+    if (!page.empty()) continue;
     if (!follow) return Exit::done;
     if (std::fflush(stdout) != 0) return Exit::failed;
     std::this_thread::sleep_for(pause);
@@ -185,6 +171,8 @@ boost::json::value json_of(const Value& value) {
       return object;
     }
     boost::json::value operator()(const BytesArray&) const { return nullptr; }
+    boost::json::value operator()(const BytesView&) const { return nullptr; }
+    boost::json::value operator()(const BytesArrayView&) const { return nullptr; }
     boost::json::value operator()(const TextArray&) const { return nullptr; }
   } convert;
   return std::visit(convert, value.variant());

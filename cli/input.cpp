@@ -9,10 +9,11 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <new>
 
 #include <fmt/format.h>
 
-#include <termgate/database.hpp>
+#include <termgate/error.hpp>
 
 #include "command.hpp"
 
@@ -30,6 +31,16 @@ void note_interrupt(int) {
   // A full pipe has been written to already.
   [[maybe_unused]] const auto written = write(wake_pipe[1], "", 1);
   errno = kept;
+}
+
+// For `more` bytes behind those that are there. A large buffer would be copied again and again as it grows, old and new side by side: it takes room for the largest that it may
+// become. Of that the system gives only what is written to; where it gives no such room at all, the buffer grows as usual.
+void make_room(std::string& bytes, std::size_t more, std::size_t most) {
+  if (bytes.size() + more <= bytes.capacity() || bytes.size() <= (std::size_t{4} << 20)) return;
+  try {
+    bytes.reserve(most);
+  } catch (const std::bad_alloc&) {
+  }
 }
 
 }  // namespace
@@ -83,41 +94,36 @@ std::size_t Input::read_some(char* bytes, std::size_t size) {
   }
 }
 
-std::string Input::all() {
+std::string Input::all(std::size_t bytes_max) {
   std::string bytes;
   struct stat about {};
   if (fstat(file_, &about) == 0 && S_ISREG(about.st_mode)) {
     const auto left = about.st_size - std::max<off_t>(0, lseek(file_, 0, SEEK_CUR));
-    if (left > 0 && static_cast<std::uintmax_t>(left) > Database::payload_bytes_max) {
-      throw InvalidInput(fmt::format("TG005 a payload of {} bytes is over the limit of {} (setting payload_bytes_max)", left,
-                                     Database::payload_bytes_max));
+    if (left > 0 && static_cast<std::uintmax_t>(left) > bytes_max) {
+      throw InvalidInput(fmt::format("TG005 a payload of {} bytes is over the limit of {} (setting payload_bytes_max)", left, bytes_max));
     }
     // Another part, because a file may grow meanwhile and one in /proc has no size.
     if (left > 0) bytes.reserve(static_cast<std::size_t>(left) + part_bytes);
   }
   for (;;) {
     const std::size_t size = bytes.size();
+    make_room(bytes, part_bytes, bytes_max + part_bytes);
     bytes.resize(size + part_bytes);
     bytes.resize(size + read_some(bytes.data() + size, part_bytes));
     if (bytes.size() == size) return bytes;
-    if (bytes.size() > Database::payload_bytes_max) {
-      throw InvalidInput(
-          fmt::format("TG005 a payload of more than {} bytes is over the limit (setting payload_bytes_max)", Database::payload_bytes_max));
-    }
+    if (bytes.size() > bytes_max) throw InvalidInput(fmt::format("TG005 a payload of more than {} bytes is over the limit (setting payload_bytes_max)", bytes_max));
   }
 }
 
-Input::Next Input::line(std::string& line, std::chrono::milliseconds wait, const Interrupts& interrupts) {
+Input::Next Input::line(std::string& line, std::size_t bytes_max, std::chrono::milliseconds wait, const Interrupts& interrupts) {
   for (;;) {
     if (interrupts.seen()) return Next::interrupted;
     const auto newline = buffer_.find('\n', at_);
     const std::size_t piece = (newline == std::string::npos ? buffer_.size() : newline) - at_;
-    if (line_.size() + piece > Database::payload_bytes_max) {
-      throw InvalidInput(fmt::format("TG005 line {} has more than {} bytes, the limit of a payload (setting payload_bytes_max)", lines_ + 1,
-                                     Database::payload_bytes_max));
+    if (line_.size() + piece > bytes_max) {
+      throw InvalidInput(fmt::format("TG005 line {} has more than {} bytes, the limit of a payload (setting payload_bytes_max)", lines_ + 1, bytes_max));
     }
-    // A long line would be copied again and again as it grows, old and new side by side.
-    if (line_.size() + piece > line_.capacity() && line_.size() > (std::size_t{4} << 20)) line_.reserve(Database::payload_bytes_max + 1);
+    make_room(line_, piece, bytes_max + 1);
     line_.append(buffer_, at_, piece);
     at_ += piece;
     if (newline != std::string::npos || (ended_ && !line_.empty())) {

@@ -29,14 +29,14 @@ class Input {
   Input(const Input&) = delete;
   Input& operator=(const Input&) = delete;
 
-  // All that is left. Throws InvalidInput (TG005) for more than payload_bytes_max, without reading the rest; Error where
-  // reading fails.
-  std::string all();
+  // All that is left, in one buffer that is never copied. Throws InvalidInput (TG005) for more than `bytes_max`, without reading the rest (a file: any of
+  // it); Error where reading fails.
+  std::string all(std::size_t bytes_max);
 
   enum class Next { line, end, quiet, interrupted };
   // The next line, without its newline; the last one may lack it. quiet: none has come within `wait` (negative: for ever).
-  // Throws as all() does; the error names the line.
-  Next line(std::string& line, std::chrono::milliseconds wait, const Interrupts& interrupts);
+  // Throws as all() does, for a line of more than `bytes_max`; the error names the line.
+  Next line(std::string& line, std::size_t bytes_max, std::chrono::milliseconds wait, const Interrupts& interrupts);
 
  private:
   std::size_t read_some(char* bytes, std::size_t size);  // 0: the end

@@ -44,7 +44,9 @@ bool is_utf8(std::string_view bytes) {
 
 namespace {
 
-std::string escape(std::string_view bytes, bool backslashes) {
+// Hands the escaped bytes on in parts, at least one of them.
+template <class Put>
+void escape(std::string_view bytes, bool backslashes, Put put) {
   const bool text = is_utf8(bytes);
   // What each byte becomes, so that a large payload is not a branch and three calls a byte.
   enum Way : char { as_it_is, hex, twice, perhaps_control };
@@ -56,10 +58,6 @@ std::string escape(std::string_view bytes, bool backslashes) {
   // The controls from U+0080 to U+009F steer a terminal as well as those below U+0020; both their bytes are escaped.
   if (text) ways[0xC2] = perhaps_control;
   static constexpr char digits[] = "0123456789abcdef";
-  std::size_t size = bytes.size();
-  for (const char byte : bytes) size += ways[static_cast<unsigned char>(byte)] == hex ? 3 : 0;
-  std::string line;
-  line.reserve(size);
   std::array<char, 4096> part;  // handed on when an escape of two bytes might not fit
   std::size_t filled = 0;
   const auto put_hex = [&](unsigned char value) {
@@ -69,7 +67,7 @@ std::string escape(std::string_view bytes, bool backslashes) {
     part[filled++] = digits[value & 15];
   };
   for (std::size_t at = 0; at < bytes.size(); ++at) {
-    if (filled + 8 > part.size()) line.append(part.data(), std::exchange(filled, 0));
+    if (filled + 8 > part.size()) put(std::string_view(part.data(), std::exchange(filled, 0)));
     const auto value = static_cast<unsigned char>(bytes[at]);
     const Way way = ways[value];
     if (way == hex) {
@@ -82,9 +80,16 @@ std::string escape(std::string_view bytes, bool backslashes) {
       part[filled++] = bytes[at];
     }
   }
-  line.append(part.data(), filled);
+  put(std::string_view(part.data(), filled));
+}
+
+std::string escape(std::string_view bytes, bool backslashes) {
+  std::string line;
+  escape(bytes, backslashes, [&](std::string_view part) { line += part; });
   return line;
 }
+
+void write_out(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 
 }  // namespace
 
@@ -124,11 +129,36 @@ boost::json::value optional_text(const std::optional<std::string>& text) {
 }
 
 void print_line(std::string_view text) {
-  std::fwrite(text.data(), 1, text.size(), stdout);
+  write_out(text);
   std::fputc('\n', stdout);
 }
 
 void print_json(const boost::json::value& document) { print_line(boost::json::serialize(document)); }
+
+void print_write(std::int64_t sequence_no, std::int64_t term, std::string_view payload) {
+  write_out(fmt::format("{}\t{}\t", sequence_no, term));
+  escape(payload, true, write_out);
+  std::fputc('\n', stdout);
+}
+
+void print_json_with_payload(const boost::json::object& before, std::string_view payload, const boost::json::object& behind) {
+  std::string text = boost::json::serialize(before);
+  text.back() = ',';
+  if (is_utf8(payload)) {
+    write_out(text += "\"payload\":");
+    boost::json::serializer serializer;
+    std::array<char, 16384> part;
+    for (serializer.reset(payload); !serializer.done();) write_out(serializer.read(part.data(), part.size()));
+  } else {
+    write_out(text += "\"payload_base64\":\"");
+    constexpr std::size_t group = 3 * 4096;  // a multiple of three bytes is padded by nothing
+    for (std::size_t at = 0; at < payload.size(); at += group) write_out(base64(payload.substr(at, group)));
+    std::fputc('"', stdout);
+  }
+  text = boost::json::serialize(behind);
+  text.front() = ',';
+  print_line(text);
+}
 
 void print_table(const std::vector<std::string>& head, const std::vector<std::vector<std::string>>& rows) {
   auto width = [](const std::string& text) {  // code points, near enough to columns

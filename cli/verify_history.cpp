@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include <termgate/database.hpp>
+
 #include "input.hpp"
 #include "output.hpp"
 #include "recorded_history.hpp"
@@ -24,7 +26,7 @@ RecordedHistory read_history(const std::string& path) {
   try {
     std::string line;
     for (;;) {
-      const Input::Next next = input.line(line, std::chrono::milliseconds(-1), interrupts);
+      const Input::Next next = input.line(line, Database::payload_bytes_max, std::chrono::milliseconds(-1), interrupts);
       if (next == Input::Next::interrupted) throw Error("verify: interrupted");
       if (next == Input::Next::end) break;
       if (next == Input::Next::line) history.take(line);

@@ -43,11 +43,18 @@ std::string Value::as_text() const {
   if (auto* held = std::get_if<bool>(&held_)) return *held ? "true" : "false";
   if (auto* held = std::get_if<double>(&held_)) return fmt::format("{}", *held);
   if (auto* held = std::get_if<Bytes>(&held_)) return held->data;
+  if (auto* held = std::get_if<BytesView>(&held_)) return std::string(held->data);
   if (is_null()) return {};
   unfit("text");
 }
 
 std::string Value::as_bytes() const { return as_text(); }
+
+std::string Value::take_bytes() && {
+  if (auto* held = std::get_if<Bytes>(&held_)) return std::move(held->data);
+  if (auto* held = std::get_if<std::string>(&held_)) return std::move(*held);
+  return as_text();
+}
 
 std::optional<std::int64_t> Value::as_optional_int() const {
   if (is_null()) return std::nullopt;

@@ -177,11 +177,29 @@ std::optional<std::string> name_of(const std::optional<Scope>& scope) {
 }
 
 // Said here, before gigabytes are sent in vain; the setting payload_bytes_max may be lower.
-void check_payload(std::string_view payload) {
-  if (payload.size() > Database::payload_bytes_max) {
-    throw InvalidInput(fmt::format("TG005 a payload of {} bytes is over the limit of {} (setting payload_bytes_max)", payload.size(),
-                                   Database::payload_bytes_max));
+void check_payload(const DatabaseState& state, std::string_view payload) {
+  const std::size_t limit = state.driver->payload_limits().bytes_max;
+  if (payload.size() <= limit) return;
+  throw InvalidInput(fmt::format("TG005 a payload of {} bytes is over the limit of {} (setting payload_bytes_max)", payload.size(), limit));
+}
+
+// A payload too large for a page, from the parts that the database gives of it, in a buffer of its own size. None: it was pruned before or meanwhile.
+std::optional<std::string> payload_in_parts(DatabaseState& state, const std::string& stream, std::int64_t sequence_no, std::size_t bytes, std::size_t part_bytes) {
+  std::string payload;
+  if (bytes > part_bytes) payload.reserve(bytes);
+  while (payload.size() < bytes) {
+    const std::size_t due = std::min(part_bytes, bytes - payload.size());
+    Rows rows = state.read(state.calls().read_payload, stream, sequence_no, payload.size(), due);
+    if (rows.empty()) return std::nullopt;
+    std::string part = std::move(rows.rows.front().front()).take_bytes();
+    if (part.size() != due) {
+      throw DatabaseError(fmt::format("the payload of write {} of stream \"{}\" came short: {} bytes at {} where {} were due", sequence_no, stream, part.size(),
+                                      payload.size(), due));
+    }
+    if (due == bytes) return part;
+    payload += part;
   }
+  return payload;
 }
 
 // Of a statement that succeeded: ROLLBACK TO a savepoint, for the rest is refused inside a transaction.
@@ -216,8 +234,8 @@ Rows Transaction::execute(std::string_view sql, const Value* values, std::size_t
 }
 
 SequenceNo Transaction::append(const Stream& stream, std::string_view payload, std::optional<SequenceNo> expected) {
-  detail::check_payload(payload);
-  return SequenceNo(exec(state_.calls().append, stream.name(), term_.value(), Bytes{std::string(payload)}, detail::number_of(expected),
+  detail::check_payload(state_, payload);
+  return SequenceNo(exec(state_.calls().append, stream.name(), term_.value(), BytesView{payload}, detail::number_of(expected),
                          scope_.name(), nullptr)
                         .one()[0]
                         .as_int());
@@ -250,6 +268,7 @@ int Database::installed_version() { return state_->driver->installed_version(); 
 void Database::uninstall() { state_->driver->uninstall(); }
 void Database::grant(std::string_view role, std::string_view level) { state_->driver->grant(role, level); }
 std::string_view Database::kind() const noexcept { return state_->driver->kind(); }
+std::size_t Database::payload_limit() const noexcept { return state_->driver->payload_limits().bytes_max; }
 
 Wrote Database::write(const Scope& scope, Term term, const std::function<void(Transaction&)>& work, const WriteOptions& options) {
   detail::TransactOptions transact;
@@ -306,10 +325,10 @@ Wrote Database::write(const Scope& scope, Term term, const std::function<void(Tr
 }
 
 SequenceNo Database::append(const Stream& stream, Term term, std::string_view payload, const AppendOptions& options) {
-  detail::check_payload(payload);
+  detail::check_payload(*state_, payload);
   // With a write id the id is looked up before the term is compared.
   if (!options.write_id) state_->check_before_append(stream, options.scope, term);
-  const Rows rows = state_->run(state_->calls().append, stream.name(), term.value(), Bytes{std::string(payload)},
+  const Rows rows = state_->run(state_->calls().append, stream.name(), term.value(), BytesView{payload},
                                 detail::number_of(options.expected), detail::name_of(options.scope), detail::text_of(options.write_id));
   // With a write id the answer may be about a write of long ago.
   if (options.scope && !options.write_id) state_->memory.saw(options.scope->name(), term.value());
@@ -322,11 +341,11 @@ SequenceNo Database::append_many(const Stream& stream, Term term, const std::vec
   if (payloads.empty()) throw InvalidInput("TG005 a batch needs at least one payload");
   std::size_t bytes = 0;
   for (const auto& payload : payloads) {
-    detail::check_payload(payload);
+    detail::check_payload(*state_, payload);
     bytes += payload.size();
   }
-  if (bytes > payload_bytes_max) {
-    throw InvalidInput(fmt::format("TG005 a batch of {} bytes is over the limit of {}: append it in parts", bytes, payload_bytes_max));
+  if (bytes > payload_limit()) {
+    throw InvalidInput(fmt::format("TG005 a batch of {} bytes is over the limit of {}: append it in parts", bytes, payload_limit()));
   }
   if (!write_ids.empty() && write_ids.size() != payloads.size()) {
     throw InvalidInput(
@@ -339,7 +358,7 @@ SequenceNo Database::append_many(const Stream& stream, Term term, const std::vec
     for (const WriteId& id : write_ids) texts.emplace_back(id.text());
     ids = Value(std::move(texts));
   }
-  const Rows rows = state_->run(state_->calls().append_many, stream.name(), term.value(), payloads, detail::number_of(options.expected),
+  const Rows rows = state_->run(state_->calls().append_many, stream.name(), term.value(), BytesArrayView{payloads}, detail::number_of(options.expected),
                                 detail::name_of(options.scope), std::move(ids));
   if (options.scope && write_ids.empty()) state_->memory.saw(options.scope->name(), term.value());
   return SequenceNo(rows.one()[0].as_int());
@@ -449,11 +468,35 @@ std::vector<LeaseInfo> Database::leases(std::string_view after, int limit) {
   return convert_all<LeaseInfo>(state_->read(state_->calls().leases, after, limit), detail::to_lease);
 }
 
-std::vector<StreamWrite> Database::read_stream(const Stream& stream, SequenceNo after, int limit) {
-  return convert_all<StreamWrite>(state_->read(state_->calls().read_stream, stream.name(), after.value(), limit), [](const Row& row) {
-    return StreamWrite{SequenceNo(row[0].as_int()), row[1].as_text(), Term(row[2].as_int()),
-                       row[3].as_bytes(),           row[4].as_int(),  row[5].as_optional_text()};
-  });
+std::vector<StreamWrite> Database::read_stream(const Stream& stream, SequenceNo after, int limit, std::size_t bytes_max) {
+  const std::size_t part_bytes = state_->driver->payload_limits().part_bytes;
+  // What a page holds besides those that come in parts is bounded as well: many of them, or `bytes_max`.
+  constexpr std::size_t small = std::size_t{64} << 10;
+  const std::size_t in_page = std::min(part_bytes, std::max(bytes_max / static_cast<std::size_t>(std::max(limit, 1)), small));
+  std::int64_t pruned = 0;
+  for (int attempt = 0; attempt < 10; ++attempt) {
+    Rows rows = state_->read(state_->calls().read_stream, stream.name(), after.value(), limit, in_page);
+    std::vector<StreamWrite> writes;
+    writes.reserve(rows.rows.size());
+    std::size_t total = 0;
+    pruned = 0;
+    for (Row& row : rows.rows) {
+      const auto bytes = static_cast<std::size_t>(row[6].as_int());
+      if (!writes.empty() && (bytes > bytes_max || total > bytes_max - bytes)) break;
+      total += bytes;
+      const std::int64_t number = row[0].as_int();
+      std::optional<std::string> payload = bytes <= in_page ? std::optional(std::move(row[3]).take_bytes()) : detail::payload_in_parts(*state_, stream.name(), number, bytes, part_bytes);
+      if (!payload) {
+        // What came before it stands as it was read; the next call tells what is there behind it.
+        pruned = number;
+        break;
+      }
+      writes.push_back({SequenceNo(number), row[1].as_text(), Term(row[2].as_int()), *std::move(payload), row[4].as_int(), row[5].as_optional_text()});
+    }
+    // Where nothing came before it, the page is read anew, as it is by now.
+    if (!writes.empty() || pruned == 0) return writes;
+  }
+  throw Conflict(fmt::format("write {} of stream \"{}\" was pruned while it was read, as were those before it: nothing was read", pruned, stream.name()));
 }
 
 std::optional<StreamInfo> Database::stream(const Stream& stream) {

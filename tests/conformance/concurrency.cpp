@@ -78,6 +78,42 @@ TEST_CASE("race: many writers of one term share a stream without gaps", "[F1][co
   CHECK(db.read_stream(stream, SequenceNo(0)).size() == 160);
 }
 
+TEST_CASE("race: a reader of payloads in parts meets a pruner", "[conformance]") {
+  auto& db = shared();
+  const Stream stream(unique("pruned"));
+  constexpr std::int64_t last = 40;
+  const auto payload_of = [](std::int64_t number) { return std::string(std::size_t{100} << 10, static_cast<char>('0' + number)); };
+  for (std::int64_t number = 1; number <= last; ++number) db.append(stream, Term(1), payload_of(number));
+  std::atomic<bool> pruned{false};
+  std::atomic<int> pages{0}, wrong{0};
+  together(3, [&](int index) {
+    if (index == 0) {
+      for (std::int64_t number = 2; number <= last; ++number) db.prune(stream, SequenceNo(number));
+      pruned = true;
+      return;
+    }
+    // A small page has a payload of this size fetched by itself. Each page is whole, in order, and begins after what was pruned by then.
+    std::int64_t first = 0;
+    for (int turn = 0; turn < 10'000 && !(turn > 0 && pruned); ++turn) {
+      try {
+        std::int64_t before = 0;
+        const auto page = db.read_stream(stream, SequenceNo(0), 100, std::size_t{1} << 20);
+        for (const auto& write : page) {
+          wrong += write.payload != payload_of(write.sequence_no.value()) || write.sequence_no.value() <= before;
+          before = write.sequence_no.value();
+        }
+        wrong += page.empty() || page.front().sequence_no.value() < first;
+        if (!page.empty()) first = page.front().sequence_no.value();
+        ++pages;
+      } catch (const Conflict&) {
+      }
+    }
+  });
+  CHECK(wrong == 0);
+  CHECK(pages > 0);
+  REQUIRE(db.read_stream(stream, SequenceNo(0)).size() == 1);
+}
+
 TEST_CASE("race: terms in a stream never decrease whoever raises", "[F1][F2][F5][conformance]") {
   auto& db = shared();
   const Scope scope(unique("storm"));

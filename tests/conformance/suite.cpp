@@ -3,8 +3,11 @@
 #include <catch2/catch.hpp>
 
 #include <chrono>
+#include <memory>
+#include <stdexcept>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <termgate/database.hpp>
 
@@ -307,6 +310,78 @@ TEST_CASE("append: one that is refused raises no fence", "[F5][issue-2][conforma
   // One that is accepted does.
   CHECK(db.append(fresh, Term(4), "x", {.expected = SequenceNo(0), .scope = named}).value() == 1);
   CHECK(db.fence(named)->term == 4);
+}
+
+TEST_CASE("payloads: large ones come back whole from each way in and out", "[conformance]") {
+  auto& db = shared();
+  const Scope scope(unique("payloads"));
+  const Stream stream(unique("payloads"));
+  constexpr std::size_t part = std::size_t{16} << 20;  // what travels as one value where payloads travel in parts
+  const auto random = [](std::size_t size) {
+    std::string bytes(size, '\0');
+    std::uint64_t state = size;
+    for (char& byte : bytes) byte = static_cast<char>((state = state * 6364136223846793005u + 1442695040888963407u) >> 56);
+    return bytes;
+  };
+  // As long as a part, a byte longer, and of several parts; the last compresses well.
+  const std::vector<std::string> payloads{random(part), random(part + 1), random(2 * part + 5), "small", "", std::string(part + 7, 'x')};
+  db.append(stream, Term(2), payloads[0], {.scope = scope});
+  const WriteId id = WriteId::random();
+  CHECK(db.append(stream, Term(2), payloads[1], {.scope = scope, .write_id = id}).value() == 2);
+  CHECK(db.append(stream, Term(2), payloads[1], {.scope = scope, .write_id = id}).value() == 2);
+  db.write(scope, Term(2), [&](Transaction& tx) { CHECK(tx.append(stream, payloads[2]).value() == 3); });
+  CHECK(db.append_many(stream, Term(2), {payloads[3], payloads[4], payloads[5]}).value() == 6);
+  const auto all = db.read_stream(stream, SequenceNo(0));
+  REQUIRE(all.size() == payloads.size());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    INFO("payload " << i);
+    CHECK((all[i].payload == payloads[i]));
+  }
+  // A page ends with its bytes, but not before its first write.
+  const auto sizes = [&](std::int64_t after, int limit, std::size_t bytes_max) {
+    std::vector<std::size_t> found;
+    for (const auto& write : db.read_stream(stream, SequenceNo(after), limit, bytes_max)) found.push_back(write.payload.size());
+    return found;
+  };
+  CHECK(sizes(0, 100, 1) == std::vector{part});
+  CHECK(sizes(0, 100, 2 * part + 1) == std::vector{part, part + 1});
+  CHECK(sizes(0, 100, 2 * part) == std::vector{part});
+  CHECK(sizes(2, 3, 100 * part) == std::vector{2 * part + 5, std::size_t{5}, std::size_t{0}});
+  CHECK(sizes(6, 100, 1).empty());
+
+  // A refusal leaves neither a write nor anything in the way of the next one.
+  db.seal(scope, Term(3));
+  CHECK_THROWS_AS(db.append(stream, Term(2), payloads[2], {.write_id = WriteId::random()}), StaleTerm);
+  CHECK_THROWS_AS(db.write(scope, Term(2), [&](Transaction& tx) { tx.append(stream, payloads[2]); }), StaleTerm);
+  CHECK_THROWS_AS(db.write(scope, Term(3), [&](Transaction& tx) { tx.append(stream, payloads[2], SequenceNo(5)); }), SequenceConflict);
+  CHECK_THROWS_AS(db.write(scope, Term(3), [&](Transaction& tx) { tx.append(stream, payloads[2]), throw std::runtime_error("given up"); }), std::runtime_error);
+  CHECK(db.append(stream, Term(3), payloads[1]).value() == 7);
+  CHECK((db.read_stream(stream, SequenceNo(6)).at(0).payload == payloads[1]));
+  // What was pruned is not there, and the page says so by its numbers.
+  CHECK(db.prune(stream, SequenceNo(3)) == 2);
+  CHECK(db.read_stream(stream, SequenceNo(0), 1).at(0).sequence_no == SequenceNo(3));
+  db.prune(stream, SequenceNo(8));
+}
+
+TEST_CASE("payloads: one over the limit is refused before it is sent", "[conformance]") {
+  auto& db = shared();
+  const Stream stream(unique("limits"));
+  CHECK(db.payload_limit() == (db.kind() == "sqlserver" ? std::size_t{1} << 30 : Database::payload_bytes_max));
+  {
+    // Never written to, so that it costs nothing.
+    const std::size_t size = db.payload_limit() + 1;
+    const std::unique_ptr<char[]> bytes(new char[size]);
+    CHECK_THROWS_WITH(db.append(stream, Term(1), std::string_view(bytes.get(), size)), Catch::Contains("over the limit of"));
+    CHECK_THROWS_WITH(db.write(Scope(stream.name()), Term(1), [&](Transaction& tx) { tx.append(stream, std::string_view(bytes.get(), size)); }), Catch::Contains("over the limit of"));
+  }
+  const std::string large(std::size_t{18} << 20, 'x');
+  db.set_setting("payload_bytes_max", "17825792");  // 17 MiB
+  CHECK_THROWS_WITH(db.append(stream, Term(1), large), Catch::StartsWith("TG005") && Catch::Contains("payload_bytes_max"));
+  CHECK_THROWS_WITH(db.append_many(stream, Term(1), {"small", large}), Catch::StartsWith("TG005") && Catch::Contains("payload_bytes_max"));
+  db.set_setting("payload_bytes_max", "268435456");
+  CHECK_FALSE(db.stream(stream));
+  CHECK(db.append(stream, Term(1), large).value() == 1);
+  db.prune(stream, SequenceNo(2));
 }
 
 TEST_CASE("append_many: all or nothing", "[F5][conformance]") {

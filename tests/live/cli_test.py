@@ -6,6 +6,7 @@
 Runs every case on an SQLite file and, where TERMGATE_TEST_POSTGRESQL is set, on a database of its own there.
 Bad input must end with a clear error, the right status, and nothing written.
 """
+import base64
 import json
 import os
 import re
@@ -108,6 +109,21 @@ class Cases:
         self.assertEqual(done.returncode, 3)
         error = json.loads(done.stdout)["error"]
         self.assertEqual((error["code"], error["exit"]), ("TG001", 3))
+
+    def test_payloads_come_back_in_each_form(self):
+        # Longer than what is printed at a time, and with what each form has to escape; base64 with each length of its last group.
+        text = "caf\u00e9 \U0001F512 \"quoted\" back\\slash\ttab\u0085 " * 3000
+        payloads = [text.encode(), b"\xff" + os.urandom(50_000), b"\xfe" * 50_000, b"\xfd" * 50_002, b"", b"\xff", bytes(range(256)) * 300]
+        stream = self.name("stream")
+        for payload in payloads:
+            self.run_ok("append", "--stream", stream, "--term", "1", stdin=payload)
+        rows = [json.loads(line) for line in self.run_ok("read", "--stream", stream, "--json").split("\n")[:-1]]
+        self.assertEqual([row["payload"].encode() if "payload" in row else base64.b64decode(row["payload_base64"], validate=True) for row in rows], payloads)
+        self.assertEqual(list(rows[1]), ["sequence_no", "scope", "term", "payload_base64", "created_at", "write_id"])
+        lines = self.run_ok("read", "--stream", stream).split("\n")[:-1]
+        printed = [re.sub(rb"\\(x[0-9a-f]{2}|\\)", lambda found: b"\\" if found[1] == b"\\" else bytes.fromhex(found[1][1:].decode()), line.split("\t", 2)[2].encode()) for line in lines]
+        self.assertEqual(printed, payloads)
+        self.assertEqual(termgate("read", "--stream", stream, "--raw", url=self.url).stdout, b"".join(payload + b"\n" for payload in payloads))
 
     def test_lines_come_back_in_order(self):
         stream = self.name("stream")

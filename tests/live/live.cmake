@@ -123,4 +123,9 @@ if(TARGET termgate_odbc)
   # The law on any T-SQL server, and what goes wrong on its way there; skipped without one.
   termgate_test(live_sqlserver LABEL live TIMEOUT 300 NEEDS TERMGATE_TEST_SQLSERVER SOURCES live/sqlserver_law.cpp live/sqlserver_failures.cpp LIBRARIES Termgate::storage Termgate::odbc Threads::Threads)
   target_include_directories(live_sqlserver PRIVATE "${PROJECT_SOURCE_DIR}/storage/odbc/src")
+  if(TARGET termgate)
+    # Hundreds of MiB through the command, there and back; skipped without a server.
+    add_test(NAME live_sqlserver_payload COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/live/sqlserver_payload_test.py" $<TARGET_FILE:termgate>)
+    set_tests_properties(live_sqlserver_payload PROPERTIES LABELS live SKIP_RETURN_CODE 77 TIMEOUT 1800)
+  endif()
 endif()

@@ -141,6 +141,30 @@ TEST_CASE("odbc streaming: a large value is neither cut nor changed", "[odbc][li
   run(connection, "INSERT INTO blobs VALUES ($1)", {Value(Bytes{large})});
   CHECK(run(connection, "SELECT length(raw) FROM blobs").one()[0].as_int() == static_cast<std::int64_t>(large.size()));
   CHECK((run(connection, "SELECT raw FROM blobs").one()[0].as_bytes() == large));
+  // As long as it is, and no longer: what grows on its way must not keep twice the room.
+  Rows rows = run(connection, "SELECT raw FROM blobs");
+  const std::string taken = std::move(rows.rows[0][0]).take_bytes();
+  CHECK((taken == large));
+  CHECK(taken.capacity() < large.size() + 4096);
+}
+
+TEST_CASE("odbc binding: borrowed bytes are sent as they are and an empty one is not NULL", "[odbc][live]") {
+  FreshDatabase fresh(server_url());
+  Folder folder;
+  for (const bool sqlite : {false, true}) {
+    INFO((sqlite ? "SQLite" : "PostgreSQL"));
+    auto connection = connect(sqlite ? "odbc:Driver={SQLite3};Database=" + folder.path + "/views.db" : through(fresh.url()));
+    run(connection, sqlite ? "CREATE TABLE views (raw blob)" : "CREATE TABLE views (raw bytea)");
+    const std::string bytes = bytes_of(3'000'001);
+    for (const std::string_view view : {std::string_view(), std::string_view("", 0), std::string_view(bytes).substr(0, 8000), std::string_view(bytes).substr(1, 8001), std::string_view(bytes)}) {
+      INFO(view.size());
+      run(connection, "DELETE FROM views");
+      run(connection, "INSERT INTO views VALUES ($1)", {Value(BytesView{view})});
+      const Row row = run(connection, "SELECT raw FROM views").one();
+      CHECK_FALSE(row[0].is_null());
+      CHECK((row[0].as_bytes() == view));
+    }
+  }
 }
 
 TEST_CASE("odbc results: an error in a later result is an error", "[F5][odbc][live]") {

@@ -22,6 +22,7 @@
 #include <termgate/database.hpp>
 
 #include "connection.hpp"
+#include "payload_pieces.hpp"
 
 using namespace termgate;
 using namespace std::chrono_literals;
@@ -82,8 +83,10 @@ class Line {
     thread_.join();
     close(listener_);
   }
-  void arm(Fault fault, std::string_view text) {
+  // `skip`: so many requests with that text pass before.
+  void arm(Fault fault, std::string_view text, int skip = 0) {
     text_ = wide(text);
+    skip_ = skip;
     fault_ = fault;
   }
   std::atomic<int> fired{0};
@@ -128,7 +131,7 @@ class Line {
     if (count <= 0) return false;
     const std::string_view chunk(bytes.data(), static_cast<std::size_t>(count));
     if (!from_client && pair.loses) return false;
-    if (from_client && fault_ != Fault::none && chunk.find(text_) != std::string_view::npos) {
+    if (from_client && fault_ != Fault::none && chunk.find(text_) != std::string_view::npos && skip_-- == 0) {
       pair.loses = true;
       ++fired;
       if (fault_.exchange(Fault::none) == Fault::before) return false;
@@ -144,6 +147,7 @@ class Line {
   int listener_ = -1;
   std::atomic<Fault> fault_{Fault::none};
   std::string text_;  // set before fault_
+  int skip_ = 0;      // likewise
   std::jthread thread_;
 };
 
@@ -327,12 +331,97 @@ TEST_CASE("tsql payloads: a large one arrives whole and one over the limit is no
   large.clear();
   large.shrink_to_fit();
 
-  const std::string gigabyte(std::size_t{1} << 30, 'x');
+  // The setting allows 256 MiB, and nothing allows more than 1 GiB.
+  const std::string gigabyte((std::size_t{1} << 30) + 1, 'x');
+  const std::string_view within = std::string_view(gigabyte).substr(1);
   const std::size_t before = resident_kib("VmHWM");
-  const std::string said = thrown<InvalidInput>([&] { rig.db->append(stream, five, gigabyte, {.scope = billing}); });
-  CHECK(said.find("over the limit of") != std::string::npos);
+  const auto refused = [&](std::string_view payload, std::string_view words) {
+    INFO(payload.size());
+    CHECK(thrown<InvalidInput>([&] { rig.db->append(stream, five, payload, {.scope = billing}); }).find(words) != std::string::npos);
+    CHECK(thrown<InvalidInput>([&] { rig.db->write(billing, five, [&](Transaction& tx) { tx.append(stream, payload); }); }).find(words) != std::string::npos);
+  };
+  refused(gigabyte, "over the limit of 1073741824");
+  refused(within, "the setting payload_bytes_max allows 268435456");
   CHECK(resident_kib("VmHWM") - before < 64 * 1024);  // no copy was made of it
   CHECK(rig.db->stream(stream)->last_no == 1);
+}
+
+TEST_CASE("tsql payloads: a line that is cut among the pieces wrote nothing", "[F5][odbc][live][sqlserver]") {
+  Rig rig;
+  const Stream stream("pieces");
+  const std::string payload(3 * odbc::payload_piece_bytes, 'x');
+  const WriteId id = WriteId::random();
+  for (const auto fault : {Line::Fault::before, Line::Fault::after}) {
+    rig.line.arm(fault, "INSERT INTO #termgate_pieces", 1);
+    CHECK(thrown<Unavailable>([&] { rig.db->append(stream, five, payload, {.scope = billing, .write_id = id}); }).find("nothing was written") != std::string::npos);
+    rig.line.arm(fault, "INSERT INTO #termgate_pieces", 1);
+    thrown<Unavailable>([&] { rig.db->append_many(stream, five, {"small", payload}, {.scope = billing}); });
+    rig.line.arm(fault, "INSERT INTO #termgate_pieces", 1);
+    thrown<Unavailable>([&] { rig.db->write(billing, five, [&](Transaction& tx) { tx.append(stream, payload); }); });
+  }
+  CHECK(rig.line.fired == 6);
+  CHECK_FALSE(rig.db->stream(stream));
+  CHECK_FALSE(rig.db->outcome(id));
+  // Once the append itself was sent its end is unknown, and the write id tells.
+  rig.line.arm(Line::Fault::after, "@termgate_payload varbinary");
+  thrown<OutcomeUnknown>([&] { rig.db->append(stream, five, payload, {.scope = billing, .write_id = id}); });
+  CHECK(rig.line.fired == 7);
+  CHECK(rig.db->append(stream, five, payload, {.scope = billing, .write_id = id}).value() == 1);
+  CHECK(rig.db->stream(stream)->last_no == 1);
+}
+
+TEST_CASE("tsql payloads: a piece that is short or missing is refused by the server", "[F5][odbc][live][sqlserver]") {
+  Rig rig;
+  auto connection = connect(rig.direct);
+  const std::string payload(2 * odbc::payload_piece_bytes + 3, 'x');
+  const auto joined = [&](const std::string& tampered, std::size_t due) -> std::string {
+    odbc::bring_pieces(connection, payload, [] { return odbc::milliseconds(60'000); });
+    if (!tampered.empty()) connection.run(tampered);
+    const Value values[] = {Value(due)};
+    try {
+      return connection.execute(odbc::marked(odbc::joining_text(1) + "\nSELECT CAST(DATALENGTH(@termgate_payload) AS bigint)", 1, odbc::Family::sqlserver), values, false, 60s).one()[0].as_text();
+    } catch (const odbc::Failure& failure) {
+      return odbc::plain_message(failure.what());
+    }
+  };
+  CHECK(joined("", payload.size()) == std::to_string(payload.size()));
+  CHECK(connection.run("SELECT CAST(COUNT(*) AS bigint) FROM #termgate_pieces").one()[0].as_int() == 0);
+  for (const std::string tampered : {"UPDATE #termgate_pieces SET piece = 0x0102 WHERE position = 2", "UPDATE #termgate_pieces SET piece = 0x WHERE position = 0"}) {
+    INFO(tampered);
+    CHECK(joined(tampered, payload.size()).starts_with("TG005 a piece of the payload arrived with another length"));
+  }
+  for (const std::string tampered : {"DELETE FROM #termgate_pieces WHERE position = 0", "DELETE FROM #termgate_pieces WHERE position = 1", "DELETE FROM #termgate_pieces WHERE position = 2", "DELETE FROM #termgate_pieces"}) {
+    INFO(tampered);
+    CHECK(joined(tampered, payload.size()).starts_with("TG005 the payload arrived with another length"));
+  }
+  CHECK(joined("", payload.size() + 1).starts_with("TG005 the payload arrived with another length"));
+}
+
+TEST_CASE("tsql payloads: nothing of one stays in the session and its time is for the whole", "[odbc][live][sqlserver]") {
+  Rig rig;
+  const Stream stream("kept");
+  const std::string payload(2 * odbc::payload_piece_bytes, 'x');
+  // One call at a time takes the same connection out of the pool.
+  const auto kept = [&](const char* table) { return rig.db->query(std::string("SELECT CAST(COUNT(*) AS bigint) FROM ") + table).one()[0].as_int(); };
+  rig.db->append(stream, five, payload, {.scope = billing});
+  CHECK(kept("#termgate_pieces") == 0);
+  rig.db->append_many(stream, five, {payload, payload});
+  CHECK(kept("#termgate_pieces") == 0);
+  CHECK(kept("#termgate_batch") == 0);
+  rig.db->seal(billing, Term(6));
+  thrown<StaleTerm>([&] { rig.db->append(stream, five, payload, {.write_id = WriteId::random()}); });
+  CHECK(kept("#termgate_pieces") == 0);
+
+  const std::string large(std::size_t{200} << 20, 'x');
+  WriteOptions options;
+  options.timeout = 1ms;
+  CHECK(thrown<Unavailable>([&] { rig.db->write(billing, Term(6), [&](Transaction& tx) { tx.append(stream, large); }, options); }).find("nothing was written") != std::string::npos);
+  options.timeout = 1500ms;
+  const auto start = std::chrono::steady_clock::now();
+  thrown<Unavailable>([&] { rig.db->write(billing, Term(6), [&](Transaction& tx) { for (;;) tx.append(stream, large); }, options); });
+  // Whole seconds by the driver, and FreeTDS gives up after about twice that.
+  CHECK(std::chrono::steady_clock::now() - start < 15s);
+  CHECK(rig.db->stream(stream)->last_no == 3);
 }
 
 TEST_CASE("tsql server: killed in the middle of commits and started again", "[F3][F5][odbc][live][sqlserver]") {

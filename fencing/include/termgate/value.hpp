@@ -1,11 +1,12 @@
 // Value, Rows: what goes into a statement's parameters and comes out of its result, on every database.
-// Values own their bytes. One thread at a time, like any container.
+// Values own their bytes, but for the views, which borrow theirs. One thread at a time, like any container.
 #pragma once
 
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -20,13 +21,22 @@ struct Bytes {
   friend bool operator==(const Bytes&, const Bytes&) = default;
 };
 
-// Arrays exist for batches only (append_many): each driver has its own way to carry them.
+// The same, borrowed, for a place where the statement wants bytes: a parameter that is not copied on its way. What it points at stays as it is until the call returns. No result has one.
+struct BytesView {
+  std::string_view data;
+  friend bool operator==(const BytesView&, const BytesView&) = default;
+};
+
+// Arrays exist for batches only (append_many): each driver has its own way to carry them. The view borrows as BytesView does.
 using BytesArray = std::vector<std::string>;
+struct BytesArrayView {
+  std::span<const std::string> items;
+};
 using TextArray = std::vector<std::optional<std::string>>;
 
 class Value {
  public:
-  using Variant = std::variant<std::monostate, bool, std::int64_t, double, std::string, Bytes, BytesArray, TextArray>;
+  using Variant = std::variant<std::monostate, bool, std::int64_t, double, std::string, Bytes, BytesArray, TextArray, BytesView, BytesArrayView>;
 
   Value() = default;
   Value(std::nullptr_t) {}
@@ -42,6 +52,8 @@ class Value {
   Value(Bytes value) : held_(std::move(value)) {}
   Value(BytesArray value) : held_(std::move(value)) {}
   Value(TextArray value) : held_(std::move(value)) {}
+  Value(BytesView value) : held_(value) {}
+  Value(BytesArrayView value) : held_(value) {}
   template <class T>
   Value(std::optional<T> value) {
     if (value) *this = Value(*std::move(value));
@@ -56,6 +68,7 @@ class Value {
   std::int64_t as_int() const;
   std::string as_text() const;
   std::string as_bytes() const;
+  std::string take_bytes() &&;  // as as_bytes(), without a copy where the value holds bytes or text
   std::optional<std::int64_t> as_optional_int() const;
   std::optional<std::string> as_optional_text() const;
 

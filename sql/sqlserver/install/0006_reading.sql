@@ -10,6 +10,7 @@ DROP VIEW IF EXISTS @schema@.adopted_tables;
 DROP PROCEDURE IF EXISTS @schema@.fence;
 DROP PROCEDURE IF EXISTS @schema@.lease;
 DROP PROCEDURE IF EXISTS @schema@.read_stream;
+DROP PROCEDURE IF EXISTS @schema@.read_payload;
 DROP PROCEDURE IF EXISTS @schema@.outcome;
 DROP PROCEDURE IF EXISTS @schema@.record_refusal;
 DROP PROCEDURE IF EXISTS @schema@._job_checked;
@@ -58,12 +59,21 @@ BEGIN
   SELECT l.scope, l.owner_id, l.term, l.expires_at_ms, l.acquired_at_ms, l.renewed_at_ms, l.released_at_ms, l.endpoint, l.remaining_ms FROM @schema@.lease_status l WHERE l.scope_key = CONVERT(varbinary(800), @scope);
 END
 GO
--- read_stream(stream, after, limit) → writes with a higher number, in order. A locking read, so that numbers become visible in order: a follower skips none.
-CREATE PROCEDURE @schema@.read_stream @stream nvarchar(4000), @after bigint = 0, @limit bigint = NULL AS
+-- read_stream(stream, after, limit, payload_max) → writes with a higher number, in order. A locking read, so that numbers become visible in order: a follower skips none.
+-- A payload of more than payload_max bytes comes as NULL, beside its length; read_payload has it in parts.
+CREATE PROCEDURE @schema@.read_stream @stream nvarchar(4000), @after bigint = 0, @limit bigint = NULL, @payload_max bigint = NULL AS
 BEGIN
   SET NOCOUNT ON;
-  SELECT TOP (ISNULL(@limit, 9223372036854775807)) w.sequence_no, w.scope, w.term, w.payload, @schema@._ms(w.created_at) AS created_at_ms, LOWER(CONVERT(nvarchar(36), w.write_id)) AS write_id
+  SELECT TOP (ISNULL(@limit, 9223372036854775807)) w.sequence_no, w.scope, w.term, CASE WHEN @payload_max IS NULL OR DATALENGTH(w.payload) <= @payload_max THEN w.payload END AS payload,
+         @schema@._ms(w.created_at) AS created_at_ms, LOWER(CONVERT(nvarchar(36), w.write_id)) AS write_id, CAST(DATALENGTH(w.payload) AS bigint) AS payload_bytes
     FROM @schema@.stream_writes w WHERE w.stream_key = CONVERT(varbinary(800), @stream) AND w.sequence_no > ISNULL(@after, 0) ORDER BY w.sequence_no;
+END
+GO
+-- read_payload(stream, sequence_no, start, bytes) → one row, so many bytes of the payload from the offset start on (0: the first byte); none where the write is not there, or not any more.
+CREATE PROCEDURE @schema@.read_payload @stream nvarchar(4000), @sequence_no bigint, @start bigint, @bytes bigint AS
+BEGIN
+  SET NOCOUNT ON;
+  SELECT SUBSTRING(w.payload, @start + 1, @bytes) AS part FROM @schema@.stream_writes w WHERE w.stream_key = CONVERT(varbinary(800), @stream) AND w.sequence_no = @sequence_no;
 END
 GO
 -- outcome(write_id) → one row where that write was committed; none where it was not. An attempt still under way is not found, or waited for.

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -152,7 +153,8 @@ class Transaction {
   }
   Rows exec_values(std::string_view sql, const std::vector<Value>& values) { return execute(sql, values.data(), values.size()); }
 
-  // Appends under this transaction's scope and term. The stream's writers take turns until commit.
+  // Appends under this transaction's scope and term. The stream's writers take turns until commit. The payload is as for Database::append; but this transaction has passed its
+  // check, so a higher term waits while a large one travels, and evicts this session after the grace.
   SequenceNo append(const Stream& stream, std::string_view payload, std::optional<SequenceNo> expected = {});
 
   // Passes the check for a further scope with a term of its own (F1). Raises only where nothing of that
@@ -174,8 +176,11 @@ class Transaction {
 
 class Database {
  public:
-  // Of one payload, and of all payloads of one batch together.
+  // Of one payload, and of all payloads of one batch together, on every database. PostgreSQL and SQLite take no more: a payload is one value of one message there, held whole and
+  // more than once at both ends, and twice as long where it has to be text (a batch, odbc-postgresql).
   static constexpr std::size_t payload_bytes_max = std::size_t{256} << 20;
+  // On this database: SQL Server takes up to 1 GiB, where its setting payload_bytes_max (256 MiB at first) allows it, for payloads travel in pieces there.
+  std::size_t payload_limit() const noexcept;
 
   // `sqlite:PATH`, `sqlite::memory:`, `postgresql://…`. Opens no connection yet.
   // Throws InvalidInput for a URL of another kind, Unavailable for a directory in a file's place. A missing file or
@@ -198,7 +203,8 @@ class Database {
   // nothing was written; OutcomeUnknown: COMMIT was sent and not answered. What `work` throws comes out as it is.
   Wrote write(const Scope& scope, Term term, const std::function<void(Transaction&)>& work, const WriteOptions& options = {});
 
-  // Check and append as one statement. With a write id the same call again returns the first one's number.
+  // Check and append as one statement. With a write id the same call again returns the first one's number. The payload is borrowed. To
+  // SQL Server a large one travels in pieces, before any lock is taken. Throws InvalidInput for more than payload_limit(), before anything is sent.
   SequenceNo append(const Stream& stream, Term term, std::string_view payload, const AppendOptions& options = {});
   // All or nothing; at least one payload; returns the last number. `write_ids` is empty or as long as `payloads`.
   SequenceNo append_many(const Stream& stream, Term term, const std::vector<std::string>& payloads, const AppendOptions& options = {},
@@ -230,7 +236,9 @@ class Database {
   std::vector<FenceInfo> fences(std::string_view after = {}, int limit = 1000);  // in scope order
   std::optional<LeaseInfo> lease(const Scope& scope);
   std::vector<LeaseInfo> leases(std::string_view after = {}, int limit = 1000);
-  std::vector<StreamWrite> read_stream(const Stream& stream, SequenceNo after, int limit = 1000);
+  // In order, at most `limit`. Fewer also where their payloads together would pass `bytes_max`; one, if there is any, comes whatever its size. A large payload is fetched in parts,
+  // and is in memory once. A write that is pruned while its payload is fetched ends the page, or is left out of a page that begins with it; Conflict: that went on and on.
+  std::vector<StreamWrite> read_stream(const Stream& stream, SequenceNo after, int limit = 1000, std::size_t bytes_max = std::numeric_limits<std::size_t>::max());
   std::optional<StreamInfo> stream(const Stream& stream);
   std::vector<StreamInfo> streams(std::string_view after = {}, int limit = 1000);
   // What the id stands for, once committed. None: not committed so far. The attempt whose answer was lost may still be

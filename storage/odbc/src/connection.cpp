@@ -23,9 +23,13 @@ SQLWCHAR* wide(std::u16string& text) { return reinterpret_cast<SQLWCHAR*>(text.d
 SQLPOINTER number(std::uintptr_t value) { return reinterpret_cast<SQLPOINTER>(value); }
 
 // PostgreSQL's text form of an array; every element quoted, so that none can be taken for NULL.
-std::string array_literal(const BytesArray& items) {
+std::string array_literal(std::span<const std::string> items) {
   static constexpr char digits[] = "0123456789abcdef";
-  std::string literal = "{";
+  std::size_t bytes = 2;
+  for (const std::string& item : items) bytes += 2 * item.size() + 6;
+  std::string literal;
+  literal.reserve(bytes);
+  literal += '{';
   for (const std::string& item : items) {
     if (literal.size() > 1) literal += ',';
     literal += "\"\\\\x";
@@ -35,7 +39,8 @@ std::string array_literal(const BytesArray& items) {
     }
     literal += '"';
   }
-  return literal + "}";
+  literal += '}';
+  return literal;
 }
 std::string array_literal(const TextArray& items) {
   std::string literal = "{";
@@ -155,16 +160,18 @@ struct Connection::Parameters {
         one.bytes = static_cast<SQLLEN>(one.text.size() * 2);
         one.streamed = one.text.size() > short_units_max;
       }
-      void operator()(const Bytes& held) const {
+      void operator()(const Bytes& held) const { (*this)(BytesView{held.data}); }
+      void operator()(const BytesView& held) const {
         const bool is_long = held.data.size() > short_bytes_max;
         one.c_type = SQL_C_BINARY;
         one.sql_type = is_long && !long_is_size_zero(maker) ? SQL_LONGVARBINARY : SQL_VARBINARY;
         one.size = is_long && long_is_size_zero(maker) ? 0 : std::max<std::size_t>(held.data.size(), 1);
-        one.data = const_cast<char*>(held.data.data());
+        one.data = held.data.data() != nullptr ? const_cast<char*>(held.data.data()) : static_cast<void*>(&one.bit);  // a null pointer would be NULL
         one.bytes = static_cast<SQLLEN>(held.data.size());
         one.streamed = is_long;
       }
       void operator()(const BytesArray& held) const { array(array_literal(held)); }
+      void operator()(const BytesArrayView& held) const { array(array_literal(held.items)); }
       void operator()(const TextArray& held) const { array(array_literal(held)); }
       void array(std::string literal) const {
         if (family_of(maker) != Family::postgresql) throw InvalidInput("TG005 this database takes no array as a parameter");

@@ -17,6 +17,7 @@
 #include "connection.hpp"
 #include "dialect.hpp"
 #include "errors.hpp"
+#include "payload_pieces.hpp"
 #include "statement_text.hpp"
 
 namespace termgate::inline v0::detail {
@@ -34,21 +35,33 @@ constexpr std::chrono::seconds login_wait{10};
 // A connection that has lain idle for longer is asked whether it is still there: a write sent on a dead one ends as "unknown" without need.
 constexpr milliseconds idle_trusted{100};
 
+// How long the answers of one call may take: each of them, and all together.
+struct Patience {
+  milliseconds each{0};                    // 0: no limit
+  std::optional<Clock::time_point> until;  // none: no limit
+  milliseconds whole{0};                   // what `until` was made of
+
+  // For the next statement. Throws Unavailable when the time is over: it was not sent.
+  milliseconds next() const {
+    if (!until) return each;
+    const auto rest = std::chrono::ceil<milliseconds>(*until - Clock::now());
+    if (rest.count() <= 0) throw Unavailable(fmt::format("the write's timeout of {} ms is over; nothing was written", whole.count()));
+    return each.count() == 0 ? rest : std::min(each, rest);
+  }
+};
+
 class OdbcDriver;
 
 class OdbcSession final : public Session {
  public:
-  OdbcSession(const OdbcDriver& driver, Connection& connection, std::optional<milliseconds> timeout, Clock::time_point start)
-      : driver_(driver), connection_(connection), timeout_(timeout), start_(start) {}
+  OdbcSession(const OdbcDriver& driver, Connection& connection, const Patience& patience) : driver_(driver), connection_(connection), patience_(patience) {}
 
   Rows execute(std::string_view sql, std::span<const Value> parameters) override;
-  milliseconds left() const;
 
  private:
   const OdbcDriver& driver_;
   Connection& connection_;
-  const std::optional<milliseconds> timeout_;
-  const Clock::time_point start_;
+  const Patience patience_;
   bool over_ = false;  // the server has ended the transaction
 };
 
@@ -63,6 +76,10 @@ class OdbcDriver final : public Driver {
 
   const sql::Calls& calls() const noexcept override { return calls_; }
   std::string_view kind() const noexcept override { return dialect_.kind; }
+  // Only SQL Server has a large payload in pieces; a driver before PostgreSQL makes one text of it, twice its length.
+  PayloadLimits payload_limits() const noexcept override {
+    return {dialect_.family == Family::sqlserver ? std::size_t{1} << 30 : std::size_t{256} << 20, odbc::payload_piece_bytes};
+  }
 
   void transact(const TransactOptions& options, const std::function<void(Session&)>& work) override {
     const auto start = Clock::now();
@@ -74,9 +91,10 @@ class OdbcDriver final : public Driver {
     begin(lent, dialect_.begin(options));
     Connection& connection = *lent;
     try {
-      OdbcSession session(*this, connection, options.timeout, start);
+      const Patience patience = patience_of(options.timeout, start);
+      OdbcSession session(*this, connection, patience);
       work(session);
-      if (options.timeout) session.left();
+      static_cast<void>(patience.next());
       if (connection.looks_dead()) throw Unavailable("the server ended the session; nothing was written");
     } catch (...) {
       roll_back(connection);
@@ -90,15 +108,14 @@ class OdbcDriver final : public Driver {
   Rows call(std::string_view sql, std::span<const Value> parameters, bool read_only, std::optional<milliseconds> timeout) override {
     Lent lent(*this, timeout);
     Connection& connection = *lent;
-    milliseconds limit = options_.answer_wait;
-    if (timeout && (limit.count() == 0 || limit > *timeout)) limit = *timeout;
+    const Patience patience = patience_of(timeout, Clock::now());
     try {
       Rows rows;
       if (read_only && !is_ours(sql)) {
-        rows = query(lent, sql, parameters, limit);
+        rows = query(lent, sql, parameters, patience);
       } else {
         // A single statement is its own commit: once sent, a lost connection leaves a write unknown.
-        rows = send(connection, sql, parameters, limit, read_only ? Phase::before_commit : Phase::commit);
+        rows = send(connection, sql, parameters, patience, read_only ? Phase::before_commit : Phase::commit);
       }
       lent.give_back();
       return rows;
@@ -180,17 +197,27 @@ class OdbcDriver final : public Driver {
     }
   }
 
-  Rows send(Connection& connection, std::string_view sql, std::span<const Value> parameters, milliseconds limit, Phase phase) const {
+  Rows send(Connection& connection, std::string_view sql, std::span<const Value> parameters, const Patience& patience, Phase phase) const {
     const bool ours = is_ours(sql);
     if (!ours) odbc::need_one_statement(sql, dialect_.family);
+    const auto is_batch = [](const Value& value) { return batch_of(value).has_value(); };
+    if (dialect_.family == Family::sqlserver && ours && (is_large(parameters) || std::any_of(parameters.begin(), parameters.end(), is_batch))) {
+      return send_brought(connection, sql, parameters, patience, phase);
+    }
     const odbc::Marked text = odbc::marked(sql, parameters.size(), dialect_.family);
-    if (dialect_.family == Family::sqlserver && ours) guarded(Phase::before_commit, [&] { bring_batch(connection, parameters, limit); });
+    const milliseconds limit = patience.next();
     Rows rows;
     guarded(phase, [&] { rows = connection.execute(text, parameters, ours, limit); });
     return rows;
   }
 
   milliseconds answer_wait() const { return options_.answer_wait; }
+  Patience patience_of(std::optional<milliseconds> timeout, Clock::time_point start) const {
+    Patience patience;
+    patience.each = options_.answer_wait;
+    if (timeout) patience.until = start + *timeout, patience.whole = *timeout;
+    return patience;
+  }
   bool error_ends_transaction() const { return dialect_.error_ends_transaction; }
 
  private:
@@ -253,31 +280,75 @@ class OdbcDriver final : public Driver {
     });
   }
 
-  // SQL Server takes no array as a parameter: the rows of a batch go into a temporary table of the session, from where calls/append_many.sql has them. It is
-  // made by a batch of its own, for one that is made inside a prepared statement ends with it.
-  static void bring_batch(Connection& connection, std::span<const Value> parameters, milliseconds limit) {
-    const BytesArray* payloads = nullptr;
-    const TextArray* ids = nullptr;
+  // SQL Server takes no array as a parameter, and a large payload whole would be held twice and more by the driver: both go into a temporary table of the session first.
+  // What of that fails wrote nothing. `clear`: outside a transaction nothing else takes it away again.
+  Rows send_brought(Connection& connection, std::string_view sql, std::span<const Value> parameters, const Patience& patience, Phase phase) const {
+    const bool clear = phase == Phase::commit && is_large(parameters);
+    std::vector<Value> values(parameters.begin(), parameters.end());
+    std::string text(sql);
+    try {
+      guarded(Phase::before_commit, [&] {
+        const auto limit = [&] { return patience.next(); };
+        const TextArray* ids = nullptr;
+        for (const Value& value : parameters) {
+          if (const auto* texts = std::get_if<TextArray>(&value.variant())) ids = texts;
+        }
+        for (std::size_t at = 0; at < values.size(); ++at) {
+          if (const auto batch = batch_of(parameters[at])) {
+            for (const std::string& payload : *batch) check_setting(connection, payload.size(), patience);
+            odbc::bring_batch(connection, *batch, ids, limit);
+          } else if (const auto payload = bytes_of(parameters[at]); payload && payload->size() > odbc::payload_piece_bytes) {
+            check_setting(connection, payload->size(), patience);
+            odbc::bring_pieces(connection, *payload, limit);
+            text = odbc::joining_text(at + 1) + odbc::with_parameter(text, at + 1, "@termgate_payload");
+            values[at] = Value(payload->size());
+          }
+        }
+      });
+      Rows rows;
+      const odbc::Marked marked = odbc::marked(text, values.size(), dialect_.family);
+      const milliseconds limit = patience.next();
+      guarded(phase, [&] { rows = connection.execute(marked, values, text == sql, limit); });
+      if (clear) odbc::clear_pieces(connection, answer_wait());
+      return rows;
+    } catch (...) {
+      if (clear) odbc::clear_pieces(connection, answer_wait());
+      throw;
+    }
+  }
+
+  static std::optional<std::string_view> bytes_of(const Value& value) {
+    if (const auto* held = std::get_if<Bytes>(&value.variant())) return held->data;
+    if (const auto* view = std::get_if<BytesView>(&value.variant())) return view->data;
+    return std::nullopt;
+  }
+  static std::optional<std::span<const std::string>> batch_of(const Value& value) {
+    if (const auto* held = std::get_if<BytesArray>(&value.variant())) return *held;
+    if (const auto* view = std::get_if<BytesArrayView>(&value.variant())) return view->items;
+    return std::nullopt;
+  }
+  // Whether the parameters hold more than one piece.
+  static bool is_large(std::span<const Value> parameters) {
+    std::size_t bytes = 0;
     for (const Value& value : parameters) {
-      if (const auto* bytes = std::get_if<BytesArray>(&value.variant())) payloads = bytes;
-      if (const auto* texts = std::get_if<TextArray>(&value.variant())) ids = texts;
+      if (const auto payload = bytes_of(value)) bytes += payload->size();
+      if (const auto batch = batch_of(value)) {
+        for (const std::string& payload : *batch) bytes += payload.size();
+      }
     }
-    if (payloads == nullptr) return;
-    connection.run("IF OBJECT_ID(N'tempdb..#termgate_batch') IS NULL CREATE TABLE #termgate_batch (position int NOT NULL PRIMARY KEY, payload varbinary(max) NULL, bytes bigint NULL, "
-                   "write_id uniqueidentifier NULL) ELSE DELETE FROM #termgate_batch", limit);
-    std::vector<odbc::ArrayColumn> columns(4);
-    columns[1].binary = true;
-    for (std::size_t row = 0; row < payloads->size(); ++row) {
-      columns[0].values.emplace_back(std::to_string(row));
-      columns[1].values.emplace_back((*payloads)[row]);
-      columns[2].values.emplace_back(std::to_string((*payloads)[row].size()));
-      columns[3].values.push_back(ids == nullptr ? std::nullopt : (*ids)[row]);
-    }
-    connection.execute_rows(odbc::marked("INSERT INTO #termgate_batch (position, payload, bytes, write_id) VALUES ($1, $2, $3, $4)", 4, Family::sqlserver), columns, limit);
+    return bytes > odbc::payload_piece_bytes;
+  }
+
+  // Said before many pieces are sent in vain; the server's own check stands behind it.
+  void check_setting(Connection& connection, std::size_t bytes, const Patience& patience) const {
+    if (bytes <= odbc::payload_piece_bytes) return;
+    const Rows rows = connection.run(with_schema(sql::sqlserver_pieces::limit), patience.next());
+    if (rows.empty() || static_cast<std::int64_t>(bytes) <= rows.rows[0][0].as_int()) return;
+    throw InvalidInput(fmt::format("TG005 the payload has {} bytes: the setting payload_bytes_max allows {}", bytes, rows.rows[0][0].as_int()));
   }
 
   // The user's own query: the database itself holds it to reading.
-  Rows query(Lent& lent, std::string_view sql, std::span<const Value> parameters, milliseconds limit) {
+  Rows query(Lent& lent, std::string_view sql, std::span<const Value> parameters, const Patience& patience) {
     if (dialect_.family == Family::sqlserver) odbc::need_query(sql);
     odbc::need_one_statement(sql, dialect_.family);
     TransactOptions options;
@@ -285,7 +356,7 @@ class OdbcDriver final : public Driver {
     begin(lent, dialect_.begin(options));
     Rows rows;
     try {
-      rows = send(*lent, sql, parameters, limit, Phase::before_commit);
+      rows = send(*lent, sql, parameters, patience, Phase::before_commit);
     } catch (...) {
       roll_back(*lent);
       throw;
@@ -394,23 +465,13 @@ thread_local const OdbcDriver::Lent* OdbcDriver::Lent::innermost = nullptr;
 
 Rows OdbcSession::execute(std::string_view sql, std::span<const Value> parameters) {
   if (over_) throw DatabaseError("an error before has ended this transaction: nothing can follow it");
-  milliseconds limit = driver_.answer_wait();
-  if (timeout_) {
-    const auto rest = left();
-    limit = limit.count() == 0 ? rest : std::min(limit, rest);
-  }
+  static_cast<void>(patience_.next());  // an error before anything was sent does not end the transaction
   try {
-    return driver_.send(connection_, sql, parameters, limit, Phase::before_commit);
+    return driver_.send(connection_, sql, parameters, patience_, Phase::before_commit);
   } catch (...) {
     over_ = driver_.error_ends_transaction();
     throw;
   }
-}
-
-milliseconds OdbcSession::left() const {
-  const auto rest = std::chrono::ceil<milliseconds>(start_ + *timeout_ - Clock::now());
-  if (rest.count() <= 0) throw Unavailable(fmt::format("the write's timeout of {} ms is over; nothing was written", timeout_->count()));
-  return rest;
 }
 
 }  // namespace

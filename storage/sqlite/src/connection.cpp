@@ -221,9 +221,16 @@ void Connection::bind(sqlite3_stmt* statement, int at, const Value& value) {
         } else if constexpr (std::is_same_v<Held, Bytes>) {
           bound_bytes_ += held.data.size();
           return sqlite3_bind_blob64(statement, at, held.data.data(), held.data.size(), SQLITE_STATIC);
+        } else if constexpr (std::is_same_v<Held, BytesView>) {
+          bound_bytes_ += held.data.size();
+          // A null pointer would bind NULL.
+          return sqlite3_bind_blob64(statement, at, held.data.data() != nullptr ? held.data.data() : "", held.data.size(), SQLITE_STATIC);
         } else if constexpr (std::is_same_v<Held, BytesArray>) {
           for (const std::string& item : held) bound_bytes_ += item.size();
           return sqlite3_bind_pointer(statement, at, const_cast<BytesArray*>(&held), bytes_array_pointer, nullptr);
+        } else if constexpr (std::is_same_v<Held, BytesArrayView>) {
+          for (const std::string& item : held.items) bound_bytes_ += item.size();
+          return sqlite3_bind_pointer(statement, at, const_cast<BytesArrayView*>(&held), bytes_view_pointer, nullptr);
         } else {
           static_assert(std::is_same_v<Held, TextArray>);
           return sqlite3_bind_pointer(statement, at, const_cast<TextArray*>(&held), text_array_pointer, nullptr);

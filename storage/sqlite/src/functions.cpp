@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <span>
 
 #include <fmt/format.h>
 
 #include <sql/statements.hpp>
 #include <termgate/error.hpp>
+#include <termgate/value.hpp>
 
 #include "errors.hpp"
 #include "functions.hpp"
@@ -206,15 +208,13 @@ std::string json_array(Law& law, const Arguments& arguments, int at, const char*
   return json;
 }
 
-// A batch: a JSON array of texts and {"hex":"…"}, or the driver's own array behind a pointer.
-std::vector<std::string> payloads_of(Law& law, const Arguments& arguments, int at) {
+// A batch: a JSON array of texts and {"hex":"…"}, which `payloads` then holds, or the driver's own array behind a pointer.
+std::span<const std::string> payloads_of(Law& law, const Arguments& arguments, int at, std::vector<std::string>& payloads) {
   if (sqlite3_value* raw = arguments.raw(at)) {
-    if (const auto* array = static_cast<const std::vector<std::string>*>(sqlite3_value_pointer(raw, bytes_array_pointer))) {
-      return *array;
-    }
+    if (const auto* array = static_cast<const BytesArray*>(sqlite3_value_pointer(raw, bytes_array_pointer))) return *array;
+    if (const auto* view = static_cast<const BytesArrayView*>(sqlite3_value_pointer(raw, bytes_view_pointer))) return view->items;
   }
   const std::string json = json_array(law, arguments, at, "payloads");
-  std::vector<std::string> payloads;
   Running items = law.use(stmt::json_items);
   items.bind(json);
   while (items.step()) {
@@ -329,13 +329,14 @@ constexpr Function functions[] = {
      }},
     {"termgate_append", 3, 6, writes, "(stream, term, payload [, expected [, scope [, write_id]]])",
      [](Law& law, sqlite3_context* out, const Arguments& in) {
-       const std::string payload(in.payload(2));
-       give(out, law.append(in.stream(0), in.term(1), {{payload, in.write_id(5)}}, in.optional_integer(3, "expected number"),
+       // The argument's own bytes, which stay where they are until the function returns.
+       give(out, law.append(in.stream(0), in.term(1), {{in.payload(2), in.write_id(5)}}, in.optional_integer(3, "expected number"),
                             in.optional_scope(4)));
      }},
     {"termgate_append_many", 3, 6, writes, "(stream, term, payloads [, expected [, scope [, write_ids]]])",
      [](Law& law, sqlite3_context* out, const Arguments& in) {
-       const auto payloads = payloads_of(law, in, 2);
+       std::vector<std::string> held;
+       const auto payloads = payloads_of(law, in, 2, held);
        const auto ids = write_ids_of(law, in, 5);
        // A batch with some ids could be sent again in part: what its other writes became, nobody could tell (F5).
        const bool given = ids.has_value();

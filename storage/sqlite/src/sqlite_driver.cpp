@@ -66,6 +66,8 @@ class SqliteDriver final : public Driver {
 
   const sql::Calls& calls() const noexcept override { return sql::sqlite_calls(); }
   std::string_view kind() const noexcept override { return "sqlite"; }
+  // Read as a whole: SQLite holds all of a value even where a part of it is asked for.
+  PayloadLimits payload_limits() const noexcept override { return {std::size_t{256} << 20, std::size_t{256} << 20}; }
 
   void transact(const TransactOptions& options, const std::function<void(Session&)>& work) override {
     refuse_nested();

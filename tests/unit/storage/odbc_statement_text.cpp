@@ -2,9 +2,11 @@
 #include <catch2/catch.hpp>
 
 #include <string>
+#include <vector>
 
 #include <termgate/error.hpp>
 
+#include "payload_pieces.hpp"
 #include "statement_text.hpp"
 #include "unicode.hpp"
 
@@ -28,6 +30,16 @@ TEST_CASE("statement text: parameters outside quotes and comments become markers
   CHECK_THROWS_AS(marked("SELECT $99999999999999999999", 1, pg), InvalidInput);
   for (const char* unended : {"SELECT 'x", "SELECT /* x", "SELECT \"x", "SELECT $a$ x $b$"}) CHECK_THROWS_AS(marked(unended, 0, pg), InvalidInput);
   CHECK_THROWS_AS(marked("SELECT [x", 0, ms), InvalidInput);
+}
+
+TEST_CASE("statement text: a parameter that is sent in pieces gives its place to the variable", "[odbc]") {
+  CHECK(with_parameter("EXEC append @payload = $3, @expected = $4", 3, "@termgate_payload") == "EXEC append @payload = @termgate_payload, @expected = $4");
+  CHECK(with_parameter("$1 $10 $1", 1, "x") == "x $10 x");
+  CHECK(with_parameter("", 1, "x").empty());
+  // The length that is due is bound where the payload was, so that all other parameters keep their places.
+  const Marked joined = marked(joining_text(3) + with_parameter("EXEC append @stream = $1, @payload = $3, @expected = $4", 3, "@termgate_payload"), 4, ms);
+  CHECK(joined.order == std::vector<std::size_t>{2, 0, 3});
+  CHECK(joined.text.find("@payload = @termgate_payload, @expected = ?") != std::string::npos);
 }
 
 TEST_CASE("statement text: transaction control and second statements are refused", "[F5][odbc]") {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -39,6 +40,11 @@ class Session {
   virtual Rows execute(std::string_view sql, std::span<const Value> parameters) = 0;
 };
 
+struct PayloadLimits {
+  std::size_t bytes_max;   // of one payload, and of a batch
+  std::size_t part_bytes;  // a longer one is read in parts of so many
+};
+
 struct InstallReport {
   int from_version = 0;  // 0: nothing was there
   int to_version = 0;
@@ -53,6 +59,7 @@ class Driver {
   virtual const sql::Calls& calls() const noexcept = 0;
   // "postgresql", "sqlserver" or "sqlite"; for messages and bench.
   virtual std::string_view kind() const noexcept = 0;
+  virtual PayloadLimits payload_limits() const noexcept = 0;
 
   // Runs `work` in one transaction and commits it; when this returns, it is committed and flushed as the
   // database is set up. Whatever `work` throws rolls back and comes out unchanged. `work` runs once, on

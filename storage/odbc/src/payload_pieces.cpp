@@ -1,0 +1,85 @@
+#include "payload_pieces.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "sql/statements.hpp"
+
+namespace termgate::inline v0::detail::odbc {
+namespace {
+
+// Made by a batch of its own: one that is made inside a prepared statement ends with it.
+constexpr std::string_view batch_table =
+    "IF OBJECT_ID(N'tempdb..#termgate_batch') IS NULL CREATE TABLE #termgate_batch (position int NOT NULL PRIMARY KEY, payload varbinary(max) NULL, bytes bigint NULL, "
+    "write_id uniqueidentifier NULL) ELSE DELETE FROM #termgate_batch";
+
+}  // namespace
+
+std::string with_parameter(std::string_view text, std::size_t number, std::string_view instead) {
+  const std::string name = fmt::format("${}", number);
+  std::string result;
+  for (auto at = text.find(name); at != std::string_view::npos; at = text.find(name)) {
+    const std::size_t end = at + name.size();
+    const bool longer = end < text.size() && text[end] >= '0' && text[end] <= '9';
+    result += text.substr(0, at);
+    result += longer ? text.substr(at, name.size()) : instead;
+    text.remove_prefix(end);
+  }
+  return result.append(text);
+}
+
+void bring_pieces(Connection& connection, std::string_view payload, const NextLimit& limit) {
+  connection.run(sql::sqlserver_pieces::begin, limit());
+  const Marked add = marked(sql::sqlserver_pieces::add, 3, Family::sqlserver);
+  std::int64_t position = 0;
+  for (std::string_view left = payload; !left.empty();) {
+    const std::string_view piece = left.substr(0, payload_piece_bytes);
+    const Value values[] = {Value(position++), Value(BytesView{piece}), Value(piece.size())};
+    connection.execute(add, values, false, limit());
+    left.remove_prefix(piece.size());
+  }
+}
+
+std::string joining_text(std::size_t bytes_parameter) {
+  return with_parameter(sql::sqlserver_pieces::join, 1, fmt::format("${}", bytes_parameter));
+}
+
+void bring_batch(Connection& connection, std::span<const std::string> payloads, const TextArray* ids, const NextLimit& limit) {
+  connection.run(batch_table, limit());
+  const Marked insert = marked("INSERT INTO #termgate_batch (position, payload, bytes, write_id) VALUES ($1, $2, $3, $4)", 4, Family::sqlserver);
+  // A group of rows at a time, for they are copied into arrays.
+  for (std::size_t row = 0; row < payloads.size();) {
+    std::vector<ArrayColumn> columns(4);
+    columns[1].binary = true;
+    for (std::size_t bytes = 0; row < payloads.size() && bytes < payload_piece_bytes; ++row) {
+      const std::string& payload = payloads[row];
+      const bool later = payload.size() > payload_piece_bytes;
+      columns[0].values.emplace_back(std::to_string(row));
+      columns[1].values.push_back(later ? std::string() : payload);  // not NULL, which would be text to the driver
+      columns[2].values.emplace_back(std::to_string(payload.size()));
+      columns[3].values.push_back(ids == nullptr ? std::nullopt : (*ids)[row]);
+      bytes += later ? 0 : payload.size();
+    }
+    connection.execute_rows(insert, columns, limit());
+  }
+  const Marked put = marked(joining_text(1) + "\nUPDATE #termgate_batch SET payload = @termgate_payload WHERE position = $2", 2, Family::sqlserver);
+  for (std::size_t row = 0; row < payloads.size(); ++row) {
+    if (payloads[row].size() <= payload_piece_bytes) continue;
+    bring_pieces(connection, payloads[row], limit);
+    const Value values[] = {Value(payloads[row].size()), Value(row)};
+    connection.execute(put, values, false, limit());
+  }
+}
+
+void clear_pieces(Connection& connection, milliseconds limit) noexcept {
+  try {
+    if (connection.broken()) return;
+    connection.run(sql::sqlserver_pieces::clear, limit);
+  } catch (...) {
+    connection.give_up();
+  }
+}
+
+}  // namespace termgate::inline v0::detail::odbc
