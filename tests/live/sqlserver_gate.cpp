@@ -12,7 +12,9 @@
 
 #include "sqlserver_rig.hpp"
 
-using namespace sqlserver_rig;
+using namespace termgate;
+using namespace termgate::test;
+using namespace std::chrono_literals;
 
 namespace {
 

@@ -8,7 +8,9 @@
 
 #include "sqlserver_rig.hpp"
 
-using namespace sqlserver_rig;
+using namespace termgate;
+using namespace termgate::test;
+using namespace std::chrono_literals;
 
 TEST_CASE("tsql takeover: a frozen holder is ended and nothing of it commits", "[F2][F4][F5][live][sqlserver]") {
   Rig rig;

@@ -19,13 +19,11 @@
 
 #include "connection.hpp"
 
-namespace sqlserver_rig {
+namespace termgate::test {
 
-using namespace termgate;
-using namespace std::chrono_literals;
-namespace odbc = termgate::detail::odbc;
+namespace odbc = detail::odbc;
 
-inline odbc::Connection connect(const std::string& url) { return odbc::Connection(odbc::connection_string_of(url), 10s); }
+inline odbc::Connection connect(const std::string& url) { return odbc::Connection(odbc::connection_string_of(url), std::chrono::seconds(10)); }
 
 // One session; what the server refuses comes out as its number and message.
 class Session {
@@ -63,7 +61,7 @@ struct Rig {
     static int count = 0;
     name = "live_law_" + std::to_string(getpid()) + "_" + std::to_string(count++);
     const auto text = odbc::connection_string_of(server);
-    odbc::Connection(text, 10s).run("CREATE DATABASE " + name);
+    odbc::Connection(text, std::chrono::seconds(10)).run("CREATE DATABASE " + name);
     url = "odbc:Database=" + name;
     for (const auto& [key, value] : odbc::attributes_of(text.text)) {
       if (key != "Database") url += ";" + key + "=" + odbc::quoted_value(key, value, text.maker);
@@ -163,4 +161,4 @@ inline Frozen frozen_writer(const std::string& url, const std::string& scope, in
       });
 }
 
-}  // namespace sqlserver_rig
+}  // namespace termgate::test
