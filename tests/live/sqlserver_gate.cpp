@@ -296,6 +296,18 @@ TEST_CASE("gate: entered by a name of three parts from another database", "[F5][
   CHECK_FALSE(held("parts"));
 }
 
+TEST_CASE("gate: in a database that protects no table there is no mark to leave", "[F1][F2][live][sqlserver]") {
+  Rig bare;
+  Session session(bare.url), other(bare.url);
+  other.run(seal("bare", 5));
+  CHECK(enter(session, "bare", 5).code == 0);
+  CHECK(other.refusal("BEGIN TRANSACTION; " + check("bare", 6)).value_or("").find("50006 TG006") != std::string::npos);
+  CHECK(enter(session, "bare", 4).code == 50001);
+  CHECK(leave(session, "bare").code == 0);
+  CHECK(other.run(seal("bare", 6)).one()[2].as_int() == 0);
+  CHECK(enter(session, "bare", 5).code == 50001);
+}
+
 TEST_CASE("gate: a check of the client goes past a raise that waits for its session", "[F1][F2][F4][live][sqlserver]") {
   leader().run(seal("past", 5));
   CHECK(enter(writer(), "past", 5).code == 0);

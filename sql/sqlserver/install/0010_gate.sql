@@ -20,7 +20,8 @@ BEGIN
   SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
   SELECT @name = @schema@._resource(N'm', @scope_key) + @schema@._digits(HASHBYTES('SHA2_256', CONVERT(varbinary(200), CONCAT(f.pass_key, N' ', f.term, N' ', @@SPID))))
     FROM @schema@.fences f WITH (READCOMMITTEDLOCK) WHERE f.scope_key = @scope_key AND f.marked = 1;
-  WHILE @rc >= 0 AND APPLOCK_MODE(@role, @name, N'Session') <> N'NoLock' EXEC @rc = sp_releaseapplock @Resource = @name, @LockOwner = N'Session', @DbPrincipal = @role;
+  IF @name IS NOT NULL
+    WHILE @rc >= 0 AND APPLOCK_MODE(@role, @name, N'Session') <> N'NoLock' EXEC @rc = sp_releaseapplock @Resource = @name, @LockOwner = N'Session', @DbPrincipal = @role;
 END
 GO
 -- enter(scope, term, nonce) → one row: nonce, code, fence, message; the code is the return code too. 0: passed, and the session holds the gate until leave or its own end. 50001 to
