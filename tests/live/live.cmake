@@ -122,7 +122,7 @@ endif()
 if(TARGET termgate_odbc)
   # The law on any T-SQL server, its gate for a proxy, and what goes wrong on the way there; skipped without one.
   foreach(name IN ITEMS live_sqlserver live_sqlserver_gate)
-    set(sources live/sqlserver_law.cpp live/sqlserver_check.cpp live/sqlserver_failures.cpp)
+    set(sources live/sqlserver_law.cpp live/sqlserver_check.cpp live/sqlserver_eviction.cpp live/sqlserver_failures.cpp)
     if(name STREQUAL "live_sqlserver_gate")
       set(sources live/sqlserver_gate.cpp)
     endif()
