@@ -105,6 +105,18 @@ TEST_CASE("tsql eviction: who raises to a higher term is spared and who raises t
   CHECK(fence_of(leader, "spared") == 20);
 }
 
+TEST_CASE("tsql eviction: who was ended when the wait was over is still waited for", "[F4][live][sqlserver]") {
+  Rig rig;
+  if (!shows_holders(rig)) return;
+  Session leader(rig.url);
+  leader.run("UPDATE termgate.settings SET value = N'0' WHERE name = 'check_wait_ms'");
+  leader.run(seal("late", 5));
+  Frozen frozen = frozen_writer(rig.url, "late", 5);
+  CHECK(leader.run(seal("late", 6, 100)).one()[2].as_int() == 1);
+  CHECK(frozen.thaw() == 1);
+  CHECK(rig.rows(5) == 0);
+}
+
 TEST_CASE("tsql eviction: an acquisition ends a frozen leader and its lease changes hands", "[F2][F4][F5][live][sqlserver]") {
   Rig rig;
   if (!shows_holders(rig)) return;
@@ -119,6 +131,34 @@ TEST_CASE("tsql eviction: an acquisition ends a frozen leader and its lease chan
   CHECK(frozen.thaw() == 1);
   CHECK(rig.rows(1) == 0);
   CHECK(leader.number("SELECT COUNT_BIG(*) FROM termgate.audit WHERE action = 'evict' AND scope = N'leased'") == 1);
+}
+
+TEST_CASE("tsql eviction: a stream that is moved announces what it raises its new scope to", "[F1][F4][live][sqlserver]") {
+  Rig rig;
+  if (!shows_holders(rig)) return;
+  Session leader(rig.url), mover(rig.url);
+  leader.run("DECLARE @n bigint; EXEC termgate.append @stream = N'moved', @term = 9, @payload = 0x00, @scope = N'old', @sequence_no = @n OUTPUT");
+  leader.run(seal("new", 5));
+  mover.run("BEGIN TRANSACTION");
+  mover.run("DECLARE @moved bit; EXEC termgate.stream_move @stream = N'moved', @scope = N'new', @actor = N'test', @reason = N'why not', @moved = @moved OUTPUT");
+  CHECK(Session(rig.url).refusal(seal("new", 7)).value_or("").find("50006 TG006") != std::string::npos);
+  CHECK(Session(rig.url).refusal(seal("old", 9)) == std::nullopt);  // the same term again, which needs no lock
+  CHECK_FALSE(ended(mover));
+  mover.run("COMMIT TRANSACTION");
+  CHECK(fence_of(leader, "new") == 9);
+  CHECK(Session(rig.url).refusal(seal("new", 7)).value_or("").find("50001 TG001") != std::string::npos);
+
+  // It is evicted by a raise to more, and itself evicts who stands in its way; both are on record.
+  leader.run("DECLARE @n bigint; EXEC termgate.append @stream = N'moved too', @term = 9, @payload = 0x00, @scope = N'old', @sequence_no = @n OUTPUT");
+  mover.run("BEGIN TRANSACTION");
+  mover.run("DECLARE @moved bit; EXEC termgate.stream_move @stream = N'moved too', @scope = N'new', @actor = N'test', @reason = N'why not', @moved = @moved OUTPUT");
+  CHECK(leader.run(seal("new", 10)).one()[2].as_int() == 1);
+  CHECK(ended(mover));
+  Frozen frozen = frozen_writer(rig.url, "old", 9);
+  leader.run("DECLARE @moved bit; EXEC termgate.stream_move @stream = N'moved too', @scope = N'new', @actor = N'test', @reason = N'why not', @moved = @moved OUTPUT");
+  CHECK(frozen.thaw() == 1);
+  CHECK(leader.number("SELECT COUNT_BIG(*) FROM termgate.audit WHERE action = 'evict' AND scope = N'old' AND JSON_VALUE(detail, '$.evicted') = '1'") == 1);
+  CHECK(leader.number("SELECT COUNT_BIG(*) FROM termgate.audit WHERE action = 'stream_move'") == 2);
 }
 
 TEST_CASE("tsql doubt: another recovery fork is not forgotten when the transaction that saw it first is rolled back", "[F3][live][sqlserver]") {

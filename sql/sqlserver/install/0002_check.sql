@@ -230,12 +230,13 @@ BEGIN
   IF @rc < 0 EXEC @schema@._blocked @scope, @lock, N'the check';
 END
 GO
--- Takes one lock exclusively for @owner; after the grace ends, outside a transaction, the sessions that hold it, each looked at again right before. TG006 names who
--- cannot be ended. @evicted counts on.
+-- Takes one lock exclusively for @owner; after the grace ends, outside a transaction, the sessions that hold it, each looked at again right before, and waits for what they have
+-- to roll back: to the end of the wait, and half a second more for whom it has ended only then. TG006 names who cannot be ended. @evicted counts on, each session once.
 CREATE PROCEDURE @schema@._take @scope nvarchar(400), @term bigint, @resource nvarchar(64), @owner nvarchar(32), @grace_until datetime2(3), @until datetime2(3), @evicted int OUTPUT AS
 BEGIN
   SET NOCOUNT ON;
   DECLARE @role sysname = @schema_lit@ + N'_lock', @rc int, @left int, @session int, @who nvarchar(1000), @key varbinary(800) = CONVERT(varbinary(800), @scope), @kill nvarchar(40), @why nvarchar(400);
+  DECLARE @ended nvarchar(max) = N'|', @refused nvarchar(max), @before int, @late bit = 0;
   CREATE TABLE #holders (session_id int NOT NULL, who nvarchar(1000) NOT NULL, raising bigint NULL);
   WHILE 1 = 1
   BEGIN
@@ -245,26 +246,33 @@ BEGIN
     IF @rc >= 0 RETURN 0;
     IF SYSUTCDATETIME() < @grace_until CONTINUE;
     IF @owner = N'Transaction' EXEC @schema@._blocked @scope, @resource, N'the raise', N'; a raise inside a transaction cannot evict: seal first, in a statement of its own';
-    DELETE FROM #holders;
-    EXEC @schema@._holders @resource, @key;
-    -- Who raises to the same or a higher term is waited for.
-    DELETE FROM #holders WHERE raising >= @term;
-    SET @session = NULL;
-    SELECT TOP (1) @session = h.session_id, @who = h.who FROM #holders h ORDER BY h.session_id;
-    WHILE @session IS NOT NULL
+    SET @refused = N'|';
+    SET @before = @evicted;
+    WHILE 1 = 1
     BEGIN
+      DELETE FROM #holders;
+      EXEC @schema@._holders @resource, @key;
+      -- Who raises to the same or a higher term is waited for, and so is who is being ended already.
+      DELETE FROM #holders WHERE raising >= @term OR CHARINDEX(CONCAT(N'|', session_id, N'|'), @ended) > 0 OR CHARINDEX(CONCAT(N'|', session_id, N'|'), @refused) > 0;
+      SET @session = NULL;
+      SELECT TOP (1) @session = h.session_id, @who = h.who FROM #holders h ORDER BY h.session_id;
+      IF @session IS NULL BREAK;
       -- KILL takes a literal only. What it says is told, in TG006, when the time is over.
       SET @kill = N'KILL ' + CAST(@session AS nvarchar(10));
       BEGIN TRY
         EXEC(@kill);
         SET @evicted = @evicted + 1;
+        SET @ended = CONCAT(@ended, @session, N'|');
       END TRY
       BEGIN CATCH
         SET @why = LEFT(ERROR_MESSAGE(), 400);
+        SET @refused = CONCAT(@refused, @session, N'|');
       END CATCH
-      DELETE FROM #holders WHERE session_id = @session;
-      SET @session = NULL;
-      SELECT TOP (1) @session = h.session_id, @who = h.who FROM #holders h ORDER BY h.session_id;
+    END
+    IF @evicted > @before AND @late = 0 AND SYSUTCDATETIME() >= @until
+    BEGIN
+      SET @late = 1;
+      SET @until = DATEADD(millisecond, 500, SYSUTCDATETIME());
     END
     IF SYSUTCDATETIME() >= @until
     BEGIN
