@@ -22,9 +22,11 @@
 #include <termgate/database.hpp>
 
 #include "connection.hpp"
+#include "support/thrown.hpp"
 
 using namespace termgate;
 using namespace std::chrono_literals;
+using termgate::test::thrown;
 namespace odbc = termgate::detail::odbc;
 
 namespace {
@@ -179,20 +181,6 @@ struct Rig {
   std::string name, direct;
   std::optional<Database> db;
 };
-
-template <class Wanted, class Call>
-std::string thrown(Call call) {
-  try {
-    call();
-  } catch (const Wanted& error) {
-    return error.what();
-  } catch (const std::exception& error) {
-    FAIL_CHECK("another error: " << error.what());
-    return {};
-  }
-  FAIL_CHECK("nothing was thrown");
-  return {};
-}
 
 std::size_t resident_kib(const char* what) {
   std::ifstream file("/proc/self/status");
