@@ -9,10 +9,7 @@
 
 #include "bench_target.hpp"
 #include "command.hpp"
-#include "connection.hpp"
-#include "dialect.hpp"
-#include "errors.hpp"
-#include "statement_text.hpp"
+#include "odbc_client.hpp"
 
 namespace termgate::cli::bench {
 namespace {
@@ -20,48 +17,15 @@ namespace {
 namespace odbc = termgate::detail::odbc;
 using odbc::Family;
 
-// Throws what the library throws.
-class Connection {
+class Connection : public OdbcClient {
  public:
-  explicit Connection(const std::string& url) : text_(odbc::connection_string_of(url)), family_(odbc::family_of(text_.maker)) {
-    guarded(odbc::Phase::connect, [&] {
-      connection_ = std::make_unique<odbc::Connection>(text_, std::chrono::seconds(10));
-      connection_->run(odbc::dialect_of(family_).on_connect);
-    });
-  }
+  using OdbcClient::OdbcClient;
 
-  Family family() const { return family_; }
-  odbc::Maker maker() const { return text_.maker; }
-
-  Rows run(const std::string& sql) {
-    Rows rows;
-    guarded(odbc::Phase::before_commit, [&] { rows = connection_->run(sql); });
-    return rows;
-  }
   std::string one(const std::string& sql) {
     const Rows rows = run(sql);
     return rows.rows.empty() ? "" : rows.rows[0][0].as_text();
   }
-  Rows run_prepared(const odbc::Marked& statement, const std::vector<Value>& values) {
-    Rows rows;
-    guarded(odbc::Phase::before_commit, [&] { rows = connection_->execute(statement, values, true, std::chrono::milliseconds(0)); });
-    return rows;
-  }
-
- private:
-  template <class Step>
-  void guarded(odbc::Phase phase, Step step) {
-    try {
-      step();
-    } catch (odbc::Failure& failure) {
-      for (auto& one : failure.diagnostics) one.message = odbc::redacted(std::move(one.message), text_.secrets);
-      odbc::throw_for(failure, phase, family_);
-    }
-  }
-
-  const odbc::ConnectionString text_;
-  const Family family_;
-  std::unique_ptr<odbc::Connection> connection_;
+  Rows run_prepared(const odbc::Marked& statement, const std::vector<Value>& values) { return execute(statement, values, true); }
 };
 
 class OdbcTarget final : public Target {
@@ -72,7 +36,8 @@ class OdbcTarget final : public Target {
     fence_ = "bench_" + suffix + "_fence";
     writes_ = "bench_" + suffix + "_writes";
     // Babelfish parses a locking hint and takes no lock; a row that is written to itself is locked everywhere.
-    honours_hints_ = tsql_ && control_.one("SELECT CASE WHEN OBJECT_ID(N'sys.dm_tran_locks') IS NULL THEN 0 ELSE 1 END") == "1";
+    honours_hints_ = tsql_ && control_.one("SELECT CASE WHEN SERVERPROPERTY('Babelfish') IS NULL THEN 1 ELSE 0 END") == "1";
+    sees_locks_ = tsql_ && control_.one("SELECT CASE WHEN OBJECT_ID(N'sys.dm_tran_locks') IS NULL THEN 0 ELSE 1 END") == "1";
     const std::string name = tsql_ ? "nvarchar(200)" : "text", bytes = tsql_ ? "varbinary(max)" : "bytea", id = tsql_ ? "bigint IDENTITY(1, 1)" : "bigint GENERATED ALWAYS AS IDENTITY";
     try {
       const std::string columns = "scope " + name + " NOT NULL, term bigint NOT NULL, payload " + bytes + " NOT NULL";
@@ -240,7 +205,7 @@ class OdbcTarget final : public Target {
   }
 
   std::shared_ptr<void> frozen_writer(const Scope& scope, Term term) override {
-    if (tsql_ && !honours_hints_) return nullptr;  // nobody can see who holds a lock there, and end him
+    if (tsql_ && !sees_locks_) return nullptr;  // nobody can see who holds a lock there, and end him
     auto frozen = std::make_shared<Connection>(url_);
     frozen->run(tsql_ ? "BEGIN TRANSACTION" : "BEGIN");
     const odbc::Dialect& dialect = odbc::dialect_of(control_.family());
@@ -290,7 +255,7 @@ class OdbcTarget final : public Target {
   const std::string url_, schema_;
   Connection control_;
   const bool tsql_;
-  bool honours_hints_ = false;
+  bool honours_hints_ = false, sees_locks_ = false;
   std::string plain_, textbook_, fence_, writes_;
   std::vector<std::shared_ptr<Connection>> connections_;  // one a writer, used by every scenario in turn
   std::optional<Database> library_;

@@ -6,10 +6,7 @@
 
 #include <termgate/error.hpp>
 
-#include "connection.hpp"
-#include "dialect.hpp"
-#include "errors.hpp"
-#include "statement_text.hpp"
+#include "odbc_client.hpp"
 #include "storm_sql.hpp"
 
 namespace termgate::cli::storm {
@@ -50,21 +47,12 @@ std::string url_of(const Attributes& attributes, Maker maker) {
 
 class Odbc final : public Sql {
  public:
-  explicit Odbc(const std::string& url) : text_(odbc::connection_string_of(url)), family_(odbc::family_of(text_.maker)) {
-    guarded(Phase::connect, [&] {
-      connection_ = std::make_unique<odbc::Connection>(text_, std::chrono::seconds(10));
-      connection_->run(odbc::dialect_of(family_).on_connect);
-    });
-  }
+  explicit Odbc(const std::string& url) : client_(url) {}
 
   Table run(const std::string& statement, const std::vector<std::string>& values) override {
     const std::vector<Value> bound(values.begin(), values.end());
-    const std::string text = spoken(family_ == Family::sqlserver ? Engine::sqlserver : Engine::postgresql, statement);
-    Rows rows;
-    guarded(statement.starts_with("COMMIT") ? Phase::commit : Phase::before_commit, [&] {
-      const odbc::Marked marked = odbc::marked(text, bound.size(), family_);
-      rows = connection_->execute(marked, bound, false, std::chrono::milliseconds(0));
-    });
+    const std::string text = spoken(client_.family() == Family::sqlserver ? Engine::sqlserver : Engine::postgresql, statement);
+    const Rows rows = client_.execute(odbc::marked(text, bound.size(), client_.family()), bound, false, statement.starts_with("COMMIT") ? Phase::commit : Phase::before_commit);
     if (statement == "BEGIN") open_ = true;
     if (statement == "COMMIT") open_ = false;
     Table table;
@@ -78,32 +66,16 @@ class Odbc final : public Sql {
 
   void run_text(const std::string&) override { throw InvalidInput("storm: a text of several statements goes to PostgreSQL's own wire only"); }
 
-  bool lost() const override { return connection_->broken() || connection_->looks_dead(); }
+  bool lost() const override { return client_.lost(); }
 
   void roll_back() noexcept override {
     if (!open_) return;
     open_ = false;
-    try {
-      connection_->run(odbc::dialect_of(family_).roll_back);
-    } catch (...) {
-      connection_->give_up();
-    }
+    client_.roll_back();
   }
 
  private:
-  template <class Step>
-  void guarded(Phase phase, Step step) {
-    try {
-      step();
-    } catch (odbc::Failure& failure) {
-      for (auto& one : failure.diagnostics) one.message = odbc::redacted(std::move(one.message), text_.secrets);
-      odbc::throw_for(failure, phase, family_);
-    }
-  }
-
-  const odbc::ConnectionString text_;
-  const Family family_;
-  std::unique_ptr<odbc::Connection> connection_;
+  OdbcClient client_;
   bool open_ = false;  // a transaction that roll_back() has to end
 };
 

@@ -114,15 +114,21 @@ endif()
 if(TARGET termgate_odbc AND TARGET termgate_postgres)
   # The ODBC layer itself, through odbc-postgresql and libsqliteodbc.
   termgate_test(live_odbc LABEL live TIMEOUT 300 NEEDS TERMGATE_TEST_POSTGRESQL
-    SOURCES live/odbc_layer.cpp support/fault_proxy.cpp
+    SOURCES live/odbc_layer.cpp live/odbc_check.cpp support/fault_proxy.cpp
     LIBRARIES Termgate::storage Termgate::odbc PkgConfig::LIBPQ Threads::Threads)
   target_include_directories(live_odbc PRIVATE "${PROJECT_SOURCE_DIR}/storage/odbc/src")
   target_compile_definitions(live_odbc PRIVATE TERMGATE_TEST_PG_SERVER="${CMAKE_CURRENT_SOURCE_DIR}/support/pg_server.sh")
 endif()
 if(TARGET termgate_odbc)
-  # The law on any T-SQL server, and what goes wrong on its way there; skipped without one.
-  termgate_test(live_sqlserver LABEL live TIMEOUT 300 NEEDS TERMGATE_TEST_SQLSERVER SOURCES live/sqlserver_law.cpp live/sqlserver_failures.cpp LIBRARIES Termgate::storage Termgate::odbc Threads::Threads)
-  target_include_directories(live_sqlserver PRIVATE "${PROJECT_SOURCE_DIR}/storage/odbc/src")
+  # The law on any T-SQL server, its gate for a proxy, and what goes wrong on the way there; skipped without one.
+  foreach(name IN ITEMS live_sqlserver live_sqlserver_gate)
+    set(sources live/sqlserver_law.cpp live/sqlserver_check.cpp live/sqlserver_eviction.cpp live/sqlserver_failures.cpp)
+    if(name STREQUAL "live_sqlserver_gate")
+      set(sources live/sqlserver_gate.cpp)
+    endif()
+    termgate_test(${name} LABEL live TIMEOUT 300 NEEDS TERMGATE_TEST_SQLSERVER SOURCES ${sources} LIBRARIES Termgate::storage Termgate::odbc Threads::Threads)
+    target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/storage/odbc/src")
+  endforeach()
   if(TARGET termgate)
     # Hundreds of MiB through the command, there and back; skipped without a server.
     add_test(NAME live_sqlserver_payload COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/live/sqlserver_payload_test.py" $<TARGET_FILE:termgate>)

@@ -15,6 +15,7 @@
 #include "connection.hpp"
 #include "support/fault_proxy.hpp"
 #include "support/pg_plain.hpp"
+#include "support/thrown.hpp"
 
 using namespace termgate;
 using namespace std::chrono_literals;
@@ -24,6 +25,7 @@ using termgate::test::FreshDatabase;
 using termgate::test::OwnServer;
 using termgate::test::Plain;
 using termgate::test::port_of;
+using termgate::test::thrown;
 namespace odbc = termgate::detail::odbc;
 
 namespace {
@@ -60,20 +62,6 @@ std::string bytes_of(std::size_t size) {
   unsigned state = 12345;
   for (char& byte : bytes) byte = static_cast<char>((state = state * 1664525u + 1013904223u) >> 24);
   return bytes;
-}
-
-template <class Wanted, class Call>
-std::string thrown(Call call) {
-  try {
-    call();
-  } catch (const Wanted& error) {
-    return error.what();
-  } catch (const std::exception& error) {
-    FAIL_CHECK("another error: " << error.what());
-    return {};
-  }
-  FAIL_CHECK("nothing was thrown");
-  return {};
 }
 
 const Scope billing{"billing"};

@@ -72,3 +72,53 @@ END CATCH
 GO
 IF @@TRANCOUNT > 0 ROLLBACK TRANSACTION;
 GO
+-- 13. What the gate rests on: a lock of the session outlives COMMIT, ROLLBACK and an error under XACT_ABORT.
+SET XACT_ABORT ON;
+DECLARE @rc int;
+EXEC @rc = sp_getapplock @Resource = N'termgate facts', @LockMode = N'Shared', @LockOwner = N'Session', @LockTimeout = 100;
+BEGIN TRANSACTION;
+COMMIT TRANSACTION;
+BEGIN TRANSACTION;
+ROLLBACK TRANSACTION;
+BEGIN TRANSACTION;
+GO
+THROW 50001, 'TG001 stale term 1 for scope "x": the fence stands at 2', 1;
+GO
+SELECT CASE WHEN @@TRANCOUNT = 0 AND APPLOCK_MODE(N'public', N'termgate facts', N'Session') = N'Shared' THEN 'ok' ELSE 'WRONG' END AS verdict, '13 a lock of the session outlives transactions' AS fact;
+EXEC sp_releaseapplock @Resource = N'termgate facts', @LockOwner = N'Session';
+GO
+-- 14 to 16. What a procedure SETs ends with it; with XACT_ABORT OFF in it a caught THROW leaves the caller's transaction as it was; it begins none under IMPLICIT_TRANSACTIONS.
+CREATE PROCEDURE dbo.termgate_facts AS
+BEGIN
+  SET NOCOUNT ON;
+  SET XACT_ABORT OFF;
+  SET IMPLICIT_TRANSACTIONS OFF;
+  DECLARE @one int;
+  SELECT @one = COUNT(*) FROM sys.schemas;
+  BEGIN TRY
+    THROW 50001, 'TG001 stale term 1 for scope "x": the fence stands at 2', 1;
+  END TRY
+  BEGIN CATCH
+    SET @one = ERROR_NUMBER();
+  END CATCH
+END
+GO
+SET XACT_ABORT ON;
+BEGIN TRANSACTION;
+EXEC dbo.termgate_facts;
+SELECT CASE WHEN @@TRANCOUNT = 1 AND XACT_STATE() = 1 THEN 'ok' ELSE 'WRONG' END AS verdict, '14 a THROW that is caught under XACT_ABORT OFF' AS fact;
+ROLLBACK TRANSACTION;
+SET IMPLICIT_TRANSACTIONS ON;
+EXEC dbo.termgate_facts;
+SELECT CASE WHEN @@TRANCOUNT = 0 THEN 'ok' ELSE 'WRONG' END AS verdict, '15 no transaction under IMPLICIT_TRANSACTIONS' AS fact;
+SELECT CASE WHEN (@@OPTIONS / 2) % 2 = 1 AND (@@OPTIONS / 16384) % 2 = 1 THEN 'ok' ELSE 'WRONG' END AS verdict, '16 what a procedure SETs ends with it' AS fact;
+GO
+-- 17. How check_in_transaction.sql begins the transaction that the driver is waiting to begin.
+DECLARE @none int;
+SELECT @none = COUNT(*) FROM sys.schemas WHERE 1 = 0;
+SELECT CASE WHEN @@TRANCOUNT = 1 THEN 'ok' ELSE 'WRONG' END AS verdict, '17 reading a table begins an implicit transaction' AS fact;
+ROLLBACK TRANSACTION;
+SET IMPLICIT_TRANSACTIONS OFF;
+GO
+DROP PROCEDURE dbo.termgate_facts;
+GO

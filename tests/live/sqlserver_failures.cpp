@@ -23,9 +23,11 @@
 
 #include "connection.hpp"
 #include "payload_pieces.hpp"
+#include "support/thrown.hpp"
 
 using namespace termgate;
 using namespace std::chrono_literals;
+using termgate::test::thrown;
 namespace odbc = termgate::detail::odbc;
 
 namespace {
@@ -183,20 +185,6 @@ struct Rig {
   std::string name, direct;
   std::optional<Database> db;
 };
-
-template <class Wanted, class Call>
-std::string thrown(Call call) {
-  try {
-    call();
-  } catch (const Wanted& error) {
-    return error.what();
-  } catch (const std::exception& error) {
-    FAIL_CHECK("another error: " << error.what());
-    return {};
-  }
-  FAIL_CHECK("nothing was thrown");
-  return {};
-}
 
 std::size_t resident_kib(const char* what) {
   std::ifstream file("/proc/self/status");

@@ -2,157 +2,21 @@
 // checks, each of which lets a stale writer commit where check_term does not. TERMGATE_TEST_SQLSERVER names the server (a login that may create databases).
 #include <catch2/catch.hpp>
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <chrono>
-#include <csignal>
-#include <cstdio>
-#include <cstdlib>
-#include <functional>
-#include <optional>
 #include <string>
 #include <thread>
 
-#include <termgate/database.hpp>
-
-#include "connection.hpp"
+#include "sqlserver_rig.hpp"
 
 using namespace termgate;
+using namespace termgate::test;
 using namespace std::chrono_literals;
-namespace odbc = termgate::detail::odbc;
-
-namespace {
-
-odbc::Connection connect(const std::string& url) { return odbc::Connection(odbc::connection_string_of(url), 10s); }
-
-// One session; what the server refuses comes out as its number and message.
-class Session {
- public:
-  explicit Session(const std::string& url) : connection_(connect(url)) { connection_.run("SET XACT_ABORT ON; SET LOCK_TIMEOUT 2000"); }
-
-  Rows run(const std::string& statement) { return connection_.run(statement); }
-  std::int64_t number(const std::string& statement) { return run(statement).one()[0].as_int(); }
-
-  // What the refusal says, or nothing where there was none.
-  std::optional<std::string> refusal(const std::string& statement) {
-    try {
-      run(statement);
-      return std::nullopt;
-    } catch (const odbc::Failure& failure) {
-      std::string all;
-      for (const auto& one : failure.diagnostics) all += std::to_string(one.native) + " " + odbc::plain_message(one.message) + "\n";
-      return all;
-    }
-  }
-
- private:
-  odbc::Connection connection_;
-};
-
-std::string check(const std::string& scope, int term) { return "DECLARE @fence bigint; EXEC termgate.check_term @scope = N'" + scope + "', @term = " + std::to_string(term) + ", @fence = @fence OUTPUT"; }
-std::string seal(const std::string& scope, int term, int grace_ms = 200) {
-  return "EXEC termgate.seal @scope = N'" + scope + "', @term = " + std::to_string(term) + ", @grace_ms = " + std::to_string(grace_ms);
-}
-
-// A database with layer 1 and a ledger, gone when the test ends.
-struct Rig {
-  Rig() : server(std::getenv("TERMGATE_TEST_SQLSERVER")) {
-    static int count = 0;
-    name = "live_law_" + std::to_string(getpid()) + "_" + std::to_string(count++);
-    const auto text = odbc::connection_string_of(server);
-    odbc::Connection(text, 10s).run("CREATE DATABASE " + name);
-    url = "odbc:Database=" + name;
-    for (const auto& [key, value] : odbc::attributes_of(text.text)) {
-      if (key != "Database") url += ";" + key + "=" + odbc::quoted_value(key, value, text.maker);
-    }
-    Database::open(url).install();
-    Session session(url);
-    session.run("CREATE TABLE dbo.ledger (id int IDENTITY(1, 1) NOT NULL PRIMARY KEY, term bigint NOT NULL)");
-    session.run("UPDATE termgate.settings SET value = N'1000' WHERE name = 'check_wait_ms'");
-    sees_locks = session.number("SELECT CASE WHEN OBJECT_ID(N'sys.dm_tran_locks') IS NULL THEN 0 ELSE 1 END") == 1;
-  }
-  ~Rig() {
-    try {
-      connect(server).run("DROP DATABASE " + name);
-    } catch (const std::exception& failure) {
-      std::fprintf(stderr, "database %s is left over: %s\n", name.c_str(), failure.what());
-    }
-  }
-  std::int64_t rows(int term) { return Session(url).number("SELECT COUNT_BIG(*) FROM dbo.ledger WHERE term = " + std::to_string(term)); }
-
-  std::string server, name, url;
-  bool sees_locks = false;  // whether the server tells who holds a lock: without it nobody can be evicted, only named as unseen
-};
-
-// A client of its own process that has checked and written, and is frozen before its COMMIT.
-class Frozen {
- public:
-  Frozen(const std::string& url, const std::string& scope, int term) {
-    int pipes[2];
-    REQUIRE(pipe(pipes) == 0);
-    process_ = fork();
-    REQUIRE(process_ >= 0);
-    if (process_ == 0) {
-      int outcome = 3;
-      try {
-        Session session(url);
-        const int id = static_cast<int>(session.number("SELECT CAST(@@SPID AS bigint)"));
-        session.run("BEGIN TRANSACTION");
-        session.run(check(scope, term));
-        session.run("INSERT INTO dbo.ledger (term) VALUES (" + std::to_string(term) + ")");
-        if (write(pipes[1], &id, sizeof id) != sizeof id) _exit(4);
-        ::raise(SIGSTOP);
-        outcome = 1;
-        session.run("INSERT INTO dbo.ledger (term) VALUES (" + std::to_string(term) + ")");
-        session.run("COMMIT TRANSACTION");
-        outcome = 0;
-      } catch (...) {
-      }
-      _exit(outcome);
-    }
-    close(pipes[1]);
-    const bool told = read(pipes[0], &session_id, sizeof session_id) == sizeof session_id;
-    close(pipes[0]);
-    REQUIRE(told);
-    int status = 0;
-    REQUIRE(waitpid(process_, &status, WUNTRACED) == process_);
-    REQUIRE(WIFSTOPPED(status));
-  }
-  ~Frozen() {
-    if (process_ > 0) {
-      kill(process_, SIGKILL);
-      waitpid(process_, nullptr, 0);
-    }
-  }
-  // Lets it go on; 0: it committed, 1: its next statement or its COMMIT failed.
-  int thaw() {
-    kill(process_, SIGCONT);
-    int status = 0;
-    waitpid(process_, &status, 0);
-    process_ = -1;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  }
-  // Ends the process as it stands: its connection breaks.
-  void lose() {
-    kill(process_, SIGKILL);
-    waitpid(process_, nullptr, 0);
-    process_ = -1;
-  }
-
-  int session_id = 0;
-
- private:
-  pid_t process_ = -1;
-};
-
-}  // namespace
 
 TEST_CASE("tsql takeover: a frozen holder is ended and nothing of it commits", "[F2][F4][F5][live][sqlserver]") {
   Rig rig;
   Session leader(rig.url);
   leader.run(seal("billing", 5));
-  Frozen frozen(rig.url, "billing", 5);
+  Frozen frozen = frozen_writer(rig.url, "billing", 5);
   const auto start = std::chrono::steady_clock::now();
   if (rig.sees_locks) {
     const Row receipt = leader.run(seal("billing", 6)).one();
@@ -171,7 +35,7 @@ TEST_CASE("tsql takeover: a frozen holder is ended and nothing of it commits", "
   CHECK(std::chrono::steady_clock::now() - start < 10s);
   leader.run("BEGIN TRANSACTION");
   leader.run(check("billing", 6));
-  leader.run("INSERT INTO dbo.ledger (term) VALUES (6)");
+  leader.run(write_row(6));
   leader.run("COMMIT TRANSACTION");
   CHECK(frozen.thaw() == 1);
   CHECK(rig.rows(5) == 0);
@@ -182,7 +46,7 @@ TEST_CASE("tsql takeover: a client that is lost gives its lock back and leaves n
   Rig rig;
   Session leader(rig.url);
   leader.run(seal("billing", 5));
-  Frozen frozen(rig.url, "billing", 5);
+  Frozen frozen = frozen_writer(rig.url, "billing", 5);
   frozen.lose();
   CHECK(leader.run(seal("billing", 6, 5000)).one()[0].as_int() == 6);
   CHECK(rig.rows(5) == 0);
@@ -194,7 +58,7 @@ TEST_CASE("tsql takeover: a holder that was only slow commits before the raise",
   leader.run(seal("billing", 5));
   slow.run("BEGIN TRANSACTION");
   slow.run(check("billing", 5));
-  slow.run("INSERT INTO dbo.ledger (term) VALUES (5)");
+  slow.run(write_row(5));
   std::thread commits([&] {
     std::this_thread::sleep_for(300ms);
     slow.run("COMMIT TRANSACTION");
@@ -213,13 +77,13 @@ TEST_CASE("tsql check: equal terms go side by side and a refusal leaves no trace
   for (Session* each : {&one, &two}) {
     each->run("BEGIN TRANSACTION");
     each->run(check("billing", 5));
-    each->run("INSERT INTO dbo.ledger (term) VALUES (5)");
+    each->run(write_row(5));
   }
   two.run("COMMIT TRANSACTION");
   one.run("COMMIT TRANSACTION");
   one.run(seal("billing", 7));
   two.run("BEGIN TRANSACTION");
-  two.run("INSERT INTO dbo.ledger (term) VALUES (4)");
+  two.run(write_row(4));
   const auto said = two.refusal(check("billing", 4));
   REQUIRE(said);
   CHECK(said->find("50001 TG001 stale term 4 for scope \"billing\": the fence stands at 7") != std::string::npos);
@@ -259,7 +123,7 @@ TEST_CASE("tsql wrong checks: a plain SELECT reads a row version and holds nothi
   stale.run("BEGIN TRANSACTION");
   CHECK(stale.number("SELECT term FROM dbo.own_fence WHERE id = 1") == 5);
   leader.run("UPDATE dbo.own_fence SET term = 6 WHERE id = 1");  // committed: the leader believes that 5 is shut out
-  stale.run("INSERT INTO dbo.ledger (term) VALUES (5)");
+  stale.run(write_row(5));
   stale.run("COMMIT TRANSACTION");
   CHECK(rig.rows(5) == 1);  // the breach
 
@@ -267,7 +131,7 @@ TEST_CASE("tsql wrong checks: a plain SELECT reads a row version and holds nothi
   stale.run("BEGIN TRANSACTION");
   stale.run(check("billing", 5));
   CHECK(leader.refusal("BEGIN TRANSACTION; " + check("billing", 6)));  // a raise inside a transaction waits, and then names who is in its way
-  stale.run("INSERT INTO dbo.ledger (term) VALUES (5)");
+  stale.run(write_row(5));
   stale.run("COMMIT TRANSACTION");
   leader.run("IF @@TRANCOUNT > 0 ROLLBACK TRANSACTION");
   leader.run(seal("billing", 6));
@@ -284,8 +148,8 @@ TEST_CASE("tsql wrong checks: a locking hint is only as good as the server that 
   const auto waited = leader.refusal("UPDATE dbo.own_fence SET term = 6 WHERE id = 1");
   // Microsoft's server makes the raise wait (lock timeout); a server that ignores hints lets it by.
   const bool honoured = waited.has_value();
-  CHECK(honoured == rig.sees_locks);
-  stale.run("INSERT INTO dbo.ledger (term) VALUES (5)");
+  CHECK(honoured == !rig.is_babelfish);
+  stale.run(write_row(5));
   stale.run("COMMIT TRANSACTION");
   CHECK(rig.rows(5) == 1);
   CHECK(stale.number("SELECT term FROM dbo.own_fence WHERE id = 1") == (honoured ? 5 : 6));  // 6: the breach
@@ -306,7 +170,7 @@ TEST_CASE("tsql wrong checks: check and write in two batches of autocommit", "[F
   leader.run(seal("billing", 5));
   stale.run(check("billing", 5));  // its lock ends with its own transaction
   leader.run(seal("billing", 6));
-  stale.run("INSERT INTO dbo.ledger (term) VALUES (5)");
+  stale.run(write_row(5));
   CHECK(rig.rows(5) == 1);  // the breach
 
   stale.run("BEGIN TRANSACTION");
@@ -317,7 +181,7 @@ TEST_CASE("tsql wrong checks: check and write in two batches of autocommit", "[F
 
   // Or protect the table: then the write itself is refused, whatever was checked before.
   leader.run("DECLARE @n bigint; EXEC termgate.protect @target = N'dbo.ledger', @scope = N'billing', @protected = @n OUTPUT");
-  const auto unprotected = stale.refusal("INSERT INTO dbo.ledger (term) VALUES (5)");
+  const auto unprotected = stale.refusal(write_row(5));
   REQUIRE(unprotected);
   CHECK(unprotected->find("50002 TG002") != std::string::npos);
   CHECK(rig.rows(5) == 1);

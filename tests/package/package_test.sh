@@ -30,5 +30,10 @@ if [ -n "${TERMGATE_TEST_POSTGRESQL:-}" ]; then
   name=package_$$
   psql -qX "$TERMGATE_TEST_POSTGRESQL" -c "CREATE DATABASE $name"
   play "$(printf '%s' "$TERMGATE_TEST_POSTGRESQL" | sed -E "s#/[^/?]*(\\?|\$)#/$name\\1#")"
+  if [ -x "$scratch/build/odbc_check" ]; then
+    port=$(printf '%s' "$TERMGATE_TEST_POSTGRESQL" | sed -E 's#^[^/]*//[^/]*:([0-9]+).*#\1#')
+    "$scratch/build/odbc_check" "Driver={PostgreSQL Unicode};Server=127.0.0.1;SSLmode=disable;UID=postgres;Port=$port;Database=$name"
+    "$command" verify
+  fi
   psql -qX "$TERMGATE_TEST_POSTGRESQL" -c "DROP DATABASE $name WITH (FORCE)"
 fi

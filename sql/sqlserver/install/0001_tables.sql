@@ -232,7 +232,7 @@ CREATE TYPE @schema@.payload_batch AS TABLE (
   write_id uniqueidentifier NULL
 );
 GO
--- The role that the application locks belong to: who is not in it cannot take one. The four grants are roles too (0010).
+-- The role that the application locks belong to: who is not in it cannot take one. The four grants are roles too (0009).
 IF DATABASE_PRINCIPAL_ID(@schema_lit@ + N'_lock') IS NULL
 BEGIN
   DECLARE @make nvarchar(400) = N'CREATE ROLE ' + QUOTENAME(@schema_lit@ + N'_lock');

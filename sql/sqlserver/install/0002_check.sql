@@ -1,6 +1,7 @@
 -- The check and the raise (docs/lock-protocol.md, SQL Server). Three things stand in front of a scope: turnstile and queue, which are application locks,
--- and the row of fences. Application locks order the waiting, the row is the truth. Locks: a check holds the queue shared to the end of its transaction; a raise
--- turnstile and queue exclusively: by its transaction inside one, else by its session, around a transaction of its own, for KILL is not allowed inside one.
+-- and the row of fences. Application locks order the waiting, the row is the truth. Locks: a check holds the queue shared to the end of its transaction; a session in
+-- the gate of a proxy (0010) a lock of its own kind, the gate, shared; a raise turnstile, gate and queue exclusively: by its transaction inside one, else by its session,
+-- around a transaction of its own, for KILL is not allowed inside one.
 -- Keeps F1, F2, F3, F4, F5.
 DROP FUNCTION IF EXISTS @schema@._digits;
 DROP FUNCTION IF EXISTS @schema@._resource;
@@ -40,7 +41,7 @@ BEGIN
   RETURN CONCAT(CONVERT(bigint, SUBSTRING(@hash, 1, 7)), CONVERT(bigint, SUBSTRING(@hash, 8, 7)), CONVERT(bigint, SUBSTRING(@hash, 15, 7)));
 END
 GO
--- The name of an application lock: a kind (q queue, t turnstile, l lease, s new stream, p pass, a announcement) and a hash of schema and scope's bytes. sys.dm_tran_locks shows 32 characters.
+-- The name of an application lock: a kind (q queue, g gate, t turnstile, l lease, s new stream, p pass of a transaction, m of a session in the gate, a announcement) and a hash of schema and scope's bytes. sys.dm_tran_locks shows 32 characters.
 CREATE FUNCTION @schema@._resource(@kind nchar(1), @scope_key varbinary(800)) RETURNS nvarchar(64) AS
 BEGIN
   RETURN N'tg' + @kind + N':' + @schema@._digits(HASHBYTES('SHA2_256', CONVERT(varbinary(400), CONCAT(@schema_lit@, N' ', @schema@._digits(HASHBYTES('SHA2_256', @scope_key))))));
@@ -136,7 +137,8 @@ BEGIN
   ELSE IF @fork <> @known AND @schema@._setting('failover') <> N'synchronous'
     UPDATE @schema@.incarnation SET generation = generation + 1, trusted_since = generation + 1, recovery_fork = @fork WHERE recovery_fork = @known;
   ELSE IF @fork <> @known UPDATE @schema@.incarnation SET recovery_fork = @fork WHERE recovery_fork = @known;
-  EXEC sp_set_session_context @key = N'termgate.looked', @value = 1;
+  -- Only once there is nothing to note: what was noted just now ends with the caller's transaction if that is rolled back, and this would not.
+  IF @fork IS NULL OR @fork = @known EXEC sp_set_session_context @key = N'termgate.looked', @value = 1;
 END
 GO
 CREATE FUNCTION @schema@._in_doubt(@generation bigint) RETURNS bit AS
@@ -198,36 +200,43 @@ BEGIN
   THROW 50006, @message, 1;
 END
 GO
--- The shared lock of a scope, to the end of the transaction; TG006 after check_wait_ms. A raise holds the turnstile from its first wait on, so nobody
--- slips in before it; who has the queue already goes through, or a raise that waits for him would wait for ever.
-CREATE PROCEDURE @schema@._share @scope nvarchar(400), @scope_key varbinary(800) AS
+-- The shared lock of a scope: the queue, to the end of the transaction, or for @owner 'Session' the gate; TG006 after check_wait_ms. A raise holds the turnstile from its first
+-- wait on, so nobody slips in before it; who has the lock already goes through, or a raise that waits for him would wait for ever.
+CREATE PROCEDURE @schema@._share @scope nvarchar(400), @scope_key varbinary(800), @owner nvarchar(32) = N'Transaction' AS
 BEGIN
   SET NOCOUNT ON;
-  DECLARE @queue nvarchar(64) = @schema@._resource(N'q', @scope_key), @turnstile nvarchar(64) = @schema@._resource(N't', @scope_key), @role sysname = @schema_lit@ + N'_lock', @rc int;
-  IF APPLOCK_MODE(@role, @queue, N'Transaction') IN (N'Shared', N'Exclusive') RETURN 0;
-  IF APPLOCK_TEST(@role, @turnstile, N'Shared', N'Transaction') = 1
+  DECLARE @lock nvarchar(64) = @schema@._resource(CASE @owner WHEN N'Session' THEN N'g' ELSE N'q' END, @scope_key), @turnstile nvarchar(64) = @schema@._resource(N't', @scope_key), @role sysname = @schema_lit@ + N'_lock', @rc int;
+  IF APPLOCK_MODE(@role, @lock, @owner) IN (N'Shared', N'Exclusive') RETURN 0;
+  IF APPLOCK_TEST(@role, @turnstile, N'Shared', @owner) = 1
   BEGIN
-    EXEC @rc = sp_getapplock @Resource = @queue, @LockMode = N'Shared', @LockOwner = N'Transaction', @LockTimeout = 1, @DbPrincipal = @role;
+    EXEC @rc = sp_getapplock @Resource = @lock, @LockMode = N'Shared', @LockOwner = @owner, @LockTimeout = 1, @DbPrincipal = @role;
     IF @rc >= 0 RETURN 0;
   END
-  DECLARE @wait int = CAST(@schema@._setting('check_wait_ms') AS int), @start datetime2(3) = SYSUTCDATETIME(), @left int;
+  DECLARE @wait int = CAST(@schema@._setting('check_wait_ms') AS int), @start datetime2(3) = SYSUTCDATETIME(), @left int, @has nvarchar(32) = N'NoLock';
+  -- Who has the one of gate and queue goes past the turnstile to the other, for the same reason. A raise takes the gate first, so a session in it still gets the queue.
+  IF @owner = N'Transaction' SET @has = APPLOCK_MODE(@role, @schema@._resource(N'g', @scope_key), N'Session');
+  ELSE IF @@TRANCOUNT > 0 SET @has = APPLOCK_MODE(@role, @schema@._resource(N'q', @scope_key), N'Transaction');
   SET @left = CASE WHEN @wait < 1 THEN 1 ELSE @wait END;
-  EXEC @rc = sp_getapplock @Resource = @turnstile, @LockMode = N'Shared', @LockOwner = N'Transaction', @LockTimeout = @left, @DbPrincipal = @role;
-  IF @rc = -3 THROW 50006, 'TG006 chosen as the victim of a deadlock at the fence: nothing was written', 1;
-  IF @rc < 0 EXEC @schema@._blocked @scope, @turnstile, N'the check';
-  SET @left = @wait - DATEDIFF(millisecond, @start, SYSUTCDATETIME());
-  IF @left < 1 SET @left = 1;
-  EXEC @rc = sp_getapplock @Resource = @queue, @LockMode = N'Shared', @LockOwner = N'Transaction', @LockTimeout = @left, @DbPrincipal = @role;
-  EXEC sp_releaseapplock @Resource = @turnstile, @LockOwner = N'Transaction', @DbPrincipal = @role;
-  IF @rc < 0 EXEC @schema@._blocked @scope, @queue, N'the check';
+  IF @has = N'NoLock'
+  BEGIN
+    EXEC @rc = sp_getapplock @Resource = @turnstile, @LockMode = N'Shared', @LockOwner = @owner, @LockTimeout = @left, @DbPrincipal = @role;
+    IF @rc = -3 THROW 50006, 'TG006 chosen as the victim of a deadlock at the fence: nothing was written', 1;
+    IF @rc < 0 EXEC @schema@._blocked @scope, @turnstile, N'the check';
+    SET @left = @wait - DATEDIFF(millisecond, @start, SYSUTCDATETIME());
+    IF @left < 1 SET @left = 1;
+  END
+  EXEC @rc = sp_getapplock @Resource = @lock, @LockMode = N'Shared', @LockOwner = @owner, @LockTimeout = @left, @DbPrincipal = @role;
+  IF @has = N'NoLock' EXEC sp_releaseapplock @Resource = @turnstile, @LockOwner = @owner, @DbPrincipal = @role;
+  IF @rc < 0 EXEC @schema@._blocked @scope, @lock, N'the check';
 END
 GO
--- Takes one lock exclusively for @owner; after the grace ends, outside a transaction, the sessions that hold it, each looked at again right before. TG006 names who
--- cannot be ended. @evicted counts on.
+-- Takes one lock exclusively for @owner; after the grace ends, outside a transaction, the sessions that hold it, each looked at again right before, and waits for what they have
+-- to roll back: to the end of the wait, and half a second more for whom it has ended only then. TG006 names who cannot be ended. @evicted counts on, each session once.
 CREATE PROCEDURE @schema@._take @scope nvarchar(400), @term bigint, @resource nvarchar(64), @owner nvarchar(32), @grace_until datetime2(3), @until datetime2(3), @evicted int OUTPUT AS
 BEGIN
   SET NOCOUNT ON;
   DECLARE @role sysname = @schema_lit@ + N'_lock', @rc int, @left int, @session int, @who nvarchar(1000), @key varbinary(800) = CONVERT(varbinary(800), @scope), @kill nvarchar(40), @why nvarchar(400);
+  DECLARE @ended nvarchar(max) = N'|', @refused nvarchar(max), @before int, @late bit = 0;
   CREATE TABLE #holders (session_id int NOT NULL, who nvarchar(1000) NOT NULL, raising bigint NULL);
   WHILE 1 = 1
   BEGIN
@@ -237,26 +246,33 @@ BEGIN
     IF @rc >= 0 RETURN 0;
     IF SYSUTCDATETIME() < @grace_until CONTINUE;
     IF @owner = N'Transaction' EXEC @schema@._blocked @scope, @resource, N'the raise', N'; a raise inside a transaction cannot evict: seal first, in a statement of its own';
-    DELETE FROM #holders;
-    EXEC @schema@._holders @resource, @key;
-    -- Who raises to the same or a higher term is waited for.
-    DELETE FROM #holders WHERE raising >= @term;
-    SET @session = NULL;
-    SELECT TOP (1) @session = h.session_id, @who = h.who FROM #holders h ORDER BY h.session_id;
-    WHILE @session IS NOT NULL
+    SET @refused = N'|';
+    SET @before = @evicted;
+    WHILE 1 = 1
     BEGIN
+      DELETE FROM #holders;
+      EXEC @schema@._holders @resource, @key;
+      -- Who raises to the same or a higher term is waited for, and so is who is being ended already.
+      DELETE FROM #holders WHERE raising >= @term OR CHARINDEX(CONCAT(N'|', session_id, N'|'), @ended) > 0 OR CHARINDEX(CONCAT(N'|', session_id, N'|'), @refused) > 0;
+      SET @session = NULL;
+      SELECT TOP (1) @session = h.session_id, @who = h.who FROM #holders h ORDER BY h.session_id;
+      IF @session IS NULL BREAK;
       -- KILL takes a literal only. What it says is told, in TG006, when the time is over.
       SET @kill = N'KILL ' + CAST(@session AS nvarchar(10));
       BEGIN TRY
         EXEC(@kill);
         SET @evicted = @evicted + 1;
+        SET @ended = CONCAT(@ended, @session, N'|');
       END TRY
       BEGIN CATCH
         SET @why = LEFT(ERROR_MESSAGE(), 400);
+        SET @refused = CONCAT(@refused, @session, N'|');
       END CATCH
-      DELETE FROM #holders WHERE session_id = @session;
-      SET @session = NULL;
-      SELECT TOP (1) @session = h.session_id, @who = h.who FROM #holders h ORDER BY h.session_id;
+    END
+    IF @evicted > @before AND @late = 0 AND SYSUTCDATETIME() >= @until
+    BEGIN
+      SET @late = 1;
+      SET @until = DATEADD(millisecond, 500, SYSUTCDATETIME());
     END
     IF SYSUTCDATETIME() >= @until
     BEGIN
@@ -270,7 +286,7 @@ GO
 CREATE PROCEDURE @schema@._exclude @scope nvarchar(400), @scope_key varbinary(800), @term bigint, @grace_ms bigint, @own bit, @evicted int OUTPUT AS
 BEGIN
   SET NOCOUNT ON;
-  DECLARE @queue nvarchar(64) = @schema@._resource(N'q', @scope_key), @turnstile nvarchar(64) = @schema@._resource(N't', @scope_key), @role sysname = @schema_lit@ + N'_lock';
+  DECLARE @queue nvarchar(64) = @schema@._resource(N'q', @scope_key), @gate nvarchar(64) = @schema@._resource(N'g', @scope_key), @turnstile nvarchar(64) = @schema@._resource(N't', @scope_key), @role sysname = @schema_lit@ + N'_lock';
   DECLARE @owner nvarchar(32) = CASE WHEN @own = 1 THEN N'Session' ELSE N'Transaction' END, @message nvarchar(2048);
   IF @grace_ms NOT BETWEEN 0 AND 3600000 THROW 50005, 'TG005 the grace must be from 0 to 3600000 ms', 1;
   SET @evicted = 0;
@@ -280,25 +296,37 @@ BEGIN
     SET @message = CONCAT(N'TG005 term ', @term, N' is above the fence of scope "', @scope, N'", and this transaction already holds the lock of that scope: raise first, in a transaction of its own');
     THROW 50005, @message, 1;
   END
+  -- A session in the gate that raises would shut itself out, and its proxy would not know.
+  IF APPLOCK_MODE(@role, @gate, N'Session') = N'Shared'
+  BEGIN
+    SET @message = CONCAT(N'TG005 this session is in the gate of scope "', @scope, N'", and a raise to term ', @term, N' would overtake it: leave first, or raise in another session');
+    THROW 50005, @message, 1;
+  END
   DECLARE @start datetime2(3) = SYSUTCDATETIME();
   DECLARE @grace_until datetime2(3) = DATEADD(millisecond, ISNULL(@grace_ms, CAST(@schema@._setting('eviction_grace_ms') AS bigint)), @start);
   DECLARE @until datetime2(3) = DATEADD(millisecond, CAST(@schema@._setting('check_wait_ms') AS int), @grace_until);
   DECLARE @announced nvarchar(32) = @schema@._announcement(@scope_key, @term), @rc int;
   EXEC @rc = sp_getapplock @Resource = @announced, @LockMode = N'Shared', @LockOwner = @owner, @LockTimeout = 1000, @DbPrincipal = @role;
   EXEC @schema@._take @scope, @term, @turnstile, @owner, @grace_until, @until, @evicted OUTPUT;
+  EXEC @schema@._take @scope, @term, @gate, @owner, @grace_until, @until, @evicted OUTPUT;
   EXEC @schema@._take @scope, @term, @queue, @owner, @grace_until, @until, @evicted OUTPUT;
 END
 GO
--- Gives back what the session holds of a scope. Harmless where it holds nothing.
+-- Gives back what a raise holds of a scope for its session. Harmless where it holds nothing; a session in the gate stays there.
 CREATE PROCEDURE @schema@._release @scope_key varbinary(800), @term bigint AS
 BEGIN
   SET NOCOUNT ON;
-  DECLARE @queue nvarchar(64) = @schema@._resource(N'q', @scope_key), @turnstile nvarchar(64) = @schema@._resource(N't', @scope_key), @role sysname = @schema_lit@ + N'_lock';
-  DECLARE @announced nvarchar(32) = @schema@._announcement(@scope_key, @term);
+  DECLARE @queue nvarchar(64) = @schema@._resource(N'q', @scope_key), @gate nvarchar(64) = @schema@._resource(N'g', @scope_key), @turnstile nvarchar(64) = @schema@._resource(N't', @scope_key), @role sysname = @schema_lit@ + N'_lock';
+  DECLARE @announced nvarchar(32) = @schema@._announcement(@scope_key, @term), @rc int = 0;
+  -- Each loop ends with the first release that fails, too: the session's end frees the rest.
   IF @announced IS NOT NULL
-    WHILE APPLOCK_MODE(@role, @announced, N'Session') <> N'NoLock' EXEC sp_releaseapplock @Resource = @announced, @LockOwner = N'Session', @DbPrincipal = @role;
-  WHILE APPLOCK_MODE(@role, @queue, N'Session') <> N'NoLock' EXEC sp_releaseapplock @Resource = @queue, @LockOwner = N'Session', @DbPrincipal = @role;
-  WHILE APPLOCK_MODE(@role, @turnstile, N'Session') <> N'NoLock' EXEC sp_releaseapplock @Resource = @turnstile, @LockOwner = N'Session', @DbPrincipal = @role;
+    WHILE @rc >= 0 AND APPLOCK_MODE(@role, @announced, N'Session') <> N'NoLock' EXEC @rc = sp_releaseapplock @Resource = @announced, @LockOwner = N'Session', @DbPrincipal = @role;
+  SET @rc = 0;
+  WHILE @rc >= 0 AND APPLOCK_MODE(@role, @queue, N'Session') <> N'NoLock' EXEC @rc = sp_releaseapplock @Resource = @queue, @LockOwner = N'Session', @DbPrincipal = @role;
+  SET @rc = 0;
+  WHILE @rc >= 0 AND APPLOCK_MODE(@role, @gate, N'Session') = N'Exclusive' EXEC @rc = sp_releaseapplock @Resource = @gate, @LockOwner = N'Session', @DbPrincipal = @role;
+  SET @rc = 0;
+  WHILE @rc >= 0 AND APPLOCK_MODE(@role, @turnstile, N'Session') <> N'NoLock' EXEC @rc = sp_releaseapplock @Resource = @turnstile, @LockOwner = N'Session', @DbPrincipal = @role;
 END
 GO
 -- The highest term of the scope in adopted tables.
@@ -362,21 +390,22 @@ BEGIN
 END
 GO
 -- The mark of a pass, for the triggers of protect: one more application lock of this transaction, whose name nobody can tell who cannot read the fence's secret. It
--- ends with the transaction. A lock that an application takes by hand is no pass.
-CREATE PROCEDURE @schema@._mark @scope_key varbinary(800), @term bigint AS
+-- ends with the transaction; in the gate (@owner 'Session') it is the session's and counts only beside the gate's lock. A lock that an application takes by hand is no pass.
+CREATE PROCEDURE @schema@._mark @scope_key varbinary(800), @term bigint, @owner nvarchar(32) = N'Transaction' AS
 BEGIN
   SET NOCOUNT ON;
   DECLARE @name nvarchar(200), @role sysname = @schema_lit@ + N'_lock', @rc int;
-  SELECT @name = @schema@._resource(N'p', @scope_key) + @schema@._digits(HASHBYTES('SHA2_256', CONVERT(varbinary(200), CONCAT(f.pass_key, N' ', @term, N' ', @@SPID))))
+  SELECT @name = @schema@._resource(CASE @owner WHEN N'Session' THEN N'm' ELSE N'p' END, @scope_key) + @schema@._digits(HASHBYTES('SHA2_256', CONVERT(varbinary(200), CONCAT(f.pass_key, N' ', @term, N' ', @@SPID))))
     FROM @schema@.fences f WHERE f.scope_key = @scope_key AND f.marked = 1;
-  IF @name IS NULL OR @@TRANCOUNT = 0 RETURN 0;
-  EXEC @rc = sp_getapplock @Resource = @name, @LockMode = N'Shared', @LockOwner = N'Transaction', @LockTimeout = 1000, @DbPrincipal = @role;
+  IF @name IS NULL OR (@owner = N'Transaction' AND @@TRANCOUNT = 0) RETURN 0;
+  IF @owner = N'Session' AND APPLOCK_MODE(@role, @name, N'Session') <> N'NoLock' RETURN 0;
+  EXEC @rc = sp_getapplock @Resource = @name, @LockMode = N'Shared', @LockOwner = @owner, @LockTimeout = 1000, @DbPrincipal = @role;
   IF @rc < 0 THROW 50006, 'TG006 the mark of a pass is held by another session', 1;
 END
 GO
 -- The comparison under the shared lock. READ COMMITTED and a locking read: right at every isolation level, for a snapshot could be older than the lock. The
 -- setting ends with the procedure.
-CREATE PROCEDURE @schema@._compare @scope nvarchar(400), @scope_key varbinary(800), @term bigint AS
+CREATE PROCEDURE @schema@._compare @scope nvarchar(400), @scope_key varbinary(800), @term bigint, @owner nvarchar(32) = N'Transaction' AS
 BEGIN
   SET NOCOUNT ON;
   SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
@@ -389,7 +418,7 @@ BEGIN
     SET @message = CONCAT(N'TG005 term ', @term, N' is above the fence of scope "', @scope, N'" (', ISNULL(@fence, 0), N'), and this transaction already holds the lock of that scope: raise first, in a transaction of its own');
     THROW 50005, @message, 1;
   END
-  EXEC @schema@._mark @scope_key, @term;
+  EXEC @schema@._mark @scope_key, @term, @owner;
 END
 GO
 -- Whether a check of this term will have to raise, by an unlocked look: decided before any lock is taken.

@@ -57,12 +57,15 @@ CREATE PROCEDURE @schema@.set_raise_by @scope nvarchar(4000), @raise_by nvarchar
 BEGIN
   SET NOCOUNT ON;
   SET XACT_ABORT ON;
-  DECLARE @key varbinary(800), @own bit = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END, @evicted int = 0, @detail nvarchar(max), @evidence bigint;
+  DECLARE @key varbinary(800), @own bit = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END, @evicted int = 0, @detail nvarchar(max), @evidence bigint, @announced bigint;
   EXEC @schema@._need_scope @scope;
   IF @raise_by IS NULL OR @raise_by NOT IN (N'writer', N'seal') THROW 50005, 'TG005 raise_by must be writer or seal', 1;
   SET @key = CONVERT(varbinary(800), @scope);
+  -- It raises to nothing: what it announces is where the fence stands, so that every raise above goes first.
+  EXEC @schema@._evidence @scope, @key, @announced OUTPUT;
+  IF @announced < 1 SET @announced = 1;
   BEGIN TRY
-    EXEC @schema@._exclude @scope, @key, 1, NULL, @own, @evicted OUTPUT;
+    EXEC @schema@._exclude @scope, @key, @announced, NULL, @own, @evicted OUTPUT;
     IF @own = 1 BEGIN TRANSACTION;
     SET @detail = (SELECT @raise_by AS raise_by, @evicted AS evicted FOR JSON PATH, WITHOUT_ARRAY_WRAPPER);
     IF NOT EXISTS (SELECT 1 FROM @schema@.fences f WITH (UPDLOCK, HOLDLOCK) WHERE f.scope_key = @key)
@@ -74,11 +77,11 @@ BEGIN
     UPDATE @schema@.fences SET raise_by = @raise_by WHERE scope_key = @key;
     EXEC @schema@._audit 'set_raise_by', @scope, NULL, @detail;
     IF @own = 1 COMMIT TRANSACTION;
-    IF @own = 1 EXEC @schema@._release @key, 1;
+    IF @own = 1 EXEC @schema@._release @key, @announced;
   END TRY
   BEGIN CATCH
     IF @own = 1 AND @@TRANCOUNT > 0 ROLLBACK TRANSACTION;
-    IF @own = 1 EXEC @schema@._release @key, 1;
+    IF @own = 1 EXEC @schema@._release @key, @announced;
     THROW;
   END CATCH
 END
@@ -149,7 +152,7 @@ CREATE PROCEDURE @schema@.stream_move @stream nvarchar(4000), @scope nvarchar(40
 BEGIN
   SET NOCOUNT ON;
   SET XACT_ABORT ON;
-  DECLARE @key varbinary(800), @from nvarchar(400), @from_key varbinary(800), @to_key varbinary(800), @own bit = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END, @evicted int = 0, @highest bigint, @fence bigint, @of bigint, @generation bigint, @to_generation bigint;
+  DECLARE @key varbinary(800), @from nvarchar(400), @from_key varbinary(800), @to_key varbinary(800), @own bit = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END, @evicted int = 0, @evicted_to int = 0, @from_term bigint, @to_term bigint, @highest bigint, @fence bigint, @of bigint, @generation bigint, @to_generation bigint;
   DECLARE @detail nvarchar(max), @message nvarchar(2048);
   EXEC @schema@._need_scope @stream, N'stream';
   EXEC @schema@._need_scope @scope;
@@ -164,10 +167,17 @@ BEGIN
     THROW 50005, @message, 1;
   END
   IF @from_key = @to_key RETURN 0;
+  -- What it announces: where the old fence stands, and what the new one may be raised to, so that a raise to less does not evict it.
+  EXEC @schema@._evidence @from, @from_key, @from_term OUTPUT;
+  EXEC @schema@._evidence @scope, @to_key, @to_term OUTPUT;
+  SELECT @highest = MAX(w.term) FROM @schema@.stream_writes w WHERE w.stream_key = @key AND w.term <= @from_term;
+  IF @highest > @to_term SET @to_term = @highest;
+  IF @from_term < 1 SET @from_term = 1;
+  IF @to_term < 1 SET @to_term = 1;
   BEGIN TRY
-    IF @from_key < @to_key EXEC @schema@._exclude @from, @from_key, 1, NULL, @own, @evicted OUTPUT;
-    EXEC @schema@._exclude @scope, @to_key, 1, NULL, @own, @evicted OUTPUT;
-    IF @from_key > @to_key EXEC @schema@._exclude @from, @from_key, 1, NULL, @own, @evicted OUTPUT;
+    IF @from_key < @to_key EXEC @schema@._exclude @from, @from_key, @from_term, NULL, @own, @evicted OUTPUT;
+    EXEC @schema@._exclude @scope, @to_key, @to_term, NULL, @own, @evicted_to OUTPUT;
+    IF @from_key > @to_key EXEC @schema@._exclude @from, @from_key, @from_term, NULL, @own, @evicted OUTPUT;
     IF @own = 1 BEGIN TRANSACTION;
     SELECT @generation = f.generation FROM @schema@.fences f WITH (READCOMMITTEDLOCK) WHERE f.scope_key = @from_key;
     EXEC @schema@._need_no_doubt @from, @generation;
@@ -188,15 +198,25 @@ BEGIN
     IF @@ROWCOUNT <> 1 THROW 50005, 'TG005 the stream was moved by another session meanwhile', 1;
     SET @detail = (SELECT @stream AS stream, @from AS [from], @reason AS reason FOR JSON PATH, WITHOUT_ARRAY_WRAPPER);
     EXEC @schema@._audit 'stream_move', @scope, @actor, @detail;
+    IF @evicted > 0
+    BEGIN
+      SET @detail = CONCAT(N'{"term":', @from_term, N',"evicted":', @evicted, N'}');
+      EXEC @schema@._audit 'evict', @from, @actor, @detail;
+    END
+    IF @evicted_to > 0
+    BEGIN
+      SET @detail = CONCAT(N'{"term":', @to_term, N',"evicted":', @evicted_to, N'}');
+      EXEC @schema@._audit 'evict', @scope, @actor, @detail;
+    END
     IF @own = 1 COMMIT TRANSACTION;
     SET @moved = 1;
-    IF @own = 1 EXEC @schema@._release @from_key, 1;
-    IF @own = 1 EXEC @schema@._release @to_key, 1;
+    IF @own = 1 EXEC @schema@._release @from_key, @from_term;
+    IF @own = 1 EXEC @schema@._release @to_key, @to_term;
   END TRY
   BEGIN CATCH
     IF @own = 1 AND @@TRANCOUNT > 0 ROLLBACK TRANSACTION;
-    IF @own = 1 EXEC @schema@._release @from_key, 1;
-    IF @own = 1 EXEC @schema@._release @to_key, 1;
+    IF @own = 1 EXEC @schema@._release @from_key, @from_term;
+    IF @own = 1 EXEC @schema@._release @to_key, @to_term;
     THROW;
   END CATCH
 END

@@ -9,7 +9,7 @@ DROP PROCEDURE IF EXISTS @schema@._adopted_row;
 DROP PROCEDURE IF EXISTS @schema@.adopt;
 DROP PROCEDURE IF EXISTS @schema@.unadopt;
 GO
--- What the trigger of protect asks, once for every scope in the statement: has this transaction passed @scope? Else the declared scope and term are checked, shared; a trigger never raises.
+-- What the trigger of protect asks, once for every scope in the statement: has this transaction passed @scope, or is its session in the gate of @scope? Else the declared scope and term are checked, shared; a trigger never raises.
 -- An application lock taken by hand is no pass: the mark's name holds the fence's secret (0002).
 CREATE PROCEDURE @schema@._guard @table_id int, @scope nvarchar(4000), @mode varchar(7) AS
 BEGIN
@@ -23,12 +23,16 @@ BEGIN
   END
   ELSE IF @scope = N'*'
   BEGIN
-    IF EXISTS (SELECT 1 FROM @schema@.fences f WHERE f.marked = 1 AND APPLOCK_MODE(@role, @schema@._resource(N'p', f.scope_key) + @schema@._digits(HASHBYTES('SHA2_256', CONVERT(varbinary(200), CONCAT(f.pass_key, N' ', f.term, N' ', @@SPID)))), N'Transaction') <> N'NoLock') RETURN 0;
+    IF EXISTS (SELECT 1 FROM @schema@.fences f WHERE f.marked = 1 AND (APPLOCK_MODE(@role, @schema@._resource(N'p', f.scope_key) + @schema@._digits(HASHBYTES('SHA2_256', CONVERT(varbinary(200), CONCAT(f.pass_key, N' ', f.term, N' ', @@SPID)))), N'Transaction') <> N'NoLock'
+          OR (APPLOCK_MODE(@role, @schema@._resource(N'm', f.scope_key) + @schema@._digits(HASHBYTES('SHA2_256', CONVERT(varbinary(200), CONCAT(f.pass_key, N' ', f.term, N' ', @@SPID)))), N'Session') <> N'NoLock'
+            AND APPLOCK_MODE(@role, @schema@._resource(N'g', f.scope_key), N'Session') = N'Shared'))) RETURN 0;
   END
   ELSE
   BEGIN
     SET @key = CONVERT(varbinary(800), @scope);
-    SELECT @fence = f.term, @passed = CASE WHEN APPLOCK_MODE(@role, @schema@._resource(N'p', f.scope_key) + @schema@._digits(HASHBYTES('SHA2_256', CONVERT(varbinary(200), CONCAT(f.pass_key, N' ', f.term, N' ', @@SPID)))), N'Transaction') <> N'NoLock' THEN 1 ELSE 0 END
+    SELECT @fence = f.term, @passed = CASE WHEN APPLOCK_MODE(@role, @schema@._resource(N'p', f.scope_key) + @schema@._digits(HASHBYTES('SHA2_256', CONVERT(varbinary(200), CONCAT(f.pass_key, N' ', f.term, N' ', @@SPID)))), N'Transaction') <> N'NoLock' THEN 1
+          WHEN APPLOCK_MODE(@role, @schema@._resource(N'm', f.scope_key) + @schema@._digits(HASHBYTES('SHA2_256', CONVERT(varbinary(200), CONCAT(f.pass_key, N' ', f.term, N' ', @@SPID)))), N'Session') <> N'NoLock'
+            AND APPLOCK_MODE(@role, @schema@._resource(N'g', f.scope_key), N'Session') = N'Shared' THEN 1 ELSE 0 END
       FROM @schema@.fences f WITH (READCOMMITTEDLOCK) WHERE f.scope_key = @key;
     IF @passed = 1 RETURN 0;
   END
