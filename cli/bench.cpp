@@ -442,7 +442,7 @@ void add_bench_command(std::vector<Command>& commands) {
        "  termgate bench takeover --db postgresql://app@db/scratch       seals past a frozen writer, 100 times\n"
        "  termgate bench growth --db sqlite:scratch.db                   append as streams and scopes grow\n"
        "Scenarios: unfenced, textbook, check-insert, append, append-each; on PostgreSQL also unfenced-rows, library-write,\n"
-       "library-append; through ODBC also unfenced-begin, unfenced-rows, textbook-batch, library-write; takeover and growth by themselves; all. Ratios are medians over the rounds, with their range; each\n"
+       "library-append; through ODBC also unfenced-begin, unfenced-rows, unfenced-call, textbook-batch, library-write; takeover and growth by themselves; all. Ratios are medians over the rounds, with their range; each\n"
        "round is compared with its own unfenced run. The tables bench_… are dropped and the streams' writes deleted at the\n"
        "end; the streams and fences themselves stay, as fences do: take a database that you can do without.",
        [](po::options_description& o) {

@@ -35,6 +35,7 @@ class OdbcTarget final : public Target {
     textbook_ = "bench_" + suffix + "_textbook";
     fence_ = "bench_" + suffix + "_fence";
     writes_ = "bench_" + suffix + "_writes";
+    call_ = "bench_" + suffix + "_call";
     // Babelfish parses a locking hint and takes no lock; a row that is written to itself is locked everywhere.
     honours_hints_ = tsql_ && control_.one("SELECT CASE WHEN SERVERPROPERTY('Babelfish') IS NULL THEN 1 ELSE 0 END") == "1";
     sees_locks_ = tsql_ && control_.one("SELECT CASE WHEN OBJECT_ID(N'sys.dm_tran_locks') IS NULL THEN 0 ELSE 1 END") == "1";
@@ -49,6 +50,10 @@ class OdbcTarget final : public Target {
       control_.run("CREATE TABLE " + writes_ + " (stream_id " + name + " NOT NULL, sequence_no bigint NOT NULL, scope " + name + " NOT NULL, term bigint NOT NULL, payload " + bytes +
                    " NOT NULL, created_at " + (tsql_ ? "datetime2(6)" : "timestamptz") + " NOT NULL, write_id " + (tsql_ ? "uniqueidentifier" : "uuid") + " NULL, PRIMARY KEY (stream_id, sequence_no))");
       control_.run("CREATE INDEX " + writes_ + "_by_term ON " + writes_ + " (scope, term)");
+      if (tsql_) {
+        control_.run("CREATE PROCEDURE " + call_ + " @scope nvarchar(200), @term bigint, @payload varbinary(max), @id bigint OUTPUT AS BEGIN SET NOCOUNT ON; SET XACT_ABORT ON; INSERT INTO " + plain_ +
+                     " (scope, term, payload) VALUES (@scope, @term, @payload); SET @id = SCOPE_IDENTITY(); END");
+      }
     } catch (...) {
       OdbcTarget::drop_tables();
       throw;
@@ -65,7 +70,10 @@ class OdbcTarget final : public Target {
             {"append", "Database::append, one stream for each scope", true},
             {"append-each", "Database::append, a stream for each writer", true},
             {"library-write", "Database::write with an INSERT: BEGIN; check; INSERT; COMMIT", true}};
-    if (tsql_) all.push_back({"textbook-batch", "textbook in one round trip", true});
+    if (tsql_) {
+      all.push_back({"textbook-batch", "textbook in one round trip", true});
+      all.push_back({"unfenced-call", "INSERT by a procedure, called as append is", true});
+    }
     return all;
   }
 
@@ -119,6 +127,11 @@ class OdbcTarget final : public Target {
     const std::string begin = tsql_ ? "BEGIN TRANSACTION" : "BEGIN", commit = tsql_ ? "COMMIT TRANSACTION" : "COMMIT";
     if (scenario == "unfenced") {
       return writer_of([=, insert = marked(insert_into(plain_), rows.size())]() mutable { connection->run_prepared(insert, with_scope(choice)); });
+    }
+    if (scenario == "unfenced-call" && tsql_) {
+      std::string text = "DECLARE @id bigint; ";
+      for (std::size_t at = 0; at < payloads.size(); ++at) text += fmt::format("EXEC {} @scope = $1, @term = $2, @payload = ${}, @id = @id OUTPUT; ", call_, at + 3);
+      return writer_of([=, call = marked(text + "SELECT @id AS id", rows.size())]() mutable { connection->run_prepared(call, with_scope(choice)); });
     }
     if (scenario == "unfenced-begin") {
       // The INSERT is the user's own statement, which the library does not keep prepared; here it is.
@@ -218,6 +231,7 @@ class OdbcTarget final : public Target {
     try {
       connections_.clear();
       library_.reset();
+      if (tsql_) control_.run("DROP PROCEDURE IF EXISTS " + call_);
       for (const std::string& table : {plain_, textbook_, fence_, writes_}) control_.run("DROP TABLE IF EXISTS " + table);
     } catch (...) {
       // The caller is ending, perhaps because of an error that says more than this one.
@@ -256,7 +270,7 @@ class OdbcTarget final : public Target {
   Connection control_;
   const bool tsql_;
   bool honours_hints_ = false, sees_locks_ = false;
-  std::string plain_, textbook_, fence_, writes_;
+  std::string plain_, textbook_, fence_, writes_, call_;
   std::vector<std::shared_ptr<Connection>> connections_;  // one a writer, used by every scenario in turn
   std::optional<Database> library_;
   int pool_ = 0;

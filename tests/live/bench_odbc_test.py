@@ -56,7 +56,7 @@ class Postgres(Benches, unittest.TestCase):
 
 @unittest.skipUnless(SQLSERVER, "TERMGATE_TEST_SQLSERVER names no SQL Server")
 class SqlServer(Benches, unittest.TestCase):
-    scenarios = Postgres.scenarios | {"textbook-batch"}
+    scenarios = Postgres.scenarios | {"textbook-batch", "unfenced-call"}
 
     @classmethod
     def setUpClass(cls):

@@ -368,6 +368,9 @@ GO
 CREATE PROCEDURE @schema@._set_fence @scope nvarchar(400), @scope_key varbinary(800), @term bigint, @action varchar(40), @actor nvarchar(400), @detail nvarchar(max), @generation bigint = NULL AS
 BEGIN
   SET NOCOUNT ON;
+  -- FORCED makes every COMMIT return before the log is flushed: a crash could take the raise back (F3).
+  IF EXISTS (SELECT 1 FROM sys.databases d WHERE d.database_id = DB_ID() AND d.delayed_durability = 2)
+    THROW 50005, 'TG005 no fence is raised in a database with DELAYED_DURABILITY = FORCED, whose COMMIT returns before it is flushed: ALTER DATABASE CURRENT SET DELAYED_DURABILITY = DISABLED', 1;
   UPDATE @schema@.fences SET term = @term, raised_at = SYSUTCDATETIME(), raised_by = ORIGINAL_LOGIN(), generation = CASE WHEN @generation > generation THEN @generation ELSE generation END
    WHERE scope_key = @scope_key;
   IF @@ROWCOUNT = 0

@@ -15,6 +15,10 @@ BEGIN
   SELECT N'error', N'trigger fences_guard', N'it is gone or disabled: fences could be lowered by hand', N'run termgate init again'
    WHERE NOT EXISTS (SELECT 1 FROM sys.triggers t WHERE t.parent_id = OBJECT_ID(N'@schema@.fences') AND t.name = N'fences_guard' AND t.is_disabled = 0);
   INSERT INTO @found (severity, object, problem, remedy)
+  SELECT CASE d.delayed_durability WHEN 2 THEN N'error' ELSE N'warning' END, CONCAT(N'database ', d.name), CASE d.delayed_durability WHEN 2 THEN N'DELAYED_DURABILITY = FORCED: no fence can be raised, for its COMMIT would return before it is flushed'
+         ELSE N'DELAYED_DURABILITY = ALLOWED: who raises inside a transaction and commits that WITH (DELAYED_DURABILITY = ON) can lose the raise in a crash' END, N'ALTER DATABASE CURRENT SET DELAYED_DURABILITY = DISABLED'
+    FROM sys.databases d WHERE d.database_id = DB_ID() AND d.delayed_durability IN (1, 2);
+  INSERT INTO @found (severity, object, problem, remedy)
   SELECT TOP (100) N'info', CONCAT(N'scope "', l.scope, N'"'), CONCAT(N'the lease of ', l.owner_id, N' ran out at ', CONVERT(nvarchar(30), l.expires_at, 126), N', and nobody has taken over'), N'its holder may still write, for nobody overtook it; acquire the lease to take over'
     FROM @schema@.leases l WHERE l.released_at IS NULL AND l.expires_at < SYSUTCDATETIME() ORDER BY l.expires_at;
   INSERT INTO @found (severity, object, problem, remedy)
