@@ -454,7 +454,7 @@ def main():
                     bench = Bench(lab)  # of the old file nothing can be said any more
         if not chosen.names:
             seed = int(time.time())
-            walks, got_in, said = walk(bench, 120 if LONG_RUN else 8, seed)
+            walks, got_in, said = walk(bench, 40 if LONG_RUN else 8, seed)
             print(f"{walks} walks, seed {seed}")
             if not lab.check("a random walk changes nothing", got_in is None and walks > 5, got_in):
                 print(*said, sep="\n        ")

@@ -113,7 +113,7 @@ def main():
     for term in (5, 5, 5, 4):
         start(term)
     kills = 0
-    seconds = 60 if LONG else 16
+    seconds = 30 if LONG else 16
     began = time.monotonic()
     sealed = None
     while time.monotonic() - began < seconds:

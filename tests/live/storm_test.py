@@ -348,7 +348,7 @@ class Storm(BothDatabases):
             pairs = [(self.postgres, name) for name in names] + [(self.sqlite, name) for name in names if name not in ("where-exists", "one-statement")]
         else:
             pairs = [(self.postgres, "max-term"), (self.sqlite, "two-connections"), (self.postgres, "lock-only")]
-        with concurrent.futures.ThreadPoolExecutor(1 if LONG else 3) as pool:
+        with concurrent.futures.ThreadPoolExecutor(2 if LONG else 3) as pool:
             for done in [pool.submit(self.broken, *pair) for pair in pairs]:
                 done.result()
 
