@@ -239,7 +239,7 @@ class Writer {
 
   // Where no lock is held, so that nobody waits for it: now and then long enough for a takeover.
   void think() {
-    if (choice_.in(30)) nap(choice_.span(setting_.ttl / 2, 3 * setting_.ttl));
+    if (choice_.in(setting_.full_pace ? 5 : 30)) nap(choice_.span(setting_.ttl / 2, 3 * setting_.ttl));
     else work();
   }
 
@@ -306,7 +306,7 @@ class Writer {
             };
             run("SELECT n FROM " + setting_.names.counters() + " WHERE scope = $1", {scope_});  // on the transaction's snapshot, where it has one
             // Whoever waited at the fence may have waited for a raise. It must not have passed behind it, which is seen where others can write meanwhile.
-            if (!sqlite_ && std::chrono::steady_clock::now() - begun > setting_.ttl / 10 && choice_.in(50)) nap(choice_.span(setting_.ttl / 4, setting_.ttl));
+            if (!sqlite_ && std::chrono::steady_clock::now() - begun > setting_.ttl / 10 && choice_.in(setting_.full_pace ? 5 : 50)) nap(choice_.span(setting_.ttl / 4, setting_.ttl));
             else work();
             if (with_savepoint) {
               run("SAVEPOINT before_a_mistake", {});
