@@ -47,7 +47,11 @@ class Drills:
         self.assertTrue(any("--evidence" in line for line in run["evidence"]), done.stdout)
 
     def test_one_that_leaves_by_itself_did_not_try(self):
-        _, run, done = self.drill("quits")
+        # It looks at its clock and then writes, and is no fence: stopped between the two it does write. So the game is played again, as in drill_test.py.
+        for _ in range(3):
+            _, run, done = self.drill("quits")
+            if run["verdict"] == "did_not_try":
+                break
         self.assertEqual(run["verdict"], "did_not_try", done.stdout + done.stderr)
 
 
