@@ -25,6 +25,7 @@ await tell(async () => { let bytes = 0; const s = await sql`copy (select i from 
 if (!process.env.CLIENT_PLAIN) await tell(() => sql`do $$ begin raise notice 'hi'; end $$`);
 if (!process.env.CLIENT_PLAIN) await tell(async () => { let done; const heard = new Promise((r) => { done = r; }); const l = await sql.listen('pjs', done); await sql.notify('pjs', 'hey'); const text = await heard; await l.unlisten(); return text; });
 await tell(async () => { const long = sql`select pg_sleep(20)`; setTimeout(() => long.cancel(), 200); return long; });
+await new Promise((done) => { setTimeout(done, 500); });  // a cancel request has no answer, and may still meet the next statement
 await tell(() => sql`select count(*)::int, sum(i)::int from pjs`);
 await tell(() => sql`drop table pjs`);
 await sql.end();
