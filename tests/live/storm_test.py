@@ -166,7 +166,7 @@ class Storm(BothDatabases):
         for _ in range(7):
             left = {url: all_words for url, all_words in {self.postgres: ([], ["--proxies", "2"]) if LONG else ([],), self.sqlite: (["--proxies", "2"],)}.items()
                     if not all(seen.get(url, Counter())[what] >= least for what, least in wanted.items())}
-            for url, done in self.storms(left, "--faults", "delay,half-open,kill", "--seconds", "20" if LONG else "6", "--json"):
+            for url, done in self.storms(left, "--faults", "delay,half-open,kill", "--seconds", "12" if LONG else "6", "--json"):
                 document = json.loads(done.stdout)
                 self.assertEqual((done.returncode, document.get("verdict"), document.get("unjudged")), (0, "kept", []), done.stdout + done.stderr)
                 self.assertEqual(document["leaders_ended_by_themselves"], 0)
@@ -200,7 +200,7 @@ class Storm(BothDatabases):
         self.there_before = {path.name for path in Path("/dev/shm").glob("*faketime_*")}
         both = (["--faults", "clock,kill"], ["--faults", "clock,kill,proxy-kill", "--proxies", "2"])
         both = both if LONG else both[:1]
-        for url, done in self.storms({self.sqlite: both, self.postgres: both}, "--seconds", "20" if LONG else "6", "--json"):
+        for url, done in self.storms({self.sqlite: both, self.postgres: both}, "--seconds", "12" if LONG else "6", "--json"):
             with self.subTest(url.split(":")[0]):
                 document = json.loads(done.stdout)
                 self.assertEqual((done.returncode, document.get("verdict"), document.get("unjudged")), (0, "kept", []), done.stdout + done.stderr)
@@ -261,7 +261,7 @@ class Storm(BothDatabases):
         self.addCleanup(sh, PG_SERVER, "stop", server, "immediate")
         sh(TERMGATE, "init", "--db", url)
         for words in ([], ["--proxies", "2"]) if LONG else ([],):
-            self.kept(url, "--server-clock", str(clock), "--seconds", "20" if LONG else "6", *words, faults=("stop", "kill", "server-clock"))
+            self.kept(url, "--server-clock", str(clock), "--seconds", "12" if LONG else "6", *words, faults=("stop", "kill", "server-clock"))
             self.assertEqual(clock.read_text(), "+0\n")  # set right at the end
         done = storm(self.postgres, "--server-clock", str(clock), "--seconds", "4", "--faults", "none", "--json")
         document = json.loads(done.stdout)
