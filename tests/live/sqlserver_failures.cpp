@@ -15,6 +15,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -87,6 +88,7 @@ class Line {
   }
   // `skip`: so many requests with that text pass before.
   void arm(Fault fault, std::string_view text, int skip = 0) {
+    const std::lock_guard lock(arming_);
     text_ = wide(text);
     skip_ = skip;
     fault_ = fault;
@@ -133,6 +135,7 @@ class Line {
     if (count <= 0) return false;
     const std::string_view chunk(bytes.data(), static_cast<std::size_t>(count));
     if (!from_client && pair.loses) return false;
+    const std::lock_guard lock(arming_);
     if (from_client && fault_ != Fault::none && chunk.find(text_) != std::string_view::npos && skip_-- == 0) {
       pair.loses = true;
       ++fired;
@@ -148,7 +151,8 @@ class Line {
 
   int listener_ = -1;
   std::atomic<Fault> fault_{Fault::none};
-  std::string text_;  // set before fault_
+  std::mutex arming_;  // guards text_ and skip_, for one fault may take the place of another that has not been met
+  std::string text_;
   int skip_ = 0;      // likewise
   std::jthread thread_;
 };
