@@ -135,11 +135,13 @@ class Line {
     if (count <= 0) return false;
     const std::string_view chunk(bytes.data(), static_cast<std::size_t>(count));
     if (!from_client && pair.loses) return false;
-    const std::lock_guard lock(arming_);
-    if (from_client && fault_ != Fault::none && chunk.find(text_) != std::string_view::npos && skip_-- == 0) {
-      pair.loses = true;
-      ++fired;
-      if (fault_.exchange(Fault::none) == Fault::before) return false;
+    if (from_client) {
+      const std::lock_guard lock(arming_);
+      if (fault_ != Fault::none && chunk.find(text_) != std::string_view::npos && skip_-- == 0) {
+        pair.loses = true;
+        ++fired;
+        if (fault_.exchange(Fault::none) == Fault::before) return false;
+      }
     }
     for (std::size_t sent = 0; sent < chunk.size();) {
       const ssize_t some = send(from_client ? pair.server : pair.client, chunk.data() + sent, chunk.size() - sent, MSG_NOSIGNAL);

@@ -186,7 +186,7 @@ void FenceWatch::run(milliseconds pause) {
         if (auto scope = hinted_scope(payload, schema_)) scopes.insert(std::move(*scope));
       }
       if (doubtful_) {
-        // What ends a doubt, an acquisition or an operator, is heard of soon where nothing notifies us.
+        // What ends a doubt, an acquisition or an operator, is heard of soon where nothing notifies us; of very many doubts only the first, the rest when all fences are read.
         const std::lock_guard lock(doubts_mutex_);
         for (auto doubt = doubts_.begin(); doubt != doubts_.end() && scopes.size() < suspects_max; ++doubt) scopes.insert(doubt->first);
       }
