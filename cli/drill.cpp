@@ -590,6 +590,9 @@ class Run {
     const std::string all = "\n" + std::string(std::istreambuf_iterator<char>(file), {});
     // A scope may hold line breaks of its own.
     if (all.find(fmt::format("\nTG001 {} {}\n", result_.term, plan_.scope.name())) != std::string::npos) saw("law", fmt::format("TG001 stale term {} for scope \"{}\"", result_.term, plan_.scope.name()));
+    const std::string seal = fmt::format("\nseal {} {}\n", result_.term, plan_.scope.name());
+    seals_of_law_ = 0;
+    for (auto at = all.find(seal); at != std::string::npos; at = all.find(seal, at + seal.size() - 1)) ++seals_of_law_;
   }
 
   bool reads_along() {
@@ -601,8 +604,14 @@ class Run {
   }
 
   void look_at_database() {
-    const auto fence = ground_.fence();
-    if (!refused() && ground_.audited_refusals(result_.term) > audited_before_) saw("audit", fmt::format("term {} of scope \"{}\" was refused", result_.term, plan_.scope.name()));
+    const std::int64_t audited = refused() ? 0 : ground_.audited_refusals(result_.term) - audited_before_;
+    if (audited > 0) {
+      // Whoever wrote it down had its answer before, so the better witnesses know of it by now.
+      gather();
+      look_at_law();
+    }
+    if (!refused() && audited > no_writes_ + seals_of_law_) saw("audit", fmt::format("term {} of scope \"{}\" was refused", result_.term, plan_.scope.name()));
+    const auto fence = ground_.fence();  // after what was gathered: a write under a later term of its own is not stale
     for (const auto& [what, count] : ground_.rows_under(result_.term)) {
       const auto before = rows_before_.find(what);
       if (before == rows_before_.end() || count <= before->second) continue;
@@ -644,18 +653,24 @@ class Run {
     if (!relays_[0]) return;
     Seen seen = relays_[0]->take();
     connections_ = seen.connections;
+    const std::string ours = fmt::format("TG001 stale term {} for scope \"{}\": ", result_.term, plan_.scope.name());
     if (!resumed_once_) {
-      if (result_.term > 0) endings_.insert(endings_.end(), seen.endings.begin(), seen.endings.end());
+      if (result_.term == 0) return;
+      no_writes_ += std::count_if(seen.refusals.begin(), seen.refusals.end(), [&](const Refusal& refusal) { return refusal.message.starts_with(ours); });
+      endings_.insert(endings_.end(), seen.endings.begin(), seen.endings.end());
       return;
     }
-    const std::string ours = fmt::format("TG001 stale term {} for scope \"{}\": ", result_.term, plan_.scope.name());
     for (const Refusal& refusal : seen.refusals) {
-      if (refusal.asked < resumed_) continue;
+      if (refusal.asked < resumed_) {
+        if (refusal.message.starts_with(ours)) ++no_writes_;
+        continue;
+      }
       // A refused seal is no refused write.
       const bool seal = refusal.context.find(".seal(") != std::string::npos;
       if (refusal.code == "TG001" && refusal.message.starts_with(ours) && !seal) {
         if (!refused()) saw("wire", refusal.message);
       } else {
+        if (seal && refusal.message.starts_with(ours)) ++no_writes_;
         other_refusals_.push_back(seal ? refusal.message + " (to a seal)" : refusal.message);
       }
     }
@@ -688,6 +703,8 @@ class Run {
   std::size_t connections_ = 0;
   std::map<std::string, std::int64_t> rows_before_;
   std::int64_t audited_before_ = 0, lines_before_ = 0, lines_seen_ = 0;
+  // Refusals that the audit may know of and that were no writes after the resumption: read along, or seals that the law told of.
+  std::int64_t no_writes_ = 0, seals_of_law_ = 0;
   bool lines_tell_ = false, resumed_once_ = false, moved_on_ = false;
   std::string owner_, next_owner_;  // of the lease, under instance 1 and under instance 2; the latter empty where one does not tell them apart
   Clock::time_point resumed_{};

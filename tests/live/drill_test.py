@@ -256,6 +256,22 @@ class Drill(BothDatabases):
             self.assertIn("it ended with status 0 instead", run["detail"])
         self.both(told)
 
+    def test_one_that_only_seals_is_told(self):
+        # Its refused seals stand in the audit, and are no refused writes.
+        script = """
+            while ! term=$(termgate lease acquire --scope "$TERMGATE_SCOPE" --owner "sealer-$$" --ttl 1s 2>/dev/null | cut -f1) || [ -z "$term" ]; do sleep 0.05; done
+            while termgate seal --scope "$TERMGATE_SCOPE" --term "$term"; do
+              termgate lease renew --scope "$TERMGATE_SCOPE" --owner "sealer-$$" --term "$term" --ttl 1s
+            done
+            sleep 1"""
+
+        def told(url, kind):
+            run = self.verdict(url, "seals", kind, "--timeout", "5s", expected="did_not_try", command=["bash", "-c", script])
+            self.assertIsNone(run["witness"])
+            scope = re.search(r'stale term \d+ for scope "([^"]+)"', "\n".join(run["output"]))[1]
+            self.assertIn('"refuse"', sh(TERMGATE, "explain", "--db", url, "--scope", scope, "--json"), "the audit knows of them")
+        self.both(told)
+
     def test_a_liar_is_told(self):
         def told(url, kind):
             run = self.verdict(url, kind, "liar", expected="did_not_try")

@@ -85,21 +85,26 @@ void require_ttl(std::int64_t ttl_ms) {
 }
 
 // The law runs inside the writer's own process, so nobody outside sees what it refuses. A drill does (docs/drill.md): it names a file, and each refused write becomes a line
-// of it, "TG001 term scope". An existing, regular file only; whatever goes wrong here changes nothing about the refusal.
-void tell_witness(std::string_view scope, std::int64_t term) noexcept {
+// of it, "TG001 term scope", each refused seal another, "seal term scope". An existing, regular file only; whatever goes wrong here changes nothing about the refusal.
+void tell_witness(const char* kind, std::string_view scope, std::int64_t term) noexcept {
   const char* path = secure_getenv("TERMGATE_WITNESS");
   if (path == nullptr || *path == '\0') return;
   const int file = open(path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
   if (file < 0) return;
   struct stat what {};
   std::array<char, 1024> line;
-  const int size = std::snprintf(line.data(), line.size(), "TG001 %lld %.*s\n", static_cast<long long>(term), static_cast<int>(scope.size()), scope.data());
+  const int size = std::snprintf(line.data(), line.size(), "%s %lld %.*s\n", kind, static_cast<long long>(term), static_cast<int>(scope.size()), scope.data());
   if (fstat(file, &what) == 0 && S_ISREG(what.st_mode) && size > 0 && size < static_cast<int>(line.size())) static_cast<void>(!write(file, line.data(), static_cast<std::size_t>(size)));
   close(file);
 }
 
 [[noreturn]] void refuse_stale_write(std::string_view scope, std::int64_t term, std::int64_t fence) {
-  tell_witness(scope, term);
+  tell_witness("TG001", scope, term);
+  refuse_stale(scope, term, fence);
+}
+
+[[noreturn]] void refuse_stale_seal(std::string_view scope, std::int64_t term, std::int64_t fence) {
+  tell_witness("seal", scope, term);
   refuse_stale(scope, term, fence);
 }
 
@@ -512,7 +517,7 @@ Law::Receipt Law::seal(const Scope& scope, Term term) {
   const Fence fence = read_fence(name);
   refuse_in_doubt(name, fence);
   const std::int64_t stands_at = height(name, fence);
-  if (term.value() < stands_at) refuse_stale(name, term.value(), stands_at);
+  if (term.value() < stands_at) refuse_stale_seal(name, term.value(), stands_at);
   if (term.value() > stands_at) refuse_unissued(name, term.value());
   if (!fence.exists || term.value() > fence.term) {
     raise(name, fence, term.value(), fence.in_doubt, client_, "seal", "by a seal");
