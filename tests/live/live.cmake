@@ -4,7 +4,7 @@ include(live/live_sqlite.cmake OPTIONAL)
 if(TARGET termgate_postgres)
   find_package(PkgConfig REQUIRED)
   pkg_check_modules(LIBPQ REQUIRED IMPORTED_TARGET libpq)
-  termgate_test(live_pg_schedules LABEL live TIMEOUT 1800 NEEDS TERMGATE_TEST_POSTGRESQL SOURCES live/pg_schedules.cpp LIBRARIES Termgate::storage PkgConfig::LIBPQ)
+  termgate_test(live_pg_schedules LABEL live TIMEOUT 1800 NEEDS TERMGATE_TEST_POSTGRESQL SOURCES live/pg_schedules.cpp LIBRARIES Termgate::storage PkgConfig::LIBPQ Threads::Threads)
   termgate_test(live_pg_faults LABEL live TIMEOUT 600 NEEDS TERMGATE_TEST_POSTGRESQL
     SOURCES live/pg_faults.cpp live/pg_crash.cpp support/fault_proxy.cpp
     LIBRARIES Termgate::storage PkgConfig::LIBPQ Threads::Threads)

@@ -42,6 +42,7 @@ BEGIN
 END
 GO
 -- The name of an application lock: a kind (q queue, g gate, t turnstile, l lease, s new stream, p pass of a transaction, m of a session in the gate, a announcement) and a hash of schema and scope's bytes. sys.dm_tran_locks shows 32 characters.
+-- The hash costs more than a lock: another kind of the same scope is had by STUFF(name, 3, 1, kind).
 CREATE FUNCTION @schema@._resource(@kind nchar(1), @scope_key varbinary(800)) RETURNS nvarchar(64) AS
 BEGIN
   RETURN N'tg' + @kind + N':' + @schema@._digits(HASHBYTES('SHA2_256', CONVERT(varbinary(400), CONCAT(@schema_lit@, N' ', @schema@._digits(HASHBYTES('SHA2_256', @scope_key))))));
@@ -205,8 +206,9 @@ GO
 CREATE PROCEDURE @schema@._share @scope nvarchar(400), @scope_key varbinary(800), @owner nvarchar(32) = N'Transaction' AS
 BEGIN
   SET NOCOUNT ON;
-  DECLARE @lock nvarchar(64) = @schema@._resource(CASE @owner WHEN N'Session' THEN N'g' ELSE N'q' END, @scope_key), @turnstile nvarchar(64) = @schema@._resource(N't', @scope_key), @role sysname = @schema_lit@ + N'_lock', @rc int;
+  DECLARE @lock nvarchar(64) = @schema@._resource(CASE @owner WHEN N'Session' THEN N'g' ELSE N'q' END, @scope_key), @role sysname = @schema_lit@ + N'_lock', @rc int;
   IF APPLOCK_MODE(@role, @lock, @owner) IN (N'Shared', N'Exclusive') RETURN 0;
+  DECLARE @turnstile nvarchar(64) = STUFF(@lock, 3, 1, N't');
   IF APPLOCK_TEST(@role, @turnstile, N'Shared', @owner) = 1
   BEGIN
     EXEC @rc = sp_getapplock @Resource = @lock, @LockMode = N'Shared', @LockOwner = @owner, @LockTimeout = 1, @DbPrincipal = @role;
@@ -214,8 +216,8 @@ BEGIN
   END
   DECLARE @wait int = CAST(@schema@._setting('check_wait_ms') AS int), @start datetime2(3) = SYSUTCDATETIME(), @left int, @has nvarchar(32) = N'NoLock';
   -- Who has the one of gate and queue goes past the turnstile to the other, for the same reason. A raise takes the gate first, so a session in it still gets the queue.
-  IF @owner = N'Transaction' SET @has = APPLOCK_MODE(@role, @schema@._resource(N'g', @scope_key), N'Session');
-  ELSE IF @@TRANCOUNT > 0 SET @has = APPLOCK_MODE(@role, @schema@._resource(N'q', @scope_key), N'Transaction');
+  IF @owner = N'Transaction' SET @has = APPLOCK_MODE(@role, STUFF(@lock, 3, 1, N'g'), N'Session');
+  ELSE IF @@TRANCOUNT > 0 SET @has = APPLOCK_MODE(@role, STUFF(@lock, 3, 1, N'q'), N'Transaction');
   SET @left = CASE WHEN @wait < 1 THEN 1 ELSE @wait END;
   IF @has = N'NoLock'
   BEGIN
@@ -286,7 +288,8 @@ GO
 CREATE PROCEDURE @schema@._exclude @scope nvarchar(400), @scope_key varbinary(800), @term bigint, @grace_ms bigint, @own bit, @evicted int OUTPUT AS
 BEGIN
   SET NOCOUNT ON;
-  DECLARE @queue nvarchar(64) = @schema@._resource(N'q', @scope_key), @gate nvarchar(64) = @schema@._resource(N'g', @scope_key), @turnstile nvarchar(64) = @schema@._resource(N't', @scope_key), @role sysname = @schema_lit@ + N'_lock';
+  DECLARE @queue nvarchar(64) = @schema@._resource(N'q', @scope_key), @role sysname = @schema_lit@ + N'_lock';
+  DECLARE @gate nvarchar(64) = STUFF(@queue, 3, 1, N'g'), @turnstile nvarchar(64) = STUFF(@queue, 3, 1, N't');
   DECLARE @owner nvarchar(32) = CASE WHEN @own = 1 THEN N'Session' ELSE N'Transaction' END, @message nvarchar(2048);
   IF @grace_ms NOT BETWEEN 0 AND 3600000 THROW 50005, 'TG005 the grace must be from 0 to 3600000 ms', 1;
   SET @evicted = 0;
@@ -316,7 +319,8 @@ GO
 CREATE PROCEDURE @schema@._release @scope_key varbinary(800), @term bigint AS
 BEGIN
   SET NOCOUNT ON;
-  DECLARE @queue nvarchar(64) = @schema@._resource(N'q', @scope_key), @gate nvarchar(64) = @schema@._resource(N'g', @scope_key), @turnstile nvarchar(64) = @schema@._resource(N't', @scope_key), @role sysname = @schema_lit@ + N'_lock';
+  DECLARE @queue nvarchar(64) = @schema@._resource(N'q', @scope_key), @role sysname = @schema_lit@ + N'_lock';
+  DECLARE @gate nvarchar(64) = STUFF(@queue, 3, 1, N'g'), @turnstile nvarchar(64) = STUFF(@queue, 3, 1, N't');
   DECLARE @announced nvarchar(32) = @schema@._announcement(@scope_key, @term), @rc int = 0;
   -- Each loop ends with the first release that fails, too: the session's end frees the rest.
   IF @announced IS NOT NULL
@@ -412,16 +416,18 @@ CREATE PROCEDURE @schema@._compare @scope nvarchar(400), @scope_key varbinary(80
 BEGIN
   SET NOCOUNT ON;
   SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-  DECLARE @fence bigint, @generation bigint, @message nvarchar(2048);
-  SELECT @fence = f.term, @generation = f.generation FROM @schema@.fences f WITH (READCOMMITTEDLOCK) WHERE f.scope_key = @scope_key;
-  EXEC @schema@._need_no_doubt @scope, @generation;
+  DECLARE @fence bigint, @generation bigint, @trusted bigint, @marked bit, @message nvarchar(2048);
+  SELECT @fence = f.term, @generation = f.generation, @marked = f.marked, @trusted = (SELECT i.trusted_since FROM @schema@.incarnation i)
+    FROM @schema@.fences f WITH (READCOMMITTEDLOCK) WHERE f.scope_key = @scope_key;
+  -- Seen in the same breath, for each write comes by here; in doubt, or not looked yet, it is asked in full.
+  IF SESSION_CONTEXT(N'termgate.looked') IS NULL OR @trusted IS NULL OR @generation < @trusted EXEC @schema@._need_no_doubt @scope, @generation;
   IF @fence > @term EXEC @schema@._stale @scope, @term, @fence;
   IF @fence IS NULL OR @fence < @term
   BEGIN
     SET @message = CONCAT(N'TG005 term ', @term, N' is above the fence of scope "', @scope, N'" (', ISNULL(@fence, 0), N'), and this transaction already holds the lock of that scope: raise first, in a transaction of its own');
     THROW 50005, @message, 1;
   END
-  EXEC @schema@._mark @scope_key, @term, @owner;
+  IF @marked = 1 EXEC @schema@._mark @scope_key, @term, @owner;
 END
 GO
 -- Whether a check of this term will have to raise, by an unlocked look: decided before any lock is taken.

@@ -11,7 +11,8 @@ GO
 CREATE PROCEDURE @schema@._leave @scope_key varbinary(800) AS
 BEGIN
   SET NOCOUNT ON;
-  DECLARE @gate nvarchar(64) = @schema@._resource(N'g', @scope_key), @turnstile nvarchar(64) = @schema@._resource(N't', @scope_key), @role sysname = @schema_lit@ + N'_lock', @rc int = 0, @name nvarchar(200);
+  DECLARE @gate nvarchar(64) = @schema@._resource(N'g', @scope_key), @role sysname = @schema_lit@ + N'_lock', @rc int = 0, @name nvarchar(200);
+  DECLARE @turnstile nvarchar(64) = STUFF(@gate, 3, 1, N't');
   WHILE @rc >= 0 AND APPLOCK_MODE(@role, @gate, N'Session') = N'Shared' EXEC @rc = sp_releaseapplock @Resource = @gate, @LockOwner = N'Session', @DbPrincipal = @role;
   -- Of a call that was cancelled while it waited.
   WHILE @rc >= 0 AND APPLOCK_MODE(@role, @turnstile, N'Session') = N'Shared' EXEC @rc = sp_releaseapplock @Resource = @turnstile, @LockOwner = N'Session', @DbPrincipal = @role;
