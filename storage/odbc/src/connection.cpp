@@ -73,6 +73,7 @@ Handle::Handle(SQLSMALLINT type, SQLHANDLE parent) : type_(type) {
 Handle::~Handle() {
   if (handle_ == SQL_NULL_HANDLE) return;
   if (type_ == SQL_HANDLE_DBC) SQLDisconnect(handle_);
+  if (type_ == SQL_HANDLE_STMT) SQLFreeStmt(handle_, SQL_CLOSE);  // odbc-postgresql loses the answer to a statement that could not be prepared, unless it is closed
   SQLFreeHandle(type_, handle_);
 }
 
