@@ -1,6 +1,7 @@
 -- Takes all of layer 1 away: triggers on the owner's tables first, then schema, data and roles. Parameters: none. Locks: those of DROP. After it no fence is remembered: F3
 -- ends here, on purpose. The roles' members are taken out; a role that somebody has given other rights to goes as well.
 -- One by one, the youngest first, for what is younger may refer to what is older; each id once, so that one that cannot be dropped ends in an error and not in a loop.
+-- The loop stands by each kind, for what it drops is to be read here: one query over all of them would mix catalogs whose collations may differ.
 DECLARE @id int = 2147483647, @text nvarchar(max);
 WHILE 1 = 1
 BEGIN

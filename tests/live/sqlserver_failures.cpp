@@ -155,7 +155,7 @@ class Line {
   std::atomic<Fault> fault_{Fault::none};
   std::mutex arming_;  // guards text_ and skip_, for one fault may take the place of another that has not been met
   std::string text_;
-  int skip_ = 0;      // likewise
+  int skip_ = 0;
   std::jthread thread_;
 };
 

@@ -419,7 +419,7 @@ BEGIN
   DECLARE @fence bigint, @generation bigint, @trusted bigint, @marked bit, @message nvarchar(2048);
   SELECT @fence = f.term, @generation = f.generation, @marked = f.marked, @trusted = (SELECT i.trusted_since FROM @schema@.incarnation i)
     FROM @schema@.fences f WITH (READCOMMITTEDLOCK) WHERE f.scope_key = @scope_key;
-  -- Seen in the same breath, for each write comes by here; in doubt, or not looked yet, it is asked in full.
+  -- What _need_no_doubt asks, seen in the same breath, for each write comes by here. It decides itself wherever this is not plainly free of doubt.
   IF SESSION_CONTEXT(N'termgate.looked') IS NULL OR @trusted IS NULL OR @generation < @trusted EXEC @schema@._need_no_doubt @scope, @generation;
   IF @fence > @term EXEC @schema@._stale @scope, @term, @fence;
   IF @fence IS NULL OR @fence < @term
