@@ -114,12 +114,13 @@ inline void wait_until(const std::string& what, const std::function<bool()>& con
 // A database of its own with layer 1 in it, on the server of TERMGATE_TEST_POSTGRESQL; dropped at the end.
 class PgDatabase {
  public:
-  explicit PgDatabase(const std::string& name) : server_(std::getenv("TERMGATE_TEST_POSTGRESQL")), name_(name + "_" + std::to_string(getpid())) {
+  enum class Install { layer_1, none };
+  explicit PgDatabase(const std::string& name, Install install = Install::layer_1) : server_(std::getenv("TERMGATE_TEST_POSTGRESQL")), name_(name + "_" + std::to_string(getpid())) {
     PgSession admin(server_);
     admin.run("DROP DATABASE IF EXISTS " + name_ + " WITH (FORCE)");
     admin.must("CREATE DATABASE " + name_);
     url_ = server_.substr(0, server_.rfind('/') + 1) + name_;
-    Database::open(url_).install();
+    if (install == Install::layer_1) Database::open(url_).install();
   }
   ~PgDatabase() {
     try {

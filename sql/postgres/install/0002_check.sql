@@ -83,11 +83,12 @@ $$;
 
 -- The mark of a passed check, for the triggers of protect(): who passed what in this very transaction. It lives in a transaction-local
 -- setting, so ROLLBACK TO takes it back together with the lock, and is signed with the fence's own secret, so that no SET can make one up. One
--- mark: '|S', the scope with '\' and '|' escaped, '|', the term, '|', the signature.
+-- mark: '|S', the scope with '\' and '|' escaped, '|', the term, '|', the signature. A backslash is chr(92) in these files: what it means in a literal
+-- is up to the caller's standard_conforming_strings, and a session reads the text of a function anew.
 CREATE OR REPLACE FUNCTION @schema@._escape(p_scope text) RETURNS text LANGUAGE sql IMMUTABLE AS
-$$ SELECT pg_catalog.replace(pg_catalog.replace(p_scope, '\', '\b'), '|', '\p') $$;
+$$ SELECT pg_catalog.replace(pg_catalog.replace(p_scope, pg_catalog.chr(92), pg_catalog.concat(pg_catalog.chr(92), 'b')), '|', pg_catalog.concat(pg_catalog.chr(92), 'p')) $$;
 CREATE OR REPLACE FUNCTION @schema@._unescape(p_token text) RETURNS text LANGUAGE sql IMMUTABLE AS
-$$ SELECT pg_catalog.replace(pg_catalog.replace(p_token, '\p', '|'), '\b', '\') $$;
+$$ SELECT pg_catalog.replace(pg_catalog.replace(p_token, pg_catalog.concat(pg_catalog.chr(92), 'p'), '|'), pg_catalog.concat(pg_catalog.chr(92), 'b'), pg_catalog.chr(92)) $$;
 CREATE OR REPLACE FUNCTION @schema@._sign(p_scope text, p_term bigint, p_key uuid) RETURNS text LANGUAGE sql STABLE AS $$
   SELECT pg_catalog.encode(pg_catalog.sha256(pg_catalog.textsend(
     pg_catalog.concat_ws('/', p_key, pg_catalog.pg_backend_pid(), pg_catalog.encode(pg_catalog.timestamptz_send(pg_catalog.transaction_timestamp()), 'hex'),
@@ -165,7 +166,7 @@ BEGIN
   IF v_why IS NOT NULL THEN
     RAISE EXCEPTION 'TG004 the fence of scope "%" is in doubt: %', p_scope, v_why
       USING ERRCODE = 'TG004', DETAIL = 'A restored or promoted database may have forgotten a raise, so that a stale leader could pass.',
-      HINT = 'acquire_lease ends the doubt where terms come from leases; else an operator: termgate fence declare-restored --scope … --above N, '
+      HINT = 'acquire_lease ends the doubt where terms come from leases; else an operator: termgate fence declare-restored --scope ... --above N, '
              'or --nothing-lost when no raise is missing.';
   END IF;
 END $$;

@@ -22,8 +22,10 @@ CREATE OR REPLACE FUNCTION @schema@._evict(p_key bigint, p_scope text, p_pid int
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   PERFORM 1 FROM pg_locks l
-    WHERE l.locktype = 'advisory' AND l.granted AND l.pid = p_pid AND l.virtualtransaction = p_vxid AND l.objsubid = 1
-      AND l.classid = ((p_key >> 32) & 4294967295)::oid AND l.objid = (p_key & 4294967295)::oid;
+    WHERE l.locktype = 'advisory' AND l.granted AND l.pid = p_pid AND l.objsubid = 1
+      AND (l.virtualtransaction = p_vxid OR p_key = @schema@._queue_key(p_scope))
+      AND l.classid = ((p_key >> 32) & 4294967295)::oid AND l.objid = (p_key & 4294967295)::oid
+      AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database());
   IF FOUND THEN
     PERFORM pg_terminate_backend(p_pid);
     -- The server's log keeps this even where the raise fails in the end and its audit row with it.
@@ -47,10 +49,11 @@ DECLARE
   v_ended boolean;
   h record;
 BEGIN
-  IF pg_try_advisory_xact_lock(p_key) THEN
-    RETURN v_evicted;
-  END IF;
   LOOP
+    -- Every time: a wait can run out in the moment that grants it, and TG006 must not name a lock that nobody holds.
+    IF pg_try_advisory_xact_lock(p_key) THEN
+      RETURN v_evicted;
+    END IF;
     v_wait_until := p_grace_until;
     IF clock_timestamp() >= p_grace_until THEN
       v_immovable := NULL;
@@ -65,6 +68,8 @@ BEGIN
             v_immovable := h.who || format('; role %I may not signal it: GRANT pg_signal_backend TO %I (superusers stay beyond it)', current_user, current_user);
           ELSIF v_ended AND NOT h.pid = ANY (v_evicted) THEN
             v_evicted := v_evicted || h.pid;
+            -- It lets go of its locks within moments, also where a machine that stood still has used up p_until: giving up now would cost it and the raise.
+            p_until := greatest(p_until, clock_timestamp() + interval '500 ms');
           END IF;
         END IF;
       END LOOP;
@@ -79,8 +84,13 @@ BEGIN
       PERFORM pg_advisory_xact_lock(p_key);
       PERFORM set_config('lock_timeout', v_user, true);
       RETURN v_evicted;
-    EXCEPTION WHEN lock_not_available THEN
-      NULL;
+    EXCEPTION
+      WHEN lock_not_available THEN
+        NULL;
+      WHEN deadlock_detected THEN
+        IF EXISTS (SELECT FROM @schema@._holders(p_key, p_scope) d WHERE d.raising IS NOT NULL) THEN
+          RAISE;
+        END IF;
     END;
   END LOOP;
 END $$;
@@ -147,11 +157,11 @@ DECLARE
   v_at timestamptz := clock_timestamp();
 BEGIN
   UPDATE @schema@.fences f
-     SET term = p_term, raised_at = v_at, raised_by = session_user, generation = greatest(f.generation, p_generation), vouched = f.tableoid
+     SET term = p_term, raised_at = v_at, raised_by = session_user, raised_xid = pg_current_xact_id(), generation = greatest(f.generation, p_generation), vouched = f.tableoid
    WHERE f.scope = p_scope;
   IF NOT FOUND THEN
-    INSERT INTO @schema@.fences (scope, term, raised_at, raise_by, generation, vouched, marked)
-    VALUES (p_scope, p_term, v_at, @schema@._setting('default_raise_by'), coalesce(p_generation, (SELECT i.generation FROM @schema@.incarnation i)),
+    INSERT INTO @schema@.fences (scope, term, raised_at, raised_xid, raise_by, generation, vouched, marked)
+    VALUES (p_scope, p_term, v_at, pg_current_xact_id(), @schema@._setting('default_raise_by'), coalesce(p_generation, (SELECT i.generation FROM @schema@.incarnation i)),
             format('%I.fences', @schema_lit@)::regclass, @schema@._marks_wanted(p_scope))
     ON CONFLICT DO NOTHING;
     IF NOT FOUND THEN

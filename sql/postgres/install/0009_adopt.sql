@@ -182,17 +182,15 @@ END $$;
 CREATE OR REPLACE FUNCTION @schema@._short_hash(p_text text) RETURNS text LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS
 $$ SELECT substr(encode(sha256(convert_to(p_text, 'UTF8')), 'hex'), 1, 32) $$;
 
--- Makes, once for every pair of column names, the trigger function that reports a row's term; plpgsql compiles it anew for each table. Whoever may adopt may
--- put it on a table.
-CREATE OR REPLACE FUNCTION @schema@._adopt_function(p_scope_column name, p_term_column name) RETURNS text
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+-- The trigger function that reports a row's term, for a pair of column names; plpgsql compiles it anew for each table.
+CREATE OR REPLACE FUNCTION @schema@._make_adopted_row(p_scope_column name, p_term_column name) RETURNS text
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
 DECLARE
   v_name text := '_adopted_row_' || @schema@._short_hash(quote_ident(p_scope_column) || '.' || quote_ident(p_term_column));
   r record;
 BEGIN
-  IF NOT EXISTS (SELECT FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = @schema_lit@ AND p.proname = v_name) THEN
-    EXECUTE format('CREATE FUNCTION @schema@.%I() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS %L', v_name,
-      format($body$
+  EXECUTE format('CREATE OR REPLACE FUNCTION @schema@.%I() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS %L', v_name,
+    format($body$
 DECLARE
   v_fence bigint;
 BEGIN
@@ -205,11 +203,22 @@ BEGIN
   v_fence := @schema@._adopted_row(TG_RELID, NEW.%1$I::text, NEW.%2$I::bigint);
   RETURN NULL;
 END $body$, p_scope_column, p_term_column, p_scope_column, p_term_column));
-    EXECUTE format('REVOKE ALL ON FUNCTION @schema@.%I() FROM PUBLIC', v_name);
-    FOR r IN SELECT x.grantee::regrole AS name FROM pg_proc p, aclexplode(p.proacl) x
-              WHERE p.oid = '@schema@._adopt_register(regclass, name, name)'::regprocedure AND x.grantee <> 0 AND x.grantee <> p.proowner LOOP
-      EXECUTE format('GRANT EXECUTE ON FUNCTION @schema@.%I() TO %s', v_name, r.name);
-    END LOOP;
+  EXECUTE format('REVOKE ALL ON FUNCTION @schema@.%I() FROM PUBLIC', v_name);
+  FOR r IN SELECT x.grantee::regrole AS name FROM pg_proc p, aclexplode(p.proacl) x
+            WHERE p.oid = '@schema@._adopt_register(regclass, name, name)'::regprocedure AND x.grantee <> 0 AND x.grantee <> p.proowner LOOP
+    EXECUTE format('GRANT EXECUTE ON FUNCTION @schema@.%I() TO %s', v_name, r.name);
+  END LOOP;
+  RETURN v_name;
+END $$;
+
+-- Makes it once for every pair of column names. Whoever may adopt may put it on a table.
+CREATE OR REPLACE FUNCTION @schema@._adopt_function(p_scope_column name, p_term_column name) RETURNS text
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
+DECLARE
+  v_name text := '_adopted_row_' || @schema@._short_hash(quote_ident(p_scope_column) || '.' || quote_ident(p_term_column));
+BEGIN
+  IF NOT EXISTS (SELECT FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = @schema_lit@ AND p.proname = v_name) THEN
+    PERFORM @schema@._make_adopted_row(p_scope_column, p_term_column);
   END IF;
   RETURN v_name;
 END $$;
@@ -238,7 +247,7 @@ END $$;
 
 -- Notes what the triggers on the table show, nothing else; returns how many scopes' fences rose to what the table holds.
 CREATE OR REPLACE FUNCTION @schema@._adopt_register(p_table regclass, p_scope_column name, p_term_column name) RETURNS integer
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET row_security = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET row_security = off SET quote_all_identifiers = off AS $$
 DECLARE
   v_function name := '_adopted_row_' || @schema@._short_hash(quote_ident(p_scope_column) || '.' || quote_ident(p_term_column));
   v_raised integer := 0;

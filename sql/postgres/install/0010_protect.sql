@@ -54,11 +54,11 @@ BEGIN
   IF p_scope = '*' THEN
     RAISE EXCEPTION 'TG002 no scope and term declared: table % is protected for any scope that the transaction has passed', p_table::regclass
       USING ERRCODE = 'TG002', TABLE = p_table::regclass::text,
-      HINT = 'In the same transaction, before the write: SELECT @schema@.check_term(scope, term), or SET LOCAL termgate.scope = …; SET LOCAL termgate.term = …';
+      HINT = 'In the same transaction, before the write: SELECT @schema@.check_term(scope, term), or SET LOCAL termgate.scope = ...; SET LOCAL termgate.term = ...';
   END IF;
   RAISE EXCEPTION 'TG002 no term declared for scope "%": table % is protected', p_scope, p_table::regclass
     USING ERRCODE = 'TG002', TABLE = p_table::regclass::text,
-    HINT = 'In the same transaction, before the write: SELECT @schema@.check_term(scope, term), or SET LOCAL termgate.scope = …; SET LOCAL termgate.term = …';
+    HINT = 'In the same transaction, before the write: SELECT @schema@.check_term(scope, term), or SET LOCAL termgate.scope = ...; SET LOCAL termgate.term = ...';
 END $$;
 
 -- One scope of a write to a protected table: the check, with the term passed or declared. Never raises.
@@ -269,16 +269,13 @@ BEGIN
   RETURN NULL;
 END $$;
 
--- Makes, once for every column name, the row trigger function: the column's value cannot be had faster than by naming it.
-CREATE OR REPLACE FUNCTION @schema@._protect_function(p_table regclass, p_column name) RETURNS text
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+-- The row trigger function of a column name: the column's value cannot be had faster than by naming it.
+CREATE OR REPLACE FUNCTION @schema@._make_protected_row(p_column name) RETURNS text
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
 DECLARE
   v_name text := '_protected_row_' || @schema@._short_hash(quote_ident(p_column));
 BEGIN
-  PERFORM @schema@._need_column(p_table, p_column, '{text,varchar,smallint,integer,bigint,uuid}');
-  LOCK TABLE @schema@.settings IN SHARE UPDATE EXCLUSIVE MODE;  -- one at a time: two CREATE FUNCTION of one name do not wait for each other, the second fails
-  IF NOT EXISTS (SELECT FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = @schema_lit@ AND p.proname = v_name) THEN
-    EXECUTE format('CREATE FUNCTION @schema@.%I() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS %L', v_name, format($body$
+  EXECUTE format('CREATE OR REPLACE FUNCTION @schema@.%I() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS %L', v_name, format($body$
 DECLARE
   v_done text;
 BEGIN
@@ -300,20 +297,33 @@ BEGIN
   END IF;
   RETURN NULL;
 END $body$, p_column, p_column));
-    EXECUTE format('GRANT EXECUTE ON FUNCTION @schema@.%I() TO PUBLIC', v_name);
+  EXECUTE format('GRANT EXECUTE ON FUNCTION @schema@.%I() TO PUBLIC', v_name);
+  RETURN v_name;
+END $$;
+
+-- Makes it once for every column name.
+CREATE OR REPLACE FUNCTION @schema@._protect_function(p_table regclass, p_column name) RETURNS text
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
+DECLARE
+  v_name text := '_protected_row_' || @schema@._short_hash(quote_ident(p_column));
+BEGIN
+  PERFORM @schema@._need_column(p_table, p_column, '{text,varchar,smallint,integer,bigint,uuid}');
+  LOCK TABLE @schema@.settings IN SHARE UPDATE EXCLUSIVE MODE;  -- one at a time: two CREATE FUNCTION of one name do not wait for each other, the second fails
+  IF NOT EXISTS (SELECT FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = @schema_lit@ AND p.proname = v_name) THEN
+    PERFORM @schema@._make_protected_row(p_column);
   END IF;
   RETURN v_name;
 END $$;
 
 -- What the arguments of a trigger must be, byte for byte.
 CREATE OR REPLACE FUNCTION @schema@._protect_arguments(p_mode text, p_column text, p_scope text) RETURNS bytea LANGUAGE sql IMMUTABLE AS $$
-  SELECT pg_catalog.convert_to(p_mode, 'UTF8') OPERATOR(pg_catalog.||) '\x00'::bytea OPERATOR(pg_catalog.||) pg_catalog.convert_to(coalesce(p_column, ''), 'UTF8')
-         OPERATOR(pg_catalog.||) '\x00'::bytea OPERATOR(pg_catalog.||) pg_catalog.convert_to(coalesce(p_scope, ''), 'UTF8') OPERATOR(pg_catalog.||) '\x00'::bytea
+  SELECT pg_catalog.convert_to(p_mode, 'UTF8') OPERATOR(pg_catalog.||) pg_catalog.decode('00', 'hex') OPERATOR(pg_catalog.||) pg_catalog.convert_to(coalesce(p_column, ''), 'UTF8')
+         OPERATOR(pg_catalog.||) pg_catalog.decode('00', 'hex') OPERATOR(pg_catalog.||) pg_catalog.convert_to(coalesce(p_scope, ''), 'UTF8') OPERATOR(pg_catalog.||) pg_catalog.decode('00', 'hex')
 $$;
 
 -- The triggers that a covered relation lacks, of those that it must have.
 CREATE OR REPLACE FUNCTION @schema@._missing_triggers(p_table oid, p_column name, p_scope text, p_mode text) RETURNS text[]
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
   SELECT coalesce(array_agg(w.trigger ORDER BY w.trigger), '{}')
     FROM (VALUES ('termgate_statement', '_protect_statement', 30), ('termgate_truncate', '_protect_truncate', 34),
                  ('termgate_scopes', CASE WHEN p_column IS NOT NULL THEN '_protect_scopes' END, 34),

@@ -91,7 +91,7 @@ BEGIN
     SELECT 'info', c.oid::regclass::text, 'neither protected nor adopted: whoever may write to it writes unfenced', format('SELECT @schema@.protect(%L, …), if a leader writes to it', c.oid::regclass)
       FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
      WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relpersistence <> 't'
-       AND n.nspname <> @schema_lit@ AND n.nspname <> 'information_schema' AND n.nspname NOT LIKE 'pg\_%'
+       AND n.nspname <> @schema_lit@ AND n.nspname <> 'information_schema' AND NOT starts_with(n.nspname, 'pg_')
        AND NOT EXISTS (SELECT FROM @schema@.protected p WHERE p.table_oid = c.oid) AND NOT EXISTS (SELECT FROM @schema@.adopted a WHERE a.table_oid = c.oid)
        AND NOT EXISTS (SELECT FROM pg_inherits i JOIN @schema@.protected p ON p.table_oid = i.inhparent WHERE i.inhrelid = c.oid)
        AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e')

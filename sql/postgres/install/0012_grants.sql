@@ -25,7 +25,7 @@ BEGIN
   END LOOP;
   FOR f IN SELECT p.oid::regprocedure AS name FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
             WHERE n.nspname = @schema_lit@
-              AND (EXISTS (SELECT FROM unnest(v_levels[1:v_level]) l WHERE v_of -> l ? p.proname) OR (v_level >= 2 AND p.proname LIKE '\_adopted\_row\_%')) LOOP
+              AND (EXISTS (SELECT FROM unnest(v_levels[1:v_level]) l WHERE v_of -> l ? p.proname) OR (v_level >= 2 AND starts_with(p.proname, '_adopted_row_'))) LOOP
     EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %I', f.name, role);
   END LOOP;
 END $$;
@@ -42,7 +42,7 @@ BEGIN
     IF f.proname IN ('protect', 'unprotect', '_protect_function', '_protect_register', '_protect_unregister', '_protect_drop', '_protect_statement',
                      '_protect_truncate', '_protect_scopes', '_protect_attached', 'unadopt', '_adopt_unregister',
                      '_owner', '_tree', '_short_hash', '_need_scope', '_need_column', '_need_own_table')
-       OR f.proname LIKE '\_protected\_row\_%' THEN
+       OR starts_with(f.proname, '_protected_row_') THEN
       EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO PUBLIC', f.name);
     END IF;
   END LOOP;

@@ -12,8 +12,8 @@ BEGIN
       MESSAGE = CASE WHEN p_term IS NOT NULL THEN format('TG002 no scope declared for term %s: a write needs both', p_term)
                      WHEN p_scope IS NOT NULL THEN format('TG002 no term declared for scope "%s": a write needs both', p_scope)
                      ELSE 'TG002 no term declared: a write needs a scope and a term' END,
-      HINT = 'Declare both: SET LOCAL termgate.scope = ''…''; SET LOCAL termgate.term = ''…'' in the transaction; or PGOPTIONS ''-c termgate.scope=… -c termgate.term=…''; '
-             'or application_name ''termgate.scope=…;termgate.term=…;''; or the comment /*termgate.scope=''…'',termgate.term=''…''*/ at the statement.';
+      HINT = 'Declare both: SET LOCAL termgate.scope = ''...''; SET LOCAL termgate.term = ''...'' in the transaction; or PGOPTIONS ''-c termgate.scope=... -c termgate.term=...''; '
+             'or application_name ''termgate.scope=...;termgate.term=...;''; or the comment /*termgate.scope=''...'',termgate.term=''...''*/ at the statement.';
   END IF;
 END $$;
 
@@ -93,86 +93,6 @@ BEGIN
   END IF;
 END $$;
 
--- As in 0003, but a session that holds the queue is the one that was seen whatever transaction it is in by now: hold_session outlives transactions, and while a raise
--- has the turnstile nobody new gets at the queue.
-CREATE OR REPLACE FUNCTION @schema@._evict(p_key bigint, p_scope text, p_pid integer, p_vxid text, p_who text) RETURNS boolean
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-  PERFORM 1 FROM pg_locks l
-    WHERE l.locktype = 'advisory' AND l.granted AND l.pid = p_pid AND l.objsubid = 1
-      AND (l.virtualtransaction = p_vxid OR p_key = @schema@._queue_key(p_scope))
-      AND l.classid = ((p_key >> 32) & 4294967295)::oid AND l.objid = (p_key & 4294967295)::oid
-      AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database());
-  IF FOUND THEN
-    PERFORM pg_terminate_backend(p_pid);
-    -- The server's log keeps this even where the raise fails in the end and its audit row with it.
-    RAISE LOG 'Termgate evicts % from scope "%"', p_who, p_scope;
-    RETURN true;
-  END IF;
-  RETURN NULL;
-EXCEPTION WHEN insufficient_privilege THEN
-  RETURN false;
-END $$;
-
--- As in 0003, and besides: CREATE INDEX CONCURRENTLY waits for every older snapshot, the raise's own included, while the raise waits for the lock that hold_session took
--- for it. PostgreSQL may name the raise as the victim of that deadlock; it waits on, and evicts when the grace is over. Between two raises the victim stays one.
-CREATE OR REPLACE FUNCTION @schema@._take(p_key bigint, p_scope text, p_term bigint, p_grace_until timestamptz, p_until timestamptz)
-RETURNS integer[]
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-  v_evicted integer[] := '{}';
-  v_user text := current_setting('lock_timeout');
-  v_wait_until timestamptz;
-  v_immovable text;
-  v_ended boolean;
-  h record;
-BEGIN
-  LOOP
-    -- Every time: a wait can run out in the moment that grants it, and TG006 must not name a lock that nobody holds.
-    IF pg_try_advisory_xact_lock(p_key) THEN
-      RETURN v_evicted;
-    END IF;
-    v_wait_until := p_grace_until;
-    IF clock_timestamp() >= p_grace_until THEN
-      v_immovable := NULL;
-      FOR h IN SELECT * FROM @schema@._holders(p_key, p_scope) LOOP
-        IF h.raising >= p_term THEN
-          CONTINUE;
-        ELSIF h.pid IS NULL THEN
-          v_immovable := h.who;
-        ELSE
-          v_ended := @schema@._evict(p_key, p_scope, h.pid, h.virtualtransaction, h.who);
-          IF NOT v_ended THEN
-            v_immovable := h.who || format('; role %I may not signal it: GRANT pg_signal_backend TO %I (superusers stay beyond it)', current_user, current_user);
-          ELSIF v_ended AND NOT h.pid = ANY (v_evicted) THEN
-            v_evicted := v_evicted || h.pid;
-            -- It lets go of its locks within moments, also where a machine that stood still has used up p_until: giving up now would cost it and the raise.
-            p_until := greatest(p_until, clock_timestamp() + interval '500 ms');
-          END IF;
-        END IF;
-      END LOOP;
-      IF v_immovable IS NOT NULL OR clock_timestamp() >= p_until THEN
-        RAISE EXCEPTION 'TG006 raising scope "%" to % is blocked by %', p_scope, p_term, coalesce(v_immovable, @schema@._blockers(p_key, p_scope))
-          USING ERRCODE = 'TG006', HINT = 'The fence is unchanged. End what is named here, then raise again.';
-      END IF;
-      v_wait_until := least(p_until, clock_timestamp() + interval '100 ms');
-    END IF;
-    BEGIN
-      PERFORM set_config('lock_timeout', greatest(1, ceil(extract(epoch FROM v_wait_until - clock_timestamp()) * 1000)::bigint)::text, true);
-      PERFORM pg_advisory_xact_lock(p_key);
-      PERFORM set_config('lock_timeout', v_user, true);
-      RETURN v_evicted;
-    EXCEPTION
-      WHEN lock_not_available THEN
-        NULL;
-      WHEN deadlock_detected THEN
-        IF EXISTS (SELECT FROM @schema@._holders(p_key, p_scope) d WHERE d.raising IS NOT NULL) THEN
-          RAISE;
-        END IF;
-    END;
-  END LOOP;
-END $$;
-
 -- Level write gets the three. Replaces that of 0012.
 CREATE OR REPLACE FUNCTION @schema@._grant(role name, level text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -198,7 +118,7 @@ BEGIN
   END LOOP;
   FOR f IN SELECT p.oid::regprocedure AS name FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
             WHERE n.nspname = @schema_lit@
-              AND (EXISTS (SELECT FROM unnest(v_levels[1:v_level]) l WHERE v_of -> l ? p.proname) OR (v_level >= 2 AND p.proname LIKE '\_adopted\_row\_%')) LOOP
+              AND (EXISTS (SELECT FROM unnest(v_levels[1:v_level]) l WHERE v_of -> l ? p.proname) OR (v_level >= 2 AND starts_with(p.proname, '_adopted_row_'))) LOOP
     EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %I', f.name, role);
   END LOOP;
 END $$;
@@ -221,13 +141,4 @@ BEGIN
       EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', f.name, g.grantee);
     END LOOP;
   END LOOP;
-END $$;
-
--- Until version 12 nullif() in these two looked up its `=` on the caller's path, and ran it as the owner of layer 1. Fresh ones have it right already.
-CREATE OR REPLACE FUNCTION @schema@._declared_scope() RETURNS text LANGUAGE sql STABLE AS
-$$ SELECT CASE WHEN pg_catalog.current_setting('termgate.scope', true) OPERATOR(pg_catalog.<>) '' THEN pg_catalog.current_setting('termgate.scope', true) END $$;
-DO $$
-BEGIN
-  EXECUTE replace(pg_get_functiondef('@schema@.check_term(text, bigint)'::regprocedure), 'nullif(pg_catalog.current_setting(''termgate.held'', true), '''')',
-                  'CASE WHEN pg_catalog.current_setting(''termgate.held'', true) OPERATOR(pg_catalog.<>) '''' THEN pg_catalog.current_setting(''termgate.held'', true) END');
 END $$;

@@ -23,6 +23,9 @@ struct Dialect {
   std::string_view commit;
   std::string_view roll_back;       // harmless where the server has rolled back already
   std::string_view install_begin;   // a transaction in which installers take turns
+  std::string_view before_install;  // in front of the files, where any is pending; may be empty
+  std::string_view after_install;
+  bool files_run_again;             // all files where one is pending, or the pending ones alone
   std::string_view is_installed;    // one row, one column: whether there is a table of migrations
   std::string_view version;         // its highest
   std::string_view note_migration;  // $1 version, $2 name

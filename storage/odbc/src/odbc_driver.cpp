@@ -141,12 +141,15 @@ class OdbcDriver final : public Driver {
           throw DatabaseError(fmt::format("the database has version {} of Termgate's tables and this command knows {}: install a newer termgate",
                                           report.from_version, report.to_version));
         }
+        const bool pending = report.from_version < report.to_version;
+        if (pending && !dialect_.before_install.empty()) run_script(connection, dialect_.before_install);
         for (const auto& migration : migrations) {
-          if (migration.version <= report.from_version) continue;
+          if (!pending || (!dialect_.files_run_again && migration.version <= report.from_version)) continue;
           run_script(connection, migration.text);
           const Value values[] = {Value(migration.version), Value(migration.name)};
           connection.execute(odbc::marked(with_schema(dialect_.note_migration), 2, dialect_.family), values, false, milliseconds(0));
         }
+        if (pending && !dialect_.after_install.empty()) run_script(connection, dialect_.after_install);
         report.to_version = std::max(report.to_version, report.from_version);
       });
     } catch (...) {

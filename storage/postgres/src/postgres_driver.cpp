@@ -450,7 +450,7 @@ class PostgresDriver final : public Driver {
     Lent lent(*this);
     Connection& connection = *lent;
     // Whatever the role's defaults are: the second of two installers must see what the first has done.
-    step(connection, Phase::before_commit, [&] { connection.run_script("BEGIN ISOLATION LEVEL READ COMMITTED"); });
+    step(connection, Phase::before_commit, [&] { connection.run_script("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"); });
     try {
       // Nothing of other roles' may be found by a name of ours.
       connection.run_script("SET LOCAL search_path = pg_catalog, pg_temp");
@@ -460,14 +460,18 @@ class PostgresDriver final : public Driver {
       const auto migrations = sql::postgres_migrations();
       report.to_version = migrations.empty() ? 0 : migrations.back().version;
       refuse_newer(report.from_version, report.to_version);
+      // All files run again, in order: each function has one home, and is made anew from there (sql/README.md).
+      const bool pending = report.from_version < report.to_version;
+      if (pending) connection.run_script(with_schema(sql::postgres::before_install, options_.schema));
       for (const auto& migration : migrations) {
-        if (migration.version <= report.from_version) continue;
+        if (!pending) break;
         connection.run_script(with_schema(migration.text, options_.schema));
         connection.run_script(
             with_schema(fmt::format("INSERT INTO @schema@.migrations (version, name) VALUES ({}, '{}') ON CONFLICT DO NOTHING",
                                     migration.version, migration.name),
                         options_.schema));
       }
+      if (pending) connection.run_script(with_schema(sql::postgres::after_install, options_.schema));
       report.to_version = std::max(report.to_version, report.from_version);
     } catch (...) {
       roll_back(connection);
