@@ -473,7 +473,7 @@ TEST_CASE("jobs: a run of an overtaken term beats and completes no more", "[F2][
   leader.must(call("seal", scope, "6"));
   CHECK(worker.run("SELECT termgate.job_heartbeat(" + run + ")").code == "TG001");
   CHECK(worker.run("SELECT termgate.job_finish(" + run + ", 'completed', 0)").code == "TG001");
-  CHECK(leader.value("SELECT status FROM termgate.job_history WHERE run_id = " + run) == "started");
+  CHECK(leader.value("SELECT status FROM termgate.job_history WHERE run_id = " + run) == "lost");
   const std::string status = GENERATE("failed", "cancelled", "lost");
   CHECK(worker.value("SELECT termgate.job_finish(" + run + ", '" + status + "')") == "t");
   CHECK(worker.value("SELECT termgate.job_finish(" + run + ", 'completed', 0)") == "f");

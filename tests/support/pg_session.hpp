@@ -133,6 +133,15 @@ class PgDatabase {
 
   const std::string& url() const { return url_; }
 
+  // Installs layer 1 as a role of its own that is no superuser, as docs/security.md advises; `rights` is what it is granted besides CREATE on the database.
+  void install_as(const std::string& owner, const std::string& rights = "pg_signal_backend") {
+    PgSession admin(url_);
+    admin.run("CREATE ROLE " + owner + " LOGIN");
+    admin.must("GRANT CREATE ON DATABASE " + name_ + " TO " + owner);
+    if (!rights.empty()) admin.must("GRANT " + rights + " TO " + owner);
+    Database::open(url_as(owner, "")).install();
+  }
+
   // The URL for another role, made on first use and granted that level.
   std::string url_as(const std::string& role, const std::string& level) const {
     PgSession admin(url_);

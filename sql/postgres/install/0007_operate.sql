@@ -1,6 +1,24 @@
 -- What operators do, all of it audited: the way down, moving, pruning, settings, and ending or declaring doubt. Locks: as a raise of the scope.
 -- Keeps F3.
 
+-- The row of incarnation, waited for no longer than a check may wait: a session that is frozen in a transaction may have changed it (an acquisition of another scope, or
+-- the first check after a restart).
+CREATE OR REPLACE FUNCTION @schema@._lock_incarnation() RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_user text := current_setting('lock_timeout');
+BEGIN
+  PERFORM @schema@._set_lock_timeout(clock_timestamp() + @schema@._wait('check_wait_ms'), v_user);
+  PERFORM 1 FROM @schema@.incarnation FOR UPDATE;
+  PERFORM set_config('lock_timeout', v_user, true);
+EXCEPTION WHEN lock_not_available THEN
+  RAISE EXCEPTION 'TG006 the row that says whether this database was restored is held by %',
+    coalesce((SELECT string_agg(DISTINCT coalesce('pid ' || l.pid, 'a prepared transaction'), ', ') FROM pg_locks l
+               WHERE l.locktype = 'transactionid' AND l.granted AND l.mode = 'ExclusiveLock' AND l.pid IS DISTINCT FROM pg_backend_pid()
+                 AND l.transactionid IN (SELECT i.xmax FROM @schema@.incarnation i)), 'a session that has just ended')
+    USING ERRCODE = 'TG006', DETAIL = format('check_wait is %s ms', @schema@._setting('check_wait_ms')), HINT = 'Nothing was changed. End what is named here, then try again.';
+END $$;
+
 -- The stamps of the database as it is now become the trusted ones. NULL: a loss was seen, so that every scope but those admitted later is in
 -- doubt; returns the new generation. Otherwise p_trusted_since: 0 when nothing is missing.
 CREATE OR REPLACE FUNCTION @schema@._admit_incarnation(p_trusted_since bigint) RETURNS bigint
@@ -10,7 +28,7 @@ DECLARE
   v_new boolean;
   v_generation bigint;
 BEGIN
-  PERFORM 1 FROM @schema@.incarnation FOR UPDATE;
+  PERFORM @schema@._lock_incarnation();
   v_new := @schema@._changed_incarnation() IS NOT NULL;
   IF v_new OR p_trusted_since IS NOT NULL THEN
     INSERT INTO @schema@.incarnation AS i (generation, trusted_since, system_identifier, timeline, database_oid, fences_oid, postmaster_start, fences_path)
@@ -41,7 +59,7 @@ BEGIN
   PERFORM @schema@._need_scope(scope);
   PERFORM @schema@._need_term(term);
   PERFORM @schema@._need_reason(actor, reason);
-  v_before := greatest(@schema@._evidence(scope), term);
+  v_before := greatest(@schema@._shown(scope), term);
   v_evicted := @schema@._exclude(scope, v_before, NULL);
   v_evicted := v_evicted || @schema@._take(@schema@._lease_key(scope), scope, v_before, v_start + @schema@._grace(NULL), v_until);
   SELECT * INTO f FROM @schema@.fences t WHERE t.scope = reset_fence.scope FOR UPDATE;
@@ -74,7 +92,7 @@ BEGIN
   IF raise_by IS NULL OR raise_by NOT IN ('writer', 'seal') THEN
     RAISE EXCEPTION 'TG005 raise_by must be writer or seal' USING ERRCODE = 'TG005';
   END IF;
-  PERFORM @schema@._audit_evictions(scope, greatest(1, @schema@._evidence(scope)), @schema@._exclude(scope, greatest(1, @schema@._evidence(scope)), NULL));
+  PERFORM @schema@._audit_evictions(scope, greatest(1, @schema@._shown(scope)), @schema@._exclude(scope, greatest(1, @schema@._shown(scope)), NULL));
   UPDATE @schema@.fences f SET raise_by = set_raise_by.raise_by WHERE f.scope = set_raise_by.scope;
   IF NOT FOUND THEN
     PERFORM @schema@._need_no_doubt(scope, NULL);
@@ -141,7 +159,9 @@ BEGIN
   END IF;
   DELETE FROM @schema@.audit a WHERE a.at < v_before AND a.action <> 'prune_history';
   GET DIAGNOSTICS v_all = ROW_COUNT;
-  DELETE FROM @schema@.job_runs j WHERE j.status <> 'started' AND coalesce(j.completed_at, j.last_heartbeat) < v_before;
+  DELETE FROM @schema@.job_runs j
+   WHERE coalesce(j.completed_at, j.last_heartbeat) < v_before
+     AND (j.status <> 'started' OR EXISTS (SELECT FROM @schema@.fences f WHERE f.scope = j.scope AND f.term > j.term));
   GET DIAGNOSTICS v_count = ROW_COUNT;
   v_all := v_all + v_count;
   DELETE FROM @schema@.observed o WHERE o.at < v_before;
@@ -171,14 +191,14 @@ BEGIN
   END IF;
   FOR v_scope IN SELECT s FROM unnest(ARRAY[v_from, scope]) s ORDER BY s COLLATE pg_catalog."C" LOOP
     PERFORM @schema@._need_no_doubt(v_scope, (SELECT f.generation FROM @schema@.fences f WHERE f.scope = v_scope));
-    PERFORM @schema@._audit_evictions(v_scope, greatest(1, @schema@._evidence(v_scope)), @schema@._exclude(v_scope, greatest(1, @schema@._evidence(v_scope)), NULL));
+    PERFORM @schema@._audit_evictions(v_scope, greatest(1, @schema@._shown(v_scope)), @schema@._exclude(v_scope, greatest(1, @schema@._shown(v_scope)), NULL));
   END LOOP;
   PERFORM 1 FROM @schema@.streams s WHERE s.stream_id = stream AND s.scope = v_from FOR UPDATE;
   IF NOT FOUND THEN
     RAISE EXCEPTION 'TG005 stream "%" was moved by another session meanwhile', stream USING ERRCODE = 'TG005';
   END IF;
-  v_highest := coalesce((SELECT max(w.term) FROM @schema@.stream_writes w WHERE w.stream_id = stream AND w.term <= @schema@._evidence(v_from)), 0);
-  v_fence := @schema@._evidence(scope);
+  v_highest := coalesce((SELECT max(w.term) FROM @schema@.stream_writes w WHERE w.stream_id = stream AND w.term <= @schema@._evidence_for(v_from)), 0);
+  v_fence := @schema@._evidence_for(scope);
   IF v_highest > v_fence OR NOT EXISTS (SELECT FROM @schema@.fences f WHERE f.scope = stream_move.scope) THEN
     IF EXISTS (SELECT FROM @schema@.leases l WHERE l.scope = stream_move.scope AND l.term < v_highest) THEN
       RAISE EXCEPTION 'TG005 stream "%" has term %, above what the leases of scope "%" have issued', stream, v_highest, scope
@@ -200,16 +220,19 @@ DECLARE
   v_generation bigint;
   v_fence bigint;
   v_evicted integer[];
+  v_start timestamptz := clock_timestamp();
 BEGIN
   PERFORM @schema@._need_scope(scope);
   PERFORM @schema@._need_term(above);
   PERFORM @schema@._need_reason(actor, reason);
-  v_evicted := @schema@._exclude(scope, greatest(above, @schema@._evidence(scope)), NULL);
+  v_evicted := @schema@._exclude(scope, greatest(above, @schema@._shown(scope)), NULL);
+  -- The lease's key as well: its row is changed here, and a frozen renewal may hold it.
+  v_evicted := v_evicted || @schema@._take(@schema@._lease_key(scope), scope, greatest(above, @schema@._shown(scope)), v_start + @schema@._grace(NULL),
+                                           v_start + @schema@._grace(NULL) + @schema@._wait('check_wait_ms'));
   SELECT * INTO f FROM @schema@.fences t WHERE t.scope = declare_restored.scope FOR UPDATE;
   v_fence := greatest(above, @schema@._evidence(scope));
   v_generation := @schema@._admit_incarnation(NULL);
-  UPDATE @schema@.leases l SET term = greatest(l.term, v_fence), released_at = coalesce(l.released_at, clock_timestamp())
-   WHERE l.scope = declare_restored.scope;
+  UPDATE @schema@.leases l SET released_at = coalesce(l.released_at, clock_timestamp()) WHERE l.scope = declare_restored.scope;
   PERFORM @schema@._audit_evictions(scope, v_fence, v_evicted);
   PERFORM @schema@._set_fence(scope, v_fence, 'declare_restored', actor, jsonb_build_object('previous', f.term, 'above', above, 'reason', reason), v_generation);
   RETURN v_fence;

@@ -1,4 +1,4 @@
--- Owners' own tables as evidence: MAX(term) over them counts wherever a fence row is missing or in doubt, and a row with a higher term raises the
+-- Owners' own tables as evidence: MAX(term) over them counts wherever a fence row is missing or in doubt (elsewhere they are not read at all), and a row with a higher term raises the
 -- fence in its own transaction. Locks: a raise's, for each scope whose fence must rise; adopt() itself SHARE ROW EXCLUSIVE on the table, so that no row
 -- slips in between. adopt and unadopt run as their caller, who must own the table; the definer's helpers believe only what the
 -- catalogs show, and read no table that could run its owner's code meanwhile. Keeps F2, F3.
@@ -105,11 +105,16 @@ BEGIN
         EXIT WHEN v_below IS NULL;
       END LOOP;
       PERFORM set_config('lock_timeout', v_user, true);
-    EXCEPTION WHEN lock_not_available THEN
+    EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
       RAISE EXCEPTION 'TG006 the terms of adopted table % cannot be read: it is locked by %', a.table_oid::regclass,
-        coalesce((SELECT string_agg(DISTINCT 'pid ' || l.pid, ', ') FROM pg_locks l
-                   WHERE l.relation = a.table_oid AND l.granted AND l.mode = 'AccessExclusiveLock' AND l.pid <> pg_backend_pid()), 'a session that has just ended')
-        USING ERRCODE = 'TG006', HINT = 'Nothing was written.';
+        coalesce((SELECT string_agg(DISTINCT CASE WHEN l.pid IS NULL THEN 'a prepared transaction'
+                                                   ELSE format('pid %s (user %s, application "%s")', l.pid, s.usename, s.application_name) END, ', ')
+                    FROM pg_locks l LEFT JOIN pg_stat_activity s ON s.pid = l.pid
+                   WHERE l.locktype = 'relation' AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()) AND l.granted
+                     AND (l.relation IN (SELECT @schema@._tree(a.table_oid)) OR l.relation IN (SELECT i.indexrelid FROM pg_index i WHERE i.indrelid IN (SELECT @schema@._tree(a.table_oid))))
+                     AND l.mode = 'AccessExclusiveLock' AND l.pid IS DISTINCT FROM pg_backend_pid()), 'a session that has just ended')
+        USING ERRCODE = 'TG006', DETAIL = format('check_wait is %s ms', @schema@._setting('check_wait_ms')),
+        HINT = 'Nothing was written. End what is named here, then try again; it holds no lock of this scope, so it is not evicted.';
     END;
     v_all := greatest(v_all, v_max);
   END LOOP;
