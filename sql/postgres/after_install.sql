@@ -11,9 +11,10 @@ BEGIN
     ), wanted AS (
       SELECT n.* FROM noted n
       UNION
-      SELECT 'FUNCTION', w.new, n.role, n.privilege, n.grantable
-        FROM (VALUES ('check_session'::name, 'check_term'::name), ('hold_session', 'check_term'), ('release_session', 'check_term')) w(new, old)
-        JOIN noted n ON n.kind = 'FUNCTION' AND n.name = w.old
+      SELECT w.kind, w.new, n.role, n.privilege, n.grantable
+        FROM (VALUES ('FUNCTION', 'check_session'::name, 'check_term'::name), ('FUNCTION', 'hold_session', 'check_term'), ('FUNCTION', 'release_session', 'check_term'),
+                     ('TABLE', 'refusal_counts', 'audit_log')) w(kind, new, old)
+        JOIN noted n ON n.kind = w.kind AND n.name = w.old
     ), present AS (
       SELECT 'FUNCTION' AS kind, p.proname AS name, p.oid::regprocedure::text AS target, p.proacl AS acl FROM pg_proc p
         JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = @schema_lit@

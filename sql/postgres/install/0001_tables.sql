@@ -321,8 +321,18 @@ BEGIN
   END IF;
 END $$;
 
+-- The server's identifier, or 0 where the owner of layer 1 may not ask for it (some managed servers): then it is not compared, and doctor says so.
+CREATE OR REPLACE FUNCTION @schema@._system_identifier() RETURNS bigint
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF NOT has_function_privilege('pg_control_system()', 'EXECUTE') THEN
+    RETURN 0;
+  END IF;
+  RETURN (SELECT c.system_identifier FROM pg_control_system() c);
+END $$;
+
 INSERT INTO @schema@.incarnation (system_identifier, timeline, database_oid, fences_oid, postmaster_start, fences_path)
-SELECT (SELECT system_identifier FROM pg_control_system()),
+SELECT @schema@._system_identifier(),
        left(pg_walfile_name(pg_current_wal_lsn()), 8),
        (SELECT oid FROM pg_database WHERE datname = current_database()),
        f.oid, pg_postmaster_start_time(), pg_relation_filepath(f.oid)

@@ -281,7 +281,7 @@ BEGIN
   SELECT * INTO f FROM @schema@.fences t WHERE t.scope = p_scope;
   IF p_how <> 'seal' AND coalesce(f.raise_by, @schema@._setting('default_raise_by')) = 'seal' THEN
     RAISE EXCEPTION 'TG005 term % is above the fence of scope "%" (%), which only a seal may raise', p_term, p_scope, coalesce(f.term, 0)
-      USING ERRCODE = 'TG005', HINT = 'The leader that won this term seals it first: SELECT @schema@.seal(scope, term).';
+      USING ERRCODE = 'TG005', HINT = @schema@._how_to_raise(p_scope, p_term);
   END IF;
   IF p_how = 'check' AND @schema@._holds(@schema@._queue_key(p_scope), 'ExclusiveLock') THEN
     -- This transaction has raised the scope before, and its first term there is its only one.

@@ -33,7 +33,7 @@ BEGIN
   IF v_new OR p_trusted_since IS NOT NULL THEN
     INSERT INTO @schema@.incarnation AS i (generation, trusted_since, system_identifier, timeline, database_oid, fences_oid, postmaster_start, fences_path)
     VALUES (1 + coalesce((SELECT max(f.generation) FROM @schema@.fences f), 0), 0,
-            (SELECT c.system_identifier FROM pg_control_system() c), left(pg_walfile_name(pg_current_wal_lsn()), 8),
+            @schema@._system_identifier(), left(pg_walfile_name(pg_current_wal_lsn()), 8),
             (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()), v_fences,
             pg_postmaster_start_time(), pg_relation_filepath(v_fences))
     ON CONFLICT (one) DO UPDATE
@@ -211,6 +211,49 @@ BEGIN
   RETURN true;
 END $$;
 
+-- Prepared transactions that hold the lock of a scope in doubt. COMMIT PREPARED asks no fence, so what such a one wrote under a term that has been overtaken where the database
+-- was still alive would commit here. One row for each scope; scope NULL: it has passed very many, and which is not known.
+CREATE OR REPLACE FUNCTION @schema@._prepared_in_doubt() RETURNS TABLE (gid text, owner name, prepared timestamptz, scope text)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_all boolean;
+  v_since bigint := (SELECT i.trusted_since FROM @schema@.incarnation i);
+BEGIN
+  IF NOT EXISTS (SELECT FROM pg_prepared_xacts x WHERE x.database = current_database()) THEN
+    RETURN;
+  END IF;
+  v_all := @schema@._changed_incarnation() IS NOT NULL;
+  RETURN QUERY
+    WITH held AS MATERIALIZED (
+      SELECT x.gid, x.owner, x.prepared, l.locktype, l.relation, l.mode, (l.classid::bigint << 32) | l.objid::bigint AS key, l.objsubid
+        FROM pg_prepared_xacts x
+        JOIN pg_locks t ON t.pid IS NULL AND t.locktype = 'transactionid' AND t.transactionid = x.transaction
+        JOIN pg_locks l ON l.pid IS NULL AND l.virtualtransaction = t.virtualtransaction
+       WHERE x.database = current_database()
+    ), by_key AS (
+      SELECT DISTINCT h.gid, h.owner, h.prepared, f.scope, f.generation FROM held h JOIN @schema@.fences f ON @schema@._queue_key(f.scope) = h.key
+       WHERE h.locktype = 'advisory' AND h.objsubid = 1
+    )
+    SELECT b.gid, b.owner, b.prepared, b.scope FROM by_key b WHERE v_all OR b.generation < v_since
+    UNION ALL
+    SELECT DISTINCT h.gid, h.owner, h.prepared, NULL::text FROM held h
+     WHERE h.locktype = 'relation' AND h.relation = format('%I.passes', @schema_lit@)::regclass AND h.mode = 'RowExclusiveLock'
+       AND (v_all OR EXISTS (SELECT FROM @schema@.fences f WHERE f.generation < v_since));
+END $$;
+
+-- A warning to who declares, and a row of the audit. p_scope: of this one only.
+CREATE OR REPLACE FUNCTION @schema@._warn_of_prepared(p_scope text) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_gids text := (SELECT string_agg(DISTINCT quote_literal(p.gid), ', ') FROM @schema@._prepared_in_doubt() p WHERE p_scope IS NULL OR p.scope IS NULL OR p.scope = p_scope);
+BEGIN
+  IF v_gids IS NOT NULL THEN
+    RAISE WARNING 'prepared transactions hold a scope that is in doubt: %', v_gids
+      USING HINT = 'COMMIT PREPARED asks no fence. ROLLBACK PREPARED each, unless its transaction manager vouches that it was committed nowhere else and nothing came after it.';
+    PERFORM @schema@._audit('prepared_in_doubt', p_scope, NULL, jsonb_build_object('transactions', v_gids));
+  END IF;
+END $$;
+
 -- declare_restored(scope, above, actor, reason) → the fence: after a restore, no term up to `above` has been overtaken unseen. `above` comes from the
 -- authority that issues the terms. Ends the doubt of this one scope.
 CREATE OR REPLACE FUNCTION @schema@.declare_restored(scope text, above bigint, actor text, reason text) RETURNS bigint
@@ -231,6 +274,7 @@ BEGIN
                                            v_start + @schema@._grace(NULL) + @schema@._wait('check_wait_ms'));
   SELECT * INTO f FROM @schema@.fences t WHERE t.scope = declare_restored.scope FOR UPDATE;
   v_fence := greatest(above, @schema@._evidence(scope));
+  PERFORM @schema@._warn_of_prepared(scope);
   v_generation := @schema@._admit_incarnation(NULL);
   UPDATE @schema@.leases l SET released_at = coalesce(l.released_at, clock_timestamp()) WHERE l.scope = declare_restored.scope;
   PERFORM @schema@._audit_evictions(scope, v_fence, v_evicted);
@@ -255,6 +299,7 @@ DECLARE
   v_scopes bigint := @schema@._doubtful();
 BEGIN
   PERFORM @schema@._need_reason(actor, reason);
+  PERFORM @schema@._warn_of_prepared(NULL);
   PERFORM @schema@._audit('declare_nothing_lost', NULL, actor, jsonb_build_object('reason', reason, 'scopes', v_scopes, 'changed', @schema@._changed_incarnation()));
   PERFORM @schema@._admit_incarnation(0);
   -- Only so that checks are quick again: rows that somebody holds keep asking.

@@ -278,7 +278,7 @@ BEGIN
       -- Who adopts may raise what a writer may raise.
       IF coalesce(f.raise_by, @schema@._setting('default_raise_by')) = 'seal' THEN
         RAISE EXCEPTION 'TG005 table % holds term % for scope "%", above its fence (%), which only a seal may raise', p_table, v_highest, v_scope, coalesce(f.term, 0)
-          USING ERRCODE = 'TG005', HINT = format('SELECT @schema@.seal(%L, %s); then adopt the table.', v_scope, v_highest);
+          USING ERRCODE = 'TG005', HINT = @schema@._how_to_raise(v_scope, v_highest) || ' Then adopt the table.';
       END IF;
       PERFORM @schema@._need_issued(v_scope, v_highest);
       PERFORM @schema@._audit_evictions(v_scope, v_highest, @schema@._exclude(v_scope, v_highest, NULL));

@@ -49,17 +49,35 @@ BEGIN
   END IF;
 END $$;
 
-CREATE OR REPLACE FUNCTION @schema@._no_term(p_table oid, p_scope text) RETURNS void
+-- What the session has declared, for messages: '; nothing is declared' and so on.
+CREATE OR REPLACE FUNCTION @schema@._what_is_declared() RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_scope text := nullif(current_setting('termgate.scope', true), '');
+  v_term text := nullif(current_setting('termgate.term', true), '');
 BEGIN
+  RETURN CASE WHEN v_scope IS NULL AND v_term IS NULL THEN 'nothing is declared'
+              WHEN v_term IS NULL THEN format('scope "%s" is declared without a term', left(v_scope, 200))
+              WHEN v_scope IS NULL THEN format('term %s is declared without a scope', left(v_term, 100))
+              ELSE format('term %s is declared for scope "%s"', left(v_term, 100), left(v_scope, 200)) END;
+END $$;
+
+-- TG002: what was seen, and what is needed, with the names filled in. N: only the leader knows it.
+CREATE OR REPLACE FUNCTION @schema@._no_term(p_table oid, p_scope text) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_scope text := CASE WHEN p_scope = '*' THEN coalesce(nullif(current_setting('termgate.scope', true), ''), 'your scope') ELSE p_scope END;
+  v_hint text := format('BEGIN; SET LOCAL termgate.scope = %L; SET LOCAL termgate.term = ''N''; then the write, then COMMIT. N is the term that your leader won. '
+                        'Or SELECT @schema@.check_term(%L, N) in that transaction. Outside a transaction block SET LOCAL and set_config(..., true) end with their own statement.',
+                        v_scope, v_scope);
+BEGIN
+  PERFORM @schema@._count_refusal('TG002');
   IF p_scope = '*' THEN
-    RAISE EXCEPTION 'TG002 no scope and term declared: table % is protected for any scope that the transaction has passed', p_table::regclass
-      USING ERRCODE = 'TG002', TABLE = p_table::regclass::text,
-      HINT = 'In the same transaction, before the write: SELECT @schema@.check_term(scope, term), or SET LOCAL termgate.scope = ...; SET LOCAL termgate.term = ...';
+    RAISE EXCEPTION 'TG002 no scope and term declared: table % is protected for any scope that the transaction has passed; %', p_table::regclass, @schema@._what_is_declared()
+      USING ERRCODE = 'TG002', TABLE = p_table::regclass::text, HINT = v_hint;
   END IF;
-  RAISE EXCEPTION 'TG002 no term declared for scope "%": table % is protected', p_scope, p_table::regclass
-    USING ERRCODE = 'TG002', TABLE = p_table::regclass::text,
-    HINT = 'In the same transaction, before the write: SELECT @schema@.check_term(scope, term), or SET LOCAL termgate.scope = ...; SET LOCAL termgate.term = ...';
+  RAISE EXCEPTION 'TG002 no term declared for scope "%": table % is protected; %', p_scope, p_table::regclass, @schema@._what_is_declared()
+    USING ERRCODE = 'TG002', TABLE = p_table::regclass::text, HINT = v_hint;
 END $$;
 
 -- The statement's own snapshot is older than the raise to the term that it writes under: it may have read what the leader before has changed since. Running the transaction
@@ -149,7 +167,7 @@ BEGIN
     PERFORM @schema@._stale(p_scope, c.term, v_fence);
   ELSIF c.term > coalesce(v_fence, 0) THEN
     RAISE EXCEPTION 'TG005 declared term % is above the fence of scope "%" (%): a trigger never raises it', c.term, p_scope, coalesce(v_fence, 0)
-      USING ERRCODE = 'TG005', HINT = 'Seal it first, in a transaction of its own: SELECT @schema@.seal(scope, term).';
+      USING ERRCODE = 'TG005', HINT = @schema@._how_to_raise(p_scope, c.term);
   END IF;
   -- Not where this transaction has raised it itself, nor where the id is of another server's (a restored dump), which this one has not come to yet.
   IF NOT pg_visible_in_snapshot(v_raised, p_snapshot) AND v_raised < pg_snapshot_xmax(pg_current_snapshot()) AND v_raised IS DISTINCT FROM pg_current_xact_id_if_assigned() THEN

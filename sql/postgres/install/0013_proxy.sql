@@ -5,9 +5,10 @@
 
 -- Raises TG002 unless both are there. p_scope, p_term: what is known of each.
 CREATE OR REPLACE FUNCTION @schema@._need_declared(p_scope text, p_term bigint) RETURNS void
-LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   IF p_scope IS NULL OR p_term IS NULL THEN
+    PERFORM @schema@._count_refusal('TG002');
     RAISE EXCEPTION USING ERRCODE = 'TG002',
       MESSAGE = CASE WHEN p_term IS NOT NULL THEN format('TG002 no scope declared for term %s: a write needs both', p_term)
                      WHEN p_scope IS NOT NULL THEN format('TG002 no term declared for scope "%s": a write needs both', p_scope)
