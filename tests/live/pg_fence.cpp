@@ -403,7 +403,7 @@ TEST_CASE("privileges: a level gives its functions and nothing on the tables", "
     CHECK_FALSE(allowed(std::string("DELETE FROM termgate.") + table));
   }
   CHECK_FALSE(allowed("SELECT termgate._set_fence('privileged', 99, 'x', 'x', '{}')"));
-  CHECK_FALSE(allowed("SELECT termgate._guard(1, 'privileged', 'enforce')"));
+  CHECK_FALSE(allowed("SELECT termgate._guard(1, 'privileged', 'enforce', pg_current_snapshot())"));
 }
 
 TEST_CASE("search_path: what a caller puts in its way is not what the law calls", "[F2][live]") {

@@ -40,6 +40,7 @@ struct Lab {
     app.must("CREATE TABLE app.adopted (scope text, term bigint, v int); CREATE INDEX ON app.adopted (scope, term); SELECT termgate.adopt('app.adopted', 'scope', 'term')");
     app.must("CREATE TABLE app.guarded (scope text, v int); SELECT termgate.protect('app.guarded', scope_column => 'scope')");
     app.must("CREATE TABLE app.other (v int)");
+    app.must("SELECT count(termgate.seal('many ' || n, 1)) FROM generate_series(1, 120) n");
     return database.url();
   }
 };
@@ -77,6 +78,14 @@ const std::vector<Held> holds = {
     {"force-released", "SELECT termgate.force_release('{H}', 'old', 'a test')", true},
     {"is serializable", "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE; SELECT termgate.check_term('{H}', {N}); SELECT count(*) FROM app.adopted; INSERT INTO app.guarded VALUES ('{H}', 1)", true},
     {"is at repeatable read", "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; SELECT termgate.check_term('{H}', {N}); INSERT INTO app.adopted VALUES ('{H}', {N}, 1)", true},
+    {"protects and adopts tables", "SELECT termgate.protect('app.other', scope => '{H}'), termgate.protect('app.adopted', scope => '*')", false},
+    {"dropped an adopted table", "SELECT termgate.unadopt('app.adopted'); DROP TABLE app.adopted", false},
+    {"holds its session", "COMMIT; SELECT termgate.hold_session('{H}', {N}); BEGIN", true},
+    {"passed very many scopes", "SELECT count(termgate.check_term('many ' || n, 1)) FROM generate_series(1, 120) n; SELECT termgate.check_term('{H}', {N})", true},
+    {"declared that nothing was lost", "SELECT termgate.declare_nothing_lost('old', 'a test')", false},
+    {"changed settings and pruned", "SELECT termgate.set_setting('payload_bytes_max', '1000000'), termgate.prune_history('1 day'), termgate.record_refusal('{H}', 1, 1, now(), now())", false},
+    {"moved its stream", "SELECT termgate.append('stream {H}', {N}, 'x', NULL, '{H}'); COMMIT; BEGIN; SELECT termgate.stream_move('stream {H}', 'moved {H}', 'old', 'a test')", true},
+    {"is resetting the fence", "SELECT termgate.reset_fence('{H}', {N}, 'old', 'a test')", true},
     {"squats on the turnstile", "SELECT pg_advisory_xact_lock(hashtextextended('{H}' COLLATE \"C\", hashtextextended('termgate' COLLATE \"C\", 2)))", true},
     {"squats on the queue", "SELECT pg_advisory_lock(hashtextextended('{H}' COLLATE \"C\", hashtextextended('termgate' COLLATE \"C\", 1)))", true},
     {"squats on the lease's key", "SELECT pg_advisory_lock_shared(hashtextextended('{H}' COLLATE \"C\", hashtextextended('termgate' COLLATE \"C\", 3)))", true},
@@ -101,6 +110,8 @@ TEST_CASE("takeover: nothing that a frozen leader holds keeps its scope", "[F4][
     for (const std::string& takeover : takeovers) {
       CAPTURE(held.name, takeover);
       const std::string scope = "held " + std::to_string(++number);
+      // Both go the same way to the locks: every third hold is enough for the second.
+      if (&takeover != &takeovers.front() && number % 6 != 0) continue;
       PgSession old(lab.url);
       const std::string term = old.value("SELECT term FROM termgate.acquire_lease('" + scope + "', 'old', '150 ms')");
       old.must("INSERT INTO app.adopted VALUES ('" + scope + "', " + term + ", 1)");
@@ -118,7 +129,7 @@ TEST_CASE("takeover: nothing that a frozen leader holds keeps its scope", "[F4][
       CHECK(taken.value() == "t");
       CHECK(took < 2 * grace + seconds(1) + slack);
       // The stale write does not commit any more, unless it never had anything of the scope.
-      CHECK(old.run("COMMIT").ended() == held.of_scope);
+      CHECK(old.run(held.of_scope ? "COMMIT" : "ROLLBACK").ended() == held.of_scope);
       CHECK(successor.run("SELECT termgate.check_term('" + scope + "', " + term + ")").code == "TG001");
       CHECK(successor.run("SELECT termgate.append('stream " + scope + "', (SELECT term FROM termgate.fence('" + scope + "')), 'y', NULL, '" + scope + "')").ok());
     }
@@ -151,7 +162,7 @@ TEST_CASE("takeover: other scopes are not held up either", "[F4][live]") {
     CAPTURE(sealed.message);
     CHECK(Clock::now() - sealing < grace + check_wait + slack);
     const bool locked = held.sql.find("TRUNCATE app.adopted") != std::string::npos || held.sql.find("LOCK TABLE app.adopted") != std::string::npos ||
-                        held.sql.find("ALTER TABLE app.adopted") != std::string::npos;
+                        held.sql.find("ALTER TABLE app.adopted") != std::string::npos || held.sql.find("DROP TABLE app.adopted") != std::string::npos;
     CHECK(sealed.code == (locked ? "TG006" : ""));
     if (locked) CHECK(sealed.message.find("pid " + std::to_string(old.pid())) != std::string::npos);
     CHECK(old.run("ROLLBACK").ok());
