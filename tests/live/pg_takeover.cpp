@@ -186,6 +186,35 @@ TEST_CASE("takeover: a seal of a scope without a lease ends a frozen raise to a 
   }
 }
 
+TEST_CASE("takeover: while the database is in doubt a frozen acquisition of one scope holds up no other", "[F3][F4][live]") {
+  Lab& lab = Lab::one();
+  PgSession frozen(lab.url);
+  PgSession next(lab.url);
+  next.must("SELECT termgate.acquire_lease('doubt 1', 'old', '100 ms'), termgate.acquire_lease('doubt 2', 'old', '100 ms'), termgate.acquire_lease('doubt 3', 'old', '100 s'); SELECT pg_sleep(0.15)");
+  next.must("SELECT termgate.declare_in_doubt('test', 'a restore')");
+  frozen.must("BEGIN; SELECT termgate.acquire_lease('doubt 1', 'old', '10 s')");
+  const auto start = Clock::now();
+  CHECK(next.value("SELECT acquired FROM termgate.acquire_lease('doubt 2', 'new', '10 s')") == "t");
+  CHECK(Clock::now() - start < slack);
+  // An operator's word about a scope whose lease a frozen session is renewing.
+  PgSession renewing(lab.url);
+  next.must("SELECT termgate.acquire_lease('doubt 3', 'old', '100 s')");
+  const std::string term = next.value("SELECT term FROM termgate.fence('doubt 3')");
+  renewing.must("BEGIN; SELECT termgate.renew_lease('doubt 3', 'old', " + term + ", '100 s')");
+  const auto declaring = Clock::now();
+  CHECK(next.run("SELECT termgate.declare_restored('doubt 3', " + term + " + 5, 'test', 'a restore')").ok());
+  CHECK(Clock::now() - declaring < 2 * grace + slack);
+  CHECK(renewing.run("COMMIT").ended());
+  // What has to change the one row that says whether the database was restored is named, and not hung upon.
+  PgSession declaring_all(lab.url);
+  declaring_all.must("BEGIN; SELECT termgate.declare_nothing_lost('test', 'a restore')");
+  const auto blocked = next.run("SELECT termgate.declare_nothing_lost('test', 'a restore')");
+  CHECK(blocked.code == "TG006");
+  CHECK(blocked.message.find("pid " + std::to_string(declaring_all.pid())) != std::string::npos);
+  declaring_all.must("COMMIT");
+  frozen.run("ROLLBACK");
+}
+
 TEST_CASE("takeover: many who want the same lease get one term and nobody is ended", "[F3][F4][live]") {
   Lab& lab = Lab::one();
   // A loser that has not said so within the grace may be ended by the next, so the grace is the ordinary one here.

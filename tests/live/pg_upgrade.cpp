@@ -94,6 +94,20 @@ TEST_CASE("upgrade: schema 13 becomes what a fresh install makes", "[F3][live]")
   CHECK(PgSession(old.url()).value(everything) == expected);
 }
 
+TEST_CASE("upgrade: doctor names the tables that must be protected again", "[F6][live]") {
+  PgDatabase old("upgrade_protected", PgDatabase::Install::none);
+  PgSession was(old.url());
+  was.must("BEGIN; " + schema_13() + "; COMMIT");
+  was.must("CREATE TABLE root (k int) PARTITION BY LIST (k); CREATE TABLE part1 PARTITION OF root FOR VALUES IN (1); SELECT termgate.protect('part1', scope => 'a')");
+  Database::open(old.url()).install();
+  PgSession now(old.url());
+  CHECK(now.value("SELECT problem FROM termgate.doctor() WHERE severity = 'error' AND object = 'public.part1'").find("termgate_below") != std::string::npos);
+  now.must("SELECT termgate.protect('part1', scope => 'a')");
+  CHECK(now.must("SELECT * FROM termgate.doctor() WHERE severity = 'error' AND object = 'public.part1'").rows.empty());
+  CHECK(now.run("INSERT INTO root VALUES (1)").code == "TG002");
+  CHECK(now.must("SELECT object FROM termgate._doctor_layer1() WHERE severity = 'warning'").rows == std::vector<std::vector<std::string>>{{"public.part1"}});
+}
+
 TEST_CASE("upgrade: a frozen writer holds it up for seconds and not for ever", "[F4][live]") {
   PgDatabase old("upgrade_held", PgDatabase::Install::none);
   PgSession was(old.url());

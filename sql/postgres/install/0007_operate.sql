@@ -7,15 +7,22 @@ CREATE OR REPLACE FUNCTION @schema@._lock_incarnation() RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   v_user text := current_setting('lock_timeout');
+  v_xids xid[];
 BEGIN
   PERFORM @schema@._set_lock_timeout(clock_timestamp() + @schema@._wait('check_wait_ms'), v_user);
   PERFORM 1 FROM @schema@.incarnation FOR UPDATE;
   PERFORM set_config('lock_timeout', v_user, true);
 EXCEPTION WHEN lock_not_available THEN
+  v_xids := ARRAY(SELECT i.xmax FROM @schema@.incarnation i);
+  BEGIN
+    v_xids := v_xids || ARRAY(SELECT m.xid FROM pg_get_multixact_members(v_xids[1]) m);
+  EXCEPTION WHEN OTHERS THEN
+    NULL;  -- not a multixact
+  END;
   RAISE EXCEPTION 'TG006 the row that says whether this database was restored is held by %',
     coalesce((SELECT string_agg(DISTINCT coalesce('pid ' || l.pid, 'a prepared transaction'), ', ') FROM pg_locks l
                WHERE l.locktype = 'transactionid' AND l.granted AND l.mode = 'ExclusiveLock' AND l.pid IS DISTINCT FROM pg_backend_pid()
-                 AND l.transactionid IN (SELECT i.xmax FROM @schema@.incarnation i)), 'a session that has just ended')
+                 AND l.transactionid = ANY (v_xids)), 'a session that has just ended')
     USING ERRCODE = 'TG006', DETAIL = format('check_wait is %s ms', @schema@._setting('check_wait_ms')), HINT = 'Nothing was changed. End what is named here, then try again.';
 END $$;
 
@@ -28,8 +35,12 @@ DECLARE
   v_new boolean;
   v_generation bigint;
 BEGIN
-  PERFORM @schema@._lock_incarnation();
+  -- Where nothing has to be written here the row is not locked: acquisitions of other scopes must not wait for one that is frozen.
   v_new := @schema@._changed_incarnation() IS NOT NULL;
+  IF v_new OR p_trusted_since IS NOT NULL THEN
+    PERFORM @schema@._lock_incarnation();
+    v_new := @schema@._changed_incarnation() IS NOT NULL;
+  END IF;
   IF v_new OR p_trusted_since IS NOT NULL THEN
     INSERT INTO @schema@.incarnation AS i (generation, trusted_since, system_identifier, timeline, database_oid, fences_oid, postmaster_start, fences_path)
     VALUES (1 + coalesce((SELECT max(f.generation) FROM @schema@.fences f), 0), 0,
