@@ -114,11 +114,12 @@ $$;
 -- The mark of a passed check, for the triggers of protect(): who passed what in this very transaction. It lives in a transaction-local
 -- setting, so ROLLBACK TO takes it back together with the lock, and is signed with the fence's own secret, so that no SET can make one up. One
 -- mark: '|S', the scope with '\' and '|' escaped, '|', the term, '|', the signature. A backslash is chr(92) in these files: what it means in a literal
--- is up to the caller's standard_conforming_strings, and a session reads the text of a function anew.
+-- is up to the caller's standard_conforming_strings, and a session reads the text of a function anew. Not concat(), which is
+-- only STABLE: these two could no longer be inlined.
 CREATE OR REPLACE FUNCTION @schema@._escape(p_scope text) RETURNS text LANGUAGE sql IMMUTABLE AS
-$$ SELECT pg_catalog.replace(pg_catalog.replace(p_scope, pg_catalog.chr(92), pg_catalog.concat(pg_catalog.chr(92), 'b')), '|', pg_catalog.concat(pg_catalog.chr(92), 'p')) $$;
+$$ SELECT pg_catalog.replace(pg_catalog.replace(p_scope, pg_catalog.chr(92), pg_catalog.chr(92) OPERATOR(pg_catalog.||) 'b'), '|', pg_catalog.chr(92) OPERATOR(pg_catalog.||) 'p') $$;
 CREATE OR REPLACE FUNCTION @schema@._unescape(p_token text) RETURNS text LANGUAGE sql IMMUTABLE AS
-$$ SELECT pg_catalog.replace(pg_catalog.replace(p_token, pg_catalog.concat(pg_catalog.chr(92), 'p'), '|'), pg_catalog.concat(pg_catalog.chr(92), 'b'), pg_catalog.chr(92)) $$;
+$$ SELECT pg_catalog.replace(pg_catalog.replace(p_token, pg_catalog.chr(92) OPERATOR(pg_catalog.||) 'p', '|'), pg_catalog.chr(92) OPERATOR(pg_catalog.||) 'b', pg_catalog.chr(92)) $$;
 CREATE OR REPLACE FUNCTION @schema@._sign(p_scope text, p_term bigint, p_key uuid) RETURNS text LANGUAGE sql STABLE AS $$
   SELECT pg_catalog.encode(pg_catalog.sha256(pg_catalog.textsend(
     pg_catalog.concat_ws('/', p_key, pg_catalog.pg_backend_pid(), pg_catalog.encode(pg_catalog.timestamptz_send(pg_catalog.transaction_timestamp()), 'hex'),
