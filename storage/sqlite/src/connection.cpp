@@ -305,6 +305,9 @@ Rows Connection::run(std::string_view sql, std::span<const Value> parameters) {
       sqlite3_clear_bindings(held);
     }
   } reset{statement};
+  std::size_t wanted = 0;
+  for (const auto number : cached.parameters) wanted = std::max(wanted, static_cast<std::size_t>(number));
+  if (wanted < parameters.size()) throw InvalidInput(fmt::format("TG005 the statement has {} parameters and {} values were given", wanted, parameters.size()));
   for (std::size_t at = 0; at < cached.parameters.size(); ++at) {
     const auto number = static_cast<std::size_t>(cached.parameters[at]);
     if (number > parameters.size()) {

@@ -464,8 +464,22 @@ std::int64_t Law::admit(const std::string& scope, std::int64_t term, const Verdi
   return term;
 }
 
+namespace {
+
+std::string json_text(std::string_view text) {
+  std::string quoted = "\"";
+  for (const char letter : text) {
+    if (letter == '"' || letter == '\\') quoted += '\\';
+    if (static_cast<unsigned char>(letter) < 0x20) quoted += fmt::format("\\u{:04x}", static_cast<unsigned>(letter));
+    else quoted += letter;
+  }
+  return quoted + '"';
+}
+
+}  // namespace
+
 void Law::raise(std::string_view scope, const Fence& fence, std::int64_t term, bool in_doubt, const std::string& actor,
-                std::string_view action, std::string_view detail) {
+                std::string_view action, std::string_view detail, std::string_view more) {
   {
     Running write = use(fence.exists ? stmt::fence_raise : stmt::fence_insert);
     write.bind(scope).bind(term).bind(now()).bind(actor).bind(std::int64_t{in_doubt}).run();
@@ -473,7 +487,7 @@ void Law::raise(std::string_view scope, const Fence& fence, std::int64_t term, b
   if (sqlite3_changes(db_) != 1) {
     throw DatabaseError(fmt::format("the fence of scope \"{}\" was not written: its row is gone", scope));
   }
-  audit(action, scope, fmt::format(R"({{"term":{},"previous":{},"how":"{}"}})", term, fence.term, detail), actor);
+  audit(action, scope, fmt::format(R"({{"term":{},"previous":{},"how":"{}"{}}})", term, fence.term, detail, more), actor);
 }
 
 void Law::track() {
@@ -769,9 +783,10 @@ bool Law::force_release(const Scope& scope, const std::string& actor, const std:
   const Fence fence = read_fence(scope.name());
   const std::int64_t base = std::max(height(scope.name(), fence), lease->term);
   if (base >= Term::max_value) throw InvalidInput(fmt::format("TG005 scope \"{}\" has no terms left", scope.name()));
-  raise(scope.name(), fence, base + 1, fence.in_doubt, actor, "force_release", "by a forced release");
+  // One row of audit, with what the other databases keep: nobody is evicted here.
+  raise(scope.name(), fence, base + 1, fence.in_doubt, actor, "force_release", "by a forced release",
+        fmt::format(R"(,"owner":{},"reason":{},"evicted":0)", json_text(lease->owner), json_text(reason)));
   use(stmt::lease_force).bind(scope.name()).bind(base + 1).bind(now()).run();
-  audit("force_release", scope.name(), reason, actor);
   unit.commit();
   return true;
 }

@@ -257,9 +257,9 @@ class Law {
   void refuse_in_doubt(std::string_view scope, const Fence& fence);
   void refuse_unissued(std::string_view scope, std::int64_t term);
   void refuse_passed(std::string_view scope, const char* what);
-  // Writes the raise (or the first row).
+  // Writes the raise (or the first row), and its row of audit; `more` goes into that one's JSON as it is.
   void raise(std::string_view scope, const Fence& fence, std::int64_t term, bool in_doubt, const std::string& actor,
-             std::string_view action, std::string_view detail);
+             std::string_view action, std::string_view detail, std::string_view more = {});
   void pass(const std::string& scope, std::int64_t term);
   Scope scope_of(const Stream& stream, const std::optional<Scope>& named, const std::optional<std::string>& fixed);
   std::int64_t repeated(const Stream& stream, const std::vector<Write>& writes, bool& found);

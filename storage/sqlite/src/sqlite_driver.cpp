@@ -137,6 +137,10 @@ class SqliteDriver final : public Driver {
     throw InvalidInput("TG005 SQLite has no roles to grant anything to: whoever may write to the file may do everything");
   }
 
+  Rows revoke(std::string_view) override {
+    throw InvalidInput("TG005 SQLite has no roles to revoke anything from: whoever may write to the file may do everything");
+  }
+
  private:
   void refuse_nested() const {
     if (at_work == this) {
