@@ -366,7 +366,7 @@ class Drill(BothDatabases):
             ([], ["/no/such/program"], "/no/such/program: No such file or directory"),
             ([], ["/tmp"], "/tmp: Permission denied"),
             (["--runs", "0"], ["true"], "a whole number from 1"),
-            (["--timeout", "soon"], ["true"], "is no duration"),
+            (["--timeout", "soon"], ["true"], "is not a duration"),
             (["--expect-refusal", "("], ["true"], "no regular expression"),
             (["--allow-write", "["], ["true"], "no regular expression"),
             (["--evidence", "SELECT $2"], ["true"], "needs $1"),

@@ -46,10 +46,20 @@ CREATE TABLE IF NOT EXISTS @schema@.fences (
   -- The OID of this very table when its generation was last compared; 0: compare again. A dump that is restored brings another OID.
   vouched    oid NOT NULL DEFAULT 0,
   -- Whether a protected table may ask who passed: only then does a check leave its mark.
-  marked     boolean NOT NULL DEFAULT false,
-  -- Signs the mark. Readable by nobody but the owner.
-  pass_key   uuid NOT NULL DEFAULT gen_random_uuid()
+  marked     boolean NOT NULL DEFAULT false
 ) WITH (fillfactor = 70);
+
+-- Signs the marks of passed checks. Nobody but the owner of layer 1 may read it. It is a materialized view because pg_dump copies the
+-- tables' rows, and so needs SELECT on every table, but of a materialized view only the definition: whoever dumps the database can
+-- do so without learning the secret, and a restored database has a new one.
+DO $$
+BEGIN
+  IF to_regclass(format('%I.pass_secret', @schema_lit@)) IS NULL THEN
+    CREATE MATERIALIZED VIEW @schema@.pass_secret AS SELECT gen_random_uuid() AS key;
+  ELSIF NOT (SELECT c.relispopulated FROM pg_class c WHERE c.oid = to_regclass(format('%I.pass_secret', @schema_lit@))) THEN
+    REFRESH MATERIALIZED VIEW @schema@.pass_secret;
+  END IF;
+END $$;
 
 -- What this database looked like when its fences were last known to be complete. One row.
 CREATE TABLE IF NOT EXISTS @schema@.incarnation (

@@ -82,7 +82,7 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
 $$;
 
 -- The mark of a passed check, for the triggers of protect(): who passed what in this very transaction. It lives in a transaction-local
--- setting, so ROLLBACK TO takes it back together with the lock, and is signed with the fence's own secret, so that no SET can make one up. One
+-- setting, so ROLLBACK TO takes it back together with the lock, and is signed with a secret, so that no SET can make one up. One
 -- mark: '|S', the scope with '\' and '|' escaped, '|', the term, '|', the signature.
 CREATE OR REPLACE FUNCTION @schema@._escape(p_scope text) RETURNS text LANGUAGE sql IMMUTABLE AS
 $$ SELECT pg_catalog.replace(pg_catalog.replace(p_scope, '\', '\b'), '|', '\p') $$;
@@ -324,6 +324,7 @@ DECLARE
   f @schema@.fences;
   v_committed boolean := current_setting('transaction_isolation') IN ('read committed', 'read uncommitted');
   v_sure boolean := false;
+  v_key uuid;
 BEGIN
   IF p_scope IS NULL OR p_term IS NULL OR char_length(p_scope) NOT BETWEEN 1 AND 200 OR p_term NOT BETWEEN 1 AND 4611686018427387904 THEN
     PERFORM @schema@._need_scope(p_scope);
@@ -342,11 +343,12 @@ BEGIN
   END IF;
   -- In a new statement, hence with a new snapshot; where the snapshot is the transaction's, a locking read fails with 40001 on a hidden raise.
   IF v_committed THEN
-    SELECT t.scope, t.term, t.generation, t.pass_key, t.vouched = t.tableoid AND t.generation >= i.trusted_since AND i.postmaster_start = pg_postmaster_start_time() AND i.fences_path = pg_relation_filepath(t.tableoid)
-      INTO f.scope, f.term, f.generation, f.pass_key, v_sure
+    SELECT t.scope, t.term, t.generation, (SELECT s.key FROM @schema@.pass_secret s), t.vouched = t.tableoid AND t.generation >= i.trusted_since AND i.postmaster_start = pg_postmaster_start_time() AND i.fences_path = pg_relation_filepath(t.tableoid)
+      INTO f.scope, f.term, f.generation, v_key, v_sure
       FROM @schema@.fences t, @schema@.incarnation i WHERE t.scope = p_scope AND i.one;
   ELSE
     f := @schema@._share_row(p_scope);
+    v_key := (SELECT s.key FROM @schema@.pass_secret s);
   END IF;
   IF v_sure IS NOT TRUE THEN
     PERFORM @schema@._need_no_doubt(p_scope, f.generation);
@@ -356,7 +358,7 @@ BEGIN
   ELSIF f.term < p_term THEN
     PERFORM @schema@._not_upgraded(p_scope, p_term, f.term);
   END IF;
-  PERFORM @schema@._mark(p_scope, p_term, f.pass_key);
+  PERFORM @schema@._mark(p_scope, p_term, v_key);
   RETURN f.term;
 END $$;
 
@@ -424,7 +426,7 @@ BEGIN
   END IF;
   IF v_locked THEN
     -- A new statement, hence a new snapshot.
-    SELECT CASE WHEN f.marked THEN f.pass_key END INTO v_key FROM @schema@.fences f
+    SELECT CASE WHEN f.marked THEN (SELECT s.key FROM @schema@.pass_secret s) END INTO v_key FROM @schema@.fences f
      WHERE f.scope OPERATOR(pg_catalog.=) check_term.scope AND f.term OPERATOR(pg_catalog.=) check_term.term AND f.vouched OPERATOR(pg_catalog.=) f.tableoid;
     IF FOUND THEN
       IF v_key IS NOT NULL THEN

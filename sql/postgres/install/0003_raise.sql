@@ -223,7 +223,7 @@ BEGIN
     sealed_at := @schema@._set_fence(p_scope, p_term, CASE p_how WHEN 'seal' THEN 'seal' ELSE 'raise' END, NULL, jsonb_build_object('previous', previous, 'evicted', evicted));
   END IF;
   IF p_how <> 'seal' THEN
-    PERFORM @schema@._mark(p_scope, p_term, (SELECT t.pass_key FROM @schema@.fences t WHERE t.scope = p_scope));
+    PERFORM @schema@._mark(p_scope, p_term, (SELECT s.key FROM @schema@.pass_secret s));
   END IF;
 END $$;
 

@@ -99,12 +99,12 @@ BEGIN
     PERFORM @schema@._share(p_scope);
   END IF;
   IF current_setting('transaction_isolation') IN ('read committed', 'read uncommitted') THEN
-    SELECT f.term, f.pass_key, f.generation,
+    SELECT f.term, (SELECT s.key FROM @schema@.pass_secret s), f.generation,
            f.vouched = f.tableoid AND f.generation >= i.trusted_since AND i.postmaster_start = pg_postmaster_start_time() AND i.fences_path = pg_relation_filepath(f.tableoid)
       INTO v_fence, v_key, v_generation, v_sure
       FROM @schema@.fences f, @schema@.incarnation i WHERE f.scope = p_scope AND i.one;
   ELSE
-    SELECT f.term, f.pass_key, f.generation, false INTO v_fence, v_key, v_generation, v_sure FROM @schema@._share_row(p_scope) f;
+    SELECT f.term, (SELECT s.key FROM @schema@.pass_secret s), f.generation, false INTO v_fence, v_key, v_generation, v_sure FROM @schema@._share_row(p_scope) f;
   END IF;
   IF c.sign IS DISTINCT FROM @schema@._sign(p_scope, c.term, v_key) AND c.sign IS NOT NULL THEN
     -- Nobody passed with that mark: somebody wrote it. What is declared counts.
@@ -140,7 +140,7 @@ DECLARE
 BEGIN
   WHILE i + 2 <= cardinality(v_parts) LOOP
     v_scope := @schema@._unescape(substr(v_parts[i], 2));
-    SELECT f.pass_key INTO v_key FROM @schema@.fences f WHERE f.scope = v_scope;
+    SELECT (SELECT s.key FROM @schema@.pass_secret s) INTO v_key FROM @schema@.fences f WHERE f.scope = v_scope;
     IF FOUND AND v_parts[i + 1] ~ '^[0-9]{1,18}$|^[0-4][0-9]{18}$' AND v_parts[i + 2] = @schema@._sign(v_scope, v_parts[i + 1]::bigint, v_key) THEN
       PERFORM @schema@._guard(p_table, v_scope, p_mode);
       RETURN;
@@ -171,7 +171,7 @@ BEGIN
   BEGIN
     SELECT * INTO f FROM @schema@.fences t WHERE t.scope = p_scope;
     c := @schema@._claim(p_scope);
-    IF c.sign IS NOT NULL AND c.sign IS DISTINCT FROM @schema@._sign(p_scope, c.term, f.pass_key) THEN
+    IF c.sign IS NOT NULL AND c.sign IS DISTINCT FROM @schema@._sign(p_scope, c.term, (SELECT s.key FROM @schema@.pass_secret s)) THEN
       c.term := CASE WHEN @schema@._declared_scope() = p_scope COLLATE pg_catalog."C" THEN @schema@._declared_term() END;
     END IF;
     IF p_scope IS NULL THEN

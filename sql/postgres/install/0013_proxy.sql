@@ -173,55 +173,7 @@ BEGIN
   END LOOP;
 END $$;
 
--- Level write gets the three. Replaces that of 0012.
-CREATE OR REPLACE FUNCTION @schema@._grant(role name, level text) RETURNS void
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-  v_levels text[] := ARRAY['read', 'write', 'lead', 'operate'];
-  v_level integer := array_position(v_levels, level);
-  v_of jsonb := jsonb_build_object(
-    'read', '["fence", "lease", "read_stream", "server_time", "schema_version", "doctor", "verify_findings", "outcome", "_in_doubt"]'::jsonb,
-    'write', '["check_term", "check_session", "hold_session", "release_session", "append", "append_many", "claim_write", "record_refusal",
-               "job_start", "job_heartbeat", "job_finish", "adopt", "_adopt_function", "_adopt_register", "_need_readable"]'::jsonb,
-    'lead', '["seal", "acquire_lease", "renew_lease", "release_lease"]'::jsonb,
-    'operate', '["force_release", "reset_fence", "prune", "prune_history", "stream_move", "set_raise_by", "set_setting", "declare_restored",
-                 "declare_nothing_lost", "declare_in_doubt"]'::jsonb);
-  f record;
-BEGIN
-  IF v_level IS NULL THEN
-    RAISE EXCEPTION 'TG005 the level is read, write, lead or operate, not "%"', level USING ERRCODE = 'TG005';
-  END IF;
-  EXECUTE format('GRANT USAGE ON SCHEMA @schema@ TO %I', role);
-  FOR f IN SELECT c.oid::regclass AS name FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-            WHERE n.nspname = @schema_lit@ AND c.relkind = 'v' LOOP
-    EXECUTE format('GRANT SELECT ON %s TO %I', f.name, role);
-  END LOOP;
-  FOR f IN SELECT p.oid::regprocedure AS name FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
-            WHERE n.nspname = @schema_lit@
-              AND (EXISTS (SELECT FROM unnest(v_levels[1:v_level]) l WHERE v_of -> l ? p.proname) OR (v_level >= 2 AND p.proname LIKE '\_adopted\_row\_%')) LOOP
-    EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %I', f.name, role);
-  END LOOP;
-END $$;
-
--- To nobody, and then to those who may call check_term already: an upgrade must not take the proxy's writes away from a role that had level write.
-DO $$
-DECLARE
-  f record;
-  g record;
-BEGIN
-  FOR f IN SELECT p.oid::regprocedure AS name, p.proname FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
-            WHERE n.nspname = @schema_lit@ AND p.proname IN ('check_session', 'hold_session', 'release_session', '_need_declared') LOOP
-    EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', f.name);
-    IF f.proname = '_need_declared' THEN
-      CONTINUE;
-    END IF;
-    FOR g IN SELECT CASE WHEN a.grantee = 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(a.grantee)) END AS grantee
-               FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace, aclexplode(p.proacl) a
-              WHERE n.nspname = @schema_lit@ AND p.proname = 'check_term' AND a.privilege_type = 'EXECUTE' AND a.grantee <> p.proowner LOOP
-      EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', f.name, g.grantee);
-    END LOOP;
-  END LOOP;
-END $$;
+SELECT @schema@._settle_grants();
 
 -- Until version 12 nullif() in these two looked up its `=` on the caller's path, and ran it as the owner of layer 1. Fresh ones have it right already.
 CREATE OR REPLACE FUNCTION @schema@._declared_scope() RETURNS text LANGUAGE sql STABLE AS

@@ -37,9 +37,10 @@ const Dialect& postgresql() {
                        "SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('termgate migrations', 0))",
       // to_regclass parses its argument as an identifier.
       .is_installed = "SELECT pg_catalog.to_regclass(pg_catalog.quote_ident(@schema_lit@) || '.migrations') IS NOT NULL",
-      .version = "SELECT coalesce(max(version), 0) FROM @schema@.migrations",
+      .version = "SELECT coalesce(@schema@.schema_version(), 0)",
       .note_migration = "INSERT INTO @schema@.migrations (version, name) VALUES ($1::integer, $2) ON CONFLICT DO NOTHING",
       .grant = "SELECT @schema@._grant($1::name, $2)",
+      .revoke = "SELECT level, through FROM @schema@._revoke($1::name)",
       .error_ends_transaction = false,
   };
   return dialect;
@@ -74,6 +75,7 @@ const Dialect& sqlserver() {
       .version = "SELECT ISNULL(MAX(version), 0) FROM @schema@.migrations",
       .note_migration = "INSERT INTO @schema@.migrations (version, name) SELECT CAST($1 AS int), CAST($2 AS nvarchar(200)) WHERE NOT EXISTS (SELECT 1 FROM @schema@.migrations WHERE version = CAST($1 AS int))",
       .grant = "EXEC @schema@._grant @role = $1, @level = $2",
+      .revoke = {},
       .error_ends_transaction = true,
   };
   return dialect;

@@ -27,6 +27,7 @@ struct Dialect {
   std::string_view version;         // its highest
   std::string_view note_migration;  // $1 version, $2 name
   std::string_view grant;           // $1 role, $2 level
+  std::string_view revoke;          // $1 role; empty: no such thing
   // An error ends the transaction: with XACT_ABORT the server has rolled back, and what is sent next would stand outside.
   bool error_ends_transaction;
 

@@ -231,12 +231,20 @@ class Connection {
                                                             : transaction_->exec_params(std::string(sql), arguments...);
     };
     pqxx::result result;
-    if (large == nullptr) {
-      result = send(pqxx::prepare::make_dynamic_params(pointers));
-    } else {
-      const auto at = pointers.begin() + (large - parameters.data());
-      const std::string_view bytes = std::get<BytesView>(large->variant()).data;
-      result = send(pqxx::prepare::make_dynamic_params(pointers.begin(), at), binary_of(bytes), pqxx::prepare::make_dynamic_params(at + 1, pointers.end()));
+    try {
+      if (large == nullptr) {
+        result = send(pqxx::prepare::make_dynamic_params(pointers));
+      } else {
+        const auto at = pointers.begin() + (large - parameters.data());
+        const std::string_view bytes = std::get<BytesView>(large->variant()).data;
+        result = send(pqxx::prepare::make_dynamic_params(pointers.begin(), at), binary_of(bytes), pqxx::prepare::make_dynamic_params(at + 1, pointers.end()));
+      }
+    } catch (const pqxx::broken_connection&) {
+      // The server refuses a wrong number of values with a code of the class that is for lost connections (08P01), in any language.
+      const std::size_t wanted = highest_parameter(sql);
+      if (!connection_.is_open() || wanted == parameters.size()) throw;
+      note_first_answer();
+      throw InvalidInput(fmt::format("TG005 the statement has {} parameters and {} values were given", wanted, parameters.size()));
     }
     note_first_answer();
     return result;
@@ -498,6 +506,11 @@ class PostgresDriver final : public Driver {
     call(with_schema("SELECT @schema@._grant($1::name, $2)", options_.schema), values, false, std::nullopt);
   }
 
+  Rows revoke(std::string_view role) override {
+    const Value values[] = {Value(role)};
+    return call(with_schema("SELECT level, through FROM @schema@._revoke($1::name)", options_.schema), values, false, std::nullopt);
+  }
+
  private:
   // A connection out of the pool, for the length of one call. Not given back: thrown away.
   class Lent {
@@ -627,7 +640,8 @@ class PostgresDriver final : public Driver {
     const auto there = connection.run_script(
         with_schema("SELECT pg_catalog.to_regclass(@schema_lit@ || '.migrations') IS NOT NULL", quoted_schema_literal()));
     if (!there[0][0].as<bool>()) return 0;
-    const auto rows = connection.run_script(with_schema("SELECT coalesce(max(version), 0) FROM @schema@.migrations", options_.schema));
+    // The function, not the table: a role of level read may call it.
+    const auto rows = connection.run_script(with_schema("SELECT coalesce(@schema@.schema_version(), 0)", options_.schema));
     return rows[0][0].as<int>();
   }
 
