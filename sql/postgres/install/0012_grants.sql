@@ -144,4 +144,4 @@ BEGIN
     PERFORM @schema@._grant_dump(v_owner);
   END IF;
 END $$;
-SELECT @schema@._settle_grants();
+DO $$ BEGIN PERFORM @schema@._settle_grants(); END $$;

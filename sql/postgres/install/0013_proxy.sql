@@ -173,7 +173,7 @@ BEGIN
   END LOOP;
 END $$;
 
-SELECT @schema@._settle_grants();
+DO $$ BEGIN PERFORM @schema@._settle_grants(); END $$;
 
 -- Until version 12 nullif() in these two looked up its `=` on the caller's path, and ran it as the owner of layer 1. Fresh ones have it right already.
 CREATE OR REPLACE FUNCTION @schema@._declared_scope() RETURNS text LANGUAGE sql STABLE AS
