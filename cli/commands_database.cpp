@@ -20,7 +20,8 @@ std::string role_of(const std::string& given) { return given == "PUBLIC" || give
 std::string shown_role(const std::string& role) { return role == everybody ? "PUBLIC" : role; }
 
 const char* meaning_of(const std::string& level) {
-  if (level == "read") return "it reads fences, leases, streams and history, and can dump them";
+  if (level == "dump") return "it may read the tables, for pg_dump";
+  if (level == "read") return "it reads fences, leases, streams and history";
   if (level == "write") return "it reads, checks terms and appends";
   if (level == "lead") return "it reads, writes, takes leases and seals";
   return "it reads, writes, leads, ends others' leases, resets fences and prunes";
@@ -56,10 +57,10 @@ int run_init(const Arguments& arguments) {
       throw UsageError(fmt::format("--grant {}: write ROLE=read, ROLE=write, ROLE=lead or ROLE=operate", grant));
     grants.emplace_back(role_of(grant.substr(0, at)), grant.substr(at + 1));
     const std::string& level = grants.back().second;
-    if (level != "read" && level != "write" && level != "lead" && level != "operate")
-      throw UsageError(fmt::format("--grant {}: the level is read, write, lead or operate", grant));
+    if (level != "read" && level != "write" && level != "lead" && level != "operate" && level != "dump")
+      throw UsageError(fmt::format("--grant {}: the level is read, write, lead or operate, or dump for a role that runs pg_dump", grant));
     if (grants.back().first == everybody && level != "read" && level != "write")
-      throw UsageError(fmt::format("--grant {}: PUBLIC gets read or write; with {} every login could shut leaders out. Grant it to a role", grant, level));
+      throw UsageError(fmt::format("--grant {}: PUBLIC gets read or write; grant {} to a role", grant, level));
   }
   std::vector<std::string> revokes;
   for (const std::string& role : arguments.list("revoke")) revokes.push_back(role_of(role));
@@ -301,9 +302,9 @@ void add_database_commands(std::vector<Command>& commands) {
        "install or upgrade layer 1; safe to run again",
        "Creates the tables, functions and triggers that hold the law, in one transaction.\n"
        "  termgate init --db postgresql://owner@db/app --grant app=write --grant scheduler=lead\n"
-       "Grants: read (views), write (check, append), lead (leases, seal), operate (force-release, reset, prune).",
+       "Grants: read (views), write (check, append), lead (leases, seal), operate (force-release, reset, prune). The owner of the database can dump it in any case.",
        [](po::options_description& o) {
-         o.add_options()("grant", po::value<std::vector<std::string>>(), "ROLE=read|write|lead|operate; may be repeated. PUBLIC=read or PUBLIC=write: everybody")(
+         o.add_options()("grant", po::value<std::vector<std::string>>(), "ROLE=read|write|lead|operate, or ROLE=dump for one that runs pg_dump; may be repeated. PUBLIC=read or PUBLIC=write: everybody")(
              "revoke", po::value<std::vector<std::string>>(), "ROLE: takes its level away, and reports what it keeps through others; may be repeated")(
              "failover", po::value<std::string>(), "synchronous: a promotion here loses nothing (default: declared, by the operator)");
        },

@@ -718,8 +718,11 @@ class AsRoles(unittest.TestCase):
         self.assertEqual(self.sql("dbo", "SELECT term FROM termgate.fences WHERE scope = 'billing'"), "5")
         for statement in ("UPDATE termgate.fences SET term = 1", "SELECT key FROM termgate.pass_secret", "SELECT termgate.check_term('billing', 9)", "BEGIN; LOCK TABLE termgate.fences IN ROW SHARE MODE"):
             self.sql_fails("42501", "dbo", statement)
-        # Level read is enough for a role that makes the backups.
-        self.ok("owner", "init", "--grant", self.roles["other"] + "=read")
+        # Another role that makes the backups gets dump, beside a level or without one. No level reads a table.
+        self.ok("owner", "init", "--grant", self.roles["other"] + "=operate")
+        self.sql_fails("42501", "other", "SELECT term FROM termgate.fences")
+        self.fails(2, "PUBLIC gets read or write", "owner", "init", "--grant", "PUBLIC=dump")
+        self.ok("owner", "init", "--grant", self.roles["other"] + "=dump")
         subprocess.run(["pg_dump", "-n", "termgate", "-f", "/dev/null", self.url("other")], check=True, capture_output=True)
         self.sql_fails("42501", "other", "SELECT key FROM termgate.pass_secret")
         secret = self.sql("owner", "SELECT key FROM termgate.pass_secret")

@@ -1,6 +1,6 @@
--- Who may call what. Users need EXECUTE on functions, and may change no table: no application can lower a fence by hand. Levels are
--- cumulative. Level read also has SELECT on the tables, so that a role of that level can run pg_dump; the secret that signs the marks
--- of passed checks is in none of them (0001).
+-- Who may call what. Users need EXECUTE on functions and nothing on the tables: no application can lower a fence by hand. Levels are
+-- cumulative. Beside them there is dump: SELECT on the tables and no function, for a role that runs pg_dump. The secret that signs the
+-- marks of passed checks is in no table (0001).
 
 -- The level at which a function is open: 0 to everybody who may use the schema, 1 read, 2 write, 3 lead, 4 operate. NULL: to the owner.
 -- Table owners call protect(), unprotect() and unadopt(), which run as their caller, so these and what they need are at 0; each of the
@@ -42,7 +42,7 @@ BEGIN
 END $$;
 
 -- _grant(role, level): level read, write, lead or operate; PUBLIC gets read or write. For the owner; `termgate init --grant ROLE=LEVEL`
--- calls it. Level dump is what the owner of the database gets without being asked (_settle_grants): SELECT on the tables, no function.
+-- calls it. dump is what the owner of the database gets by itself (_settle_grants): SELECT on the tables, no function.
 CREATE OR REPLACE FUNCTION @schema@._grant(role name, level text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -53,11 +53,14 @@ BEGIN
     RAISE EXCEPTION 'TG005 the level is read, write, lead or operate, not "%"', level USING ERRCODE = 'TG005';
   ELSIF role = 'public' AND level IN ('lead', 'operate') THEN
     RAISE EXCEPTION 'TG005 level % is not for PUBLIC: every login could shut leaders out', level USING ERRCODE = 'TG005', HINT = 'Grant it to a role.';
+  ELSIF role = 'public' AND level = 'dump' THEN
+    RAISE EXCEPTION 'TG005 dump is not for PUBLIC: every login could read all tables of layer 1' USING ERRCODE = 'TG005', HINT = 'Grant it to a role.';
   END IF;
-  PERFORM @schema@._grant_dump(role);
   IF v_level IS NULL THEN
+    PERFORM @schema@._grant_dump(role);
     RETURN;
   END IF;
+  EXECUTE format('GRANT USAGE ON SCHEMA @schema@ TO %s', @schema@._role_name(role));
   FOR f IN SELECT c.oid::regclass AS name FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
             WHERE n.nspname = @schema_lit@ AND c.relkind = 'v' LOOP
     EXECUTE format('GRANT SELECT ON %s TO %s', f.name, @schema@._role_name(role));
@@ -139,6 +142,11 @@ BEGIN
   END LOOP;
   FOR g IN SELECT l.key AS role, l.value::integer AS level FROM jsonb_each_text(v_granted) l LOOP
     PERFORM @schema@._grant(g.role::name, v_levels[g.level + 1]);
+  END LOOP;
+  -- A role may have a level and dump besides.
+  FOR g IN SELECT r.rolname AS role FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace, LATERAL aclexplode(c.relacl) a, pg_roles r
+            WHERE n.nspname = @schema_lit@ AND c.relname = 'migrations' AND a.privilege_type = 'SELECT' AND a.grantee <> c.relowner AND r.oid = a.grantee LOOP
+    PERFORM @schema@._grant_dump(g.role);
   END LOOP;
   IF NOT pg_has_role(v_owner, current_user, 'USAGE') THEN
     PERFORM @schema@._grant_dump(v_owner);
