@@ -14,6 +14,7 @@ if(TARGET termgate_sqlite)
   find_package(SQLite3 REQUIRED)
   termgate_test(unit_sqlite LABEL unit
     SOURCES
+      unit/storage/sqlite_attached.cpp
       unit/storage/sqlite_driver.cpp
       unit/storage/sqlite_errors.cpp
       unit/storage/sqlite_law.cpp

@@ -261,6 +261,12 @@ Law::RowScope row_scope(const Arguments& arguments, int at) {
   }
 }
 
+// What a trigger read in its own file; nullopt where it hands over nothing.
+std::optional<Law::Handed> handed(const Arguments& arguments, int at) {
+  if (arguments.raw(at) == nullptr) return std::nullopt;
+  return Law::Handed{arguments.type(at) == SQLITE_INTEGER ? std::optional(sqlite3_value_int64(arguments.raw(at))) : std::nullopt};
+}
+
 std::string lease_json(Law& law, const Scope& scope) {
   Running read = law.use(stmt::lease_read);
   if (!read.bind(scope.name()).step()) return {};
@@ -549,26 +555,38 @@ constexpr Function functions[] = {
        sqlite3_result_null(out);
      }},
     // Called by triggers only. Its name is the message that a program without the extension meets.
-    {"termgate_guard_load_termgate_extension_first", 2, 4, guards, "(kind, …)",
+    {"termgate_guard_load_termgate_extension_first", 2, 5, guards, "(kind, …)",
      [](Law& law, sqlite3_context* out, const Arguments& in) {
        const std::string kind = in.text(0, "kind");
        const std::string name = in.text(1, "table");
+       if (kind == "arm") return give(out, law.guard_arm());
        if (kind == "row") {
+         law.require_here(name, handed(in, 3));
          law.guard_row(name, row_scope(in, 2));
        } else if (kind == "any") {
+         law.require_here(name, handed(in, 2));
          law.guard_any(name);
        } else if (kind == "observe") {
-         law.observe_row(name, in.raw(2) != nullptr ? std::optional(row_scope(in, 2)) : std::nullopt);
+         law.observe_row(name, in.raw(2) != nullptr ? std::optional(row_scope(in, 2)) : std::nullopt, handed(in, 3));
+       } else if (kind == "observe any") {
+         law.observe_row(name, std::nullopt, handed(in, 2));
        } else if (kind == "adopted") {
+         law.require_here(name, handed(in, 4));
          law.guard_adopted(name, row_scope(in, 2), in.optional_integer(3, "term"));
        } else if (kind == "replace") {
+         law.require_here(name, handed(in, 2));
          law.guard_replace(name);
        } else if (kind == "changed") {
+         law.require_here("termgate_fences", handed(in, 2));
          law.guard_changed();
        } else if (kind == "raise") {
+         law.require_here("termgate_fences", handed(in, 3));
          law.guard_raise(name, in.integer(2, "term"));
        } else if (kind == "lower") {
+         law.require_here("termgate_fences", handed(in, 4));
          if (!law.guard_lower(name, in.integer(3, "term"))) return sqlite3_result_null(out);
+       } else if (kind == "mark") {
+         if (!law.guard_mark()) return sqlite3_result_null(out);
        } else {
          throw InvalidInput("TG005 an unknown guard: this extension is older than the database's triggers");
        }

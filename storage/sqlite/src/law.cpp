@@ -1009,6 +1009,56 @@ bool Law::job_finish(const std::string& run_id, const std::string& status, std::
 
 // ------------------------------------------------------------------------------------------------------- guards
 
+bool Law::attached() {
+#if SQLITE_VERSION_NUMBER >= 3039000
+  if (sqlite3_libversion_number() >= 3039000) return sqlite3_db_name(db_, 2) != nullptr;
+#endif
+  return use(stmt::attached).step();
+}
+
+bool Law::guard_arm() {
+  if (!attached()) return false;
+  // A trigger at work in the main database means that this holds its write lock.
+  if (sqlite3_txn_state(db_, "main") != SQLITE_TXN_WRITE) return true;
+  try {
+    {
+      // A ROLLBACK TO takes the mark back.
+      Running read = use(stmt::here_read);
+      if (!read.step()) throw DatabaseError("termgate_here has lost its row: run termgate init again");
+      if (mark_ && read.integer(0) == *mark_) return true;
+    }
+    mark_.reset();
+    track();
+    std::int64_t mark = 0;
+    sqlite3_randomness(sizeof mark, &mark);
+    marking_ = true;
+    Running write = use(stmt::here_write);
+    write.bind(mark).run();
+    marking_ = false;
+    if (sqlite3_changes(db_) == 1) mark_ = mark;
+  } catch (const DatabaseError&) {
+    // No layer 1 in the main database, or an earlier version's: then the trigger that asks is not the main database's.
+    marking_ = false;
+    mark_.reset();
+  }
+  return true;
+}
+
+void Law::require_here(std::string_view table, const std::optional<Handed>& handed) {
+  if (!attached()) return;
+  if (!handed) {
+    throw InvalidInput(
+        fmt::format("TG005 the triggers of table \"{}\" were made by an earlier version of Termgate and do not say which file they belong "
+                    "to, and a file is attached to this connection: run termgate init on each file, or DETACH",
+                    table));
+  }
+  if (sqlite3_txn_state(db_, "main") == SQLITE_TXN_WRITE && mark_ && handed->mark == mark_) return;
+  throw InvalidInput(
+      fmt::format("TG005 table \"{}\" belongs to an attached file, whose fences this connection does not compare with: open that file as "
+                  "the main database of a connection to write to it",
+                  table));
+}
+
 void Law::guard_row(std::string_view table, const RowScope& row) {
   if (row.kind == RowScope::Kind::null) {
     throw InvalidInput(fmt::format("TG005 a row of table \"{}\" has no scope: its scope column is NULL", table));
@@ -1055,8 +1105,13 @@ void Law::guard_any(std::string_view table) {
   admit(scope, declared_term_->value(), judge(scope, declared_term_->value(), Raise::refused, false));
 }
 
-void Law::observe_row(std::string_view table, const std::optional<RowScope>& row) noexcept {
+void Law::observe_row(std::string_view table, const std::optional<RowScope>& row, const std::optional<Handed>& handed) noexcept {
   try {
+    try {
+      require_here(table, handed);
+    } catch (const InvalidInput&) {
+      return;  // of an attached file, whose fences are not known here: what would be refused cannot be counted
+    }
     std::string reason;
     try {
       if (row) {
@@ -1136,6 +1191,10 @@ std::string Law::flush_problem(bool* folder) {
 
 void Law::guard_raise(std::string_view scope, std::int64_t term) {
   fence_changed();
+  // The table has a CHECK, which PRAGMA ignore_check_constraints switches off.
+  if (term < 0 || term > Term::max_value) {
+    throw InvalidInput(fmt::format("TG005 {} is no term for the fence of scope \"{}\": a term is an integer from 1 to 2^62", term, scope));
+  }
   if (term == 0) return;
   bool folder = false;
   if (const std::string problem = flush_problem(&folder); !problem.empty()) {
@@ -1151,6 +1210,7 @@ void Law::guard_raise(std::string_view scope, std::int64_t term) {
 
 void Law::transaction_ended(bool committed) noexcept {
   marks_.ended();
+  mark_.reset();
   if (!std::exchange(flush_folder_, false) || !committed) return;
   try {
     const std::string folder = std::filesystem::path(sqlite3_db_filename(db_, "main")).parent_path();

@@ -151,9 +151,19 @@ class Law {
     enum class Kind { null, text, unfit } kind;
     std::string text;
   };
+  // What the trigger read in its own file, so that an attached file's trigger is told from the main database's:
+  // nullopt from a trigger that an earlier version made, which hands nothing over.
+  struct Handed {
+    std::optional<std::int64_t> mark;  // NULL where nothing is attached
+  };
+  // Called by the trigger first: true where the mark has to be read. Puts a mark of this transaction into the main database.
+  bool guard_arm();
+  // TG005 unless the trigger belongs to the main database. `table`: for the message.
+  void require_here(std::string_view table, const std::optional<Handed>& handed);
+  bool guard_mark() noexcept { return std::exchange(marking_, false); }
   void guard_row(std::string_view table, const RowScope& row);
   void guard_any(std::string_view table);  // '*': any scope that the transaction has passed
-  void observe_row(std::string_view table, const std::optional<RowScope>& row) noexcept;
+  void observe_row(std::string_view table, const std::optional<RowScope>& row, const std::optional<Handed>& handed) noexcept;
   void guard_adopted(std::string_view table, const RowScope& row, std::optional<std::int64_t> term);
   void guard_changed() { fence_changed(); }
   void guard_raise(std::string_view scope, std::int64_t term);
@@ -176,6 +186,8 @@ class Law {
     bool table;
   };
   std::vector<Part> missing_parts();
+  // Makes the triggers anew that the columns and indexes of a protected or adopted table have outgrown. In the caller's transaction.
+  void renew_triggers() { outdated_triggers(true); }
 
   // --- for the driver, which owns its connection
 
@@ -309,6 +321,11 @@ class Law {
   std::int64_t max_adopted(std::string_view table, std::string_view scope_column, std::string_view term_column, std::string_view scope,
                            std::int64_t believed_max);
   void drop_triggers(const std::string& table, std::string_view prefix);
+  bool attached();
+  // The triggers that we make read a table that earlier versions do not have.
+  void require_version(const char* what);
+  // The tables whose triggers are not those that their columns and indexes ask for; with `mend` they are made anew.
+  std::vector<std::string> outdated_triggers(bool mend);
 
   sqlite3* db_;
   StatementCache statements_;
@@ -322,6 +339,8 @@ class Law {
   std::string session_user_;  // the operating system's user
   // What termgate_reset_fence is lowering right now; the fences' trigger lets nothing else down.
   std::optional<std::pair<std::string, std::int64_t>> lowering_;
+  std::optional<std::int64_t> mark_;  // what the open transaction has put into termgate_here
+  bool marking_ = false;              // and is putting there right now
   bool flush_folder_ = false;  // the open transaction raises, and its commit is the removal of a file
   std::int64_t folder_flushes_ = 0;
   bool wants_flush_ = false;

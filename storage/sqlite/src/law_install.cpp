@@ -53,7 +53,7 @@ class Model {
 
 std::vector<Law::Part> Law::missing_parts() {
   std::vector<Part> missing;
-  bool settings = true, incarnation = true;
+  bool settings = true, incarnation = true, here = true;
   const Model model;
   {
     const Statement parts(model.handle(), stmt::own_parts);
@@ -67,6 +67,7 @@ std::vector<Law::Part> Law::missing_parts() {
       missing.push_back({name, type == "table"});
       settings = settings && name != "termgate_settings";
       incarnation = incarnation && name != "termgate_incarnation";
+      here = here && name != "termgate_here";
     }
   }
   if (settings) {
@@ -77,6 +78,7 @@ std::vector<Law::Part> Law::missing_parts() {
     }
   }
   if (incarnation && !use(stmt::incarnation_read).step()) missing.push_back({"the row of termgate_incarnation", false});
+  if (here && !use(stmt::here_read).step()) missing.push_back({"the row of termgate_here", false});
   return missing;
 }
 
@@ -98,8 +100,10 @@ Law::Installed Law::install() {
     Running tables = use(stmt::own_tables);
     known = tables.step();
   }
+  std::vector<std::string> outdated;
   if (known && from <= ours) missing = missing_parts();
-  if (from == ours && missing.empty()) {
+  if (from == ours && missing.empty()) outdated = outdated_triggers(false);
+  if (from == ours && missing.empty() && outdated.empty()) {
     unit.commit();
     return {from, to};
   }
@@ -121,10 +125,13 @@ Law::Installed Law::install() {
     fence_changed();
     audit("declare_in_doubt", std::nullopt, "the fences, or what was said of them, had to be made anew");
   }
+  // An earlier version's triggers hand over less than this one's guard asks for.
+  if (from <= ours) outdated = outdated_triggers(true);
   if (to != from) audit("init", std::nullopt, fmt::format("from version {} to {}", from, to));
   if (from == ours) {
     std::string names;
     for (const Part& part : missing) names += (names.empty() ? "" : ", ") + part.name;
+    for (const std::string& table : outdated) names += (names.empty() ? "" : ", ") + ("the triggers of table " + table);
     audit("init", std::nullopt, "made anew: " + names);
   }
   unit.commit();

@@ -102,6 +102,11 @@ bool is_literal(const std::string& text) {
   return start < text.size() && text.find_first_not_of("0123456789.", start) == std::string::npos;
 }
 
+// The last argument of each guard: the mark of the trigger's own file, read only where a file is attached.
+std::string own_mark(const std::string& label) {
+  return fmt::format("CASE termgate_guard_load_termgate_extension_first('arm', {}) WHEN 1 THEN (SELECT mark FROM termgate_here) END", label);
+}
+
 }  // namespace
 
 std::string quoted_identifier(std::string_view name) {
@@ -165,13 +170,15 @@ std::vector<std::pair<std::string, std::string>> Law::protect_triggers(const Tab
                                                                        const std::optional<std::string>& scope, const std::string& mode) {
   const std::string target = quoted_identifier(table.name);
   const std::string label = quoted_literal(table.name);
-  const std::string kind = mode == "observe" ? "'observe'" : scope == "*" ? "'any'" : "'row'";
+  const bool any = scope == "*";
+  const std::string kind = mode == "observe" ? (any ? "'observe any'" : "'observe'") : any ? "'any'" : "'row'";
+  const std::string mark = own_mark(label);
   auto guard = [&](const std::string& more, const std::string& tail) {
     // RAISE is never reached: its presence makes SQLite able to undo the rows a statement changed before.
     return fmt::format(
-        "  SELECT CASE WHEN termgate_guard_load_termgate_extension_first({}, {}{}) IS NULL THEN RAISE(ABORT, 'TG005 refused') "
+        "  SELECT CASE WHEN termgate_guard_load_termgate_extension_first({}, {}{}, {}) IS NULL THEN RAISE(ABORT, 'TG005 refused') "
         "END{};\n",
-        kind, label, more, tail);
+        kind, label, more, mark, tail);
   };
   std::vector<std::pair<std::string, std::string>> triggers;
   auto add = [&](std::string_view name, std::string_view when, const std::string& body) {
@@ -235,9 +242,9 @@ std::vector<std::pair<std::string, std::string>> Law::protect_triggers(const Tab
   auto ask_for_recursion = [&](const std::string& tail) {
     if (mode == "observe") return;
     const std::string ask = fmt::format(
-        "  SELECT CASE WHEN termgate_guard_load_termgate_extension_first('replace', {}) IS NULL THEN RAISE(ABORT, 'TG005 "
+        "  SELECT CASE WHEN termgate_guard_load_termgate_extension_first('replace', {}, {}) IS NULL THEN RAISE(ABORT, 'TG005 "
         "refused') END{};\n",
-        label, tail);
+        label, mark, tail);
     victims_insert += ask;
     victims_update += ask;
   };
@@ -301,9 +308,9 @@ std::vector<std::pair<std::string, std::string>> Law::adopt_triggers(const Table
                                                                      const std::string& term_column) {
   std::vector<std::pair<std::string, std::string>> triggers;
   const std::string body = fmt::format(
-      "  SELECT CASE WHEN termgate_guard_load_termgate_extension_first('adopted', {}, NEW.{}, NEW.{}) IS NULL THEN RAISE(ABORT, "
+      "  SELECT CASE WHEN termgate_guard_load_termgate_extension_first('adopted', {}, NEW.{}, NEW.{}, {}) IS NULL THEN RAISE(ABORT, "
       "'TG005 refused') END;\n",
-      quoted_literal(table.name), quoted_identifier(scope_column), quoted_identifier(term_column));
+      quoted_literal(table.name), quoted_identifier(scope_column), quoted_identifier(term_column), own_mark(quoted_literal(table.name)));
   for (const auto& [name, when] : {std::pair<std::string_view, std::string_view>{"inserted", "AFTER INSERT"},
                                    std::pair<std::string_view, std::string_view>{"updated", "AFTER UPDATE"}}) {
     const std::string trigger = fmt::format("{}{}_{}", adopt_prefix, name, table.name);
@@ -333,6 +340,7 @@ std::int64_t Law::protect(const std::string& target, const std::optional<std::st
   }
   if (scope && *scope != "*") Scope{*scope};
   Unit unit(*this);
+  require_version("protect");
   const Table table = find_table(target, "protect");
   std::optional<std::string> column;
   if (scope_column) {
@@ -376,6 +384,7 @@ std::int64_t Law::max_adopted(std::string_view table, std::string_view scope_col
 
 std::int64_t Law::adopt(const std::string& target, const std::string& scope_column, const std::string& term_column) {
   Unit unit(*this);
+  require_version("adopt");
   const Table table = find_table(target, "adopt");
   const Column& scope = find_column(table, scope_column);
   const Column& term = find_column(table, term_column);
@@ -452,6 +461,65 @@ bool Law::unadopt(const std::string& target) {
   if (was) audit("unadopt", std::nullopt, fmt::format("table {}", target));
   unit.commit();
   return was;
+}
+
+void Law::require_version(const char* what) {
+  constexpr int first_with_mark = 3;
+  if (const int version = installed_version(); version > 0 && version < first_with_mark) {
+    throw DatabaseError(fmt::format("cannot {} a table with version {} of Termgate's tables: run termgate init first", what, version));
+  }
+}
+
+std::vector<std::string> Law::outdated_triggers(bool mend) {
+  struct Wanted {
+    std::string table;
+    std::string_view prefix;
+    std::vector<std::pair<std::string, std::string>> triggers;
+  };
+  std::vector<Wanted> all;
+  const auto want = [&](const std::string& name, std::string_view prefix, const auto& triggers_for) {
+    try {
+      all.push_back({name, prefix, triggers_for(find_table(name, "protect"))});
+    } catch (const InvalidInput&) {
+      // Its table or its column is gone: doctor tells.
+    }
+  };
+  {
+    Running read = use(stmt::protected_all);
+    while (read.step()) {
+      want(read.text(0), protect_prefix, [&](const Table& table) {
+        return protect_triggers(table, read.optional_text(1), read.optional_text(2), read.text(3));
+      });
+    }
+  }
+  {
+    Running read = use(stmt::adopted_read);
+    while (read.step()) {
+      want(read.text(0), adopt_prefix, [&](const Table& table) {
+        find_column(table, read.text(1));
+        find_column(table, read.text(2));
+        return adopt_triggers(table, read.text(1), read.text(2));
+      });
+    }
+  }
+  std::vector<std::string> outdated;
+  for (Wanted& wanted : all) {
+    std::vector<std::pair<std::string, std::string>> present;
+    {
+      Running read = use(stmt::triggers_of);
+      read.bind(wanted.table).bind(wanted.prefix);
+      while (read.step()) present.emplace_back(read.text(0), read.text(1));
+    }
+    auto sorted = wanted.triggers;
+    std::sort(sorted.begin(), sorted.end());
+    std::sort(present.begin(), present.end());
+    if (sorted == present) continue;
+    outdated.push_back(wanted.table);
+    if (!mend) continue;
+    drop_triggers(wanted.table, wanted.prefix);
+    for (const auto& [name, text] : wanted.triggers) execute(text);
+  }
+  return outdated;
 }
 
 // ------------------------------------------------------------------------------------------------- doctor, verify
@@ -572,6 +640,19 @@ std::vector<Law::Finding> Law::doctor() {
       find("info", "scope " + read.text(0),
            fmt::format("the lease of {} (term {}) is past its time by {} ms", read.text(1), read.integer(2), moment - read.integer(3)),
            "the next acquisition takes it");
+    }
+  }
+  {
+    std::vector<std::string> names;
+    Running read = use(stmt::attached);
+    while (read.step()) names.push_back(read.text(0));
+    for (const std::string& name : names) {
+      Statement fences(db_, fmt::format("SELECT 1 FROM {}.sqlite_schema WHERE name = 'termgate_fences'", quoted_identifier(name)));
+      if (!Running(fences.get()).step()) continue;
+      find("warning", "attached file " + name,
+           "it has fences of its own, which this connection does not compare with: writes to its protected and adopted tables are TG005 "
+           "here",
+           "open it as the main database of a connection");
     }
   }
   if (const std::string problem = flush_problem(); !problem.empty()) {
