@@ -72,10 +72,12 @@ if(TARGET termgate)
   if(TARGET termgate_net AND TARGET termgate_lite AND TARGET termgate_extension)
     # [F6] bypasses: every row of the tables in docs/sqlite-proxy.md. law: [F1] to [F6] through the wire, with local programs on the same file.
     # [F5] kill: the proxy killed at random moments.
+    # [F2] service: its file moved, removed or replaced under it.
     set(bypasses "")
     set(kill "")
+    set(service "")
     set(law $<TARGET_FILE:termgate_extension>)
-    foreach(what bypasses law kill)
+    foreach(what bypasses law kill service)
       add_test(NAME live_lite_${what} COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/live/lite_${what}_test.py" $<TARGET_FILE:termgate> ${${what}})
       set_tests_properties(live_lite_${what} PROPERTIES LABELS live SKIP_RETURN_CODE 77 TIMEOUT 300)
       if(TERMGATE_SANITIZE)

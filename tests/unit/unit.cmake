@@ -18,6 +18,7 @@ if(TARGET termgate_sqlite)
       unit/storage/sqlite_driver.cpp
       unit/storage/sqlite_errors.cpp
       unit/storage/sqlite_law.cpp
+      unit/storage/sqlite_moved.cpp
       unit/storage/sqlite_power_loss.cpp
       unit/storage/sqlite_protect.cpp
       unit/storage/sqlite_write_queue.cpp

@@ -73,7 +73,19 @@ std::pair<std::string, std::int64_t> Session::declared(const std::optional<std::
 std::int64_t Session::check(const std::string& scope, std::int64_t term) {
   const Scope named(scope);
   const Term of(term);
+  const std::int64_t remembered = engine_.memory().highest(scope);
   const std::int64_t fence = tx_.lane->connection().law().check_term(named, of);
+  if (fence < remembered) {
+    // An older copy of the file, unless an audited reset took the fence down.
+    Lane::Text text = tx_.lane->prepare("SELECT 1 FROM termgate_fences WHERE scope = ?1 AND reset_from >= ?2");
+    sqlite3_bind_text64(text.get(), 1, scope.data(), scope.size(), SQLITE_STATIC, SQLITE_UTF8);
+    sqlite3_bind_int64(text.get(), 2, remembered);
+    if (text.step() != SQLITE_ROW) {
+      throw Failed("TG004", "TG004 fence in doubt for scope \"" + scope + "\": the file shows " + std::to_string(fence) + ", this server has seen " + std::to_string(remembered) +
+                                "; was an older copy of the file put back? Then: termgate fence declare-restored --scope … --above …");
+    }
+    engine_.memory().forget(scope);
+  }
   engine_.passed(scope, term);
   return fence;
 }

@@ -78,12 +78,17 @@ Connection::Connection(const OpenAs& how, bool reader, bool create) {
     }
     control_checked(("PRAGMA main.synchronous = " + how.synchronous).c_str());
     law_ = Law::register_on(db_);
+    law_->watch_file(how.path);
     if (how.wait) {
       law_->set_check_wait(*how.wait);
     } else {
       wait_for_locks(std::chrono::milliseconds(0));
       wait_for_locks(law_->check_wait());
     }
+    // What was opened may be another file than the path named a moment later.
+    law_->require_file();
+    // A connection that has read keeps the log in place.
+    if (sqlite3_exec(db_, "SELECT 1 FROM sqlite_schema LIMIT 1", nullptr, nullptr, nullptr) == SQLITE_OK) law_->file().know_log();
     if (reader) only_read(true);
   } catch (const BusyNow&) {
     const Blocked told(fmt::format("TG006 blocked: {} holds the database {}; nothing was written", lock_holder(db_), how.path));
@@ -265,14 +270,30 @@ void Connection::wait_for_locks(std::chrono::milliseconds wait) noexcept {
 
 int Connection::begin(bool read_only, std::chrono::milliseconds wait, std::string_view scope, std::int64_t term) {
   const char* statement = read_only ? "BEGIN" : "BEGIN IMMEDIATE";
-  int code = control(statement);
+  const auto attempt = [&] {
+    const int code = control(statement);
+    if (code != SQLITE_OK || read_only || !law_->file().moved(true)) return code;
+    control("ROLLBACK");
+    return SQLITE_READONLY_DBMOVED;
+  };
+  int code = attempt();
   if ((code & 0xff) != SQLITE_BUSY || wait <= std::chrono::milliseconds(0)) return code;
   const auto until = std::chrono::steady_clock::now() + wait;
   Knock knock(db_, scope, term);
   do {
     knock.pause(std::chrono::duration_cast<std::chrono::milliseconds>(until - std::chrono::steady_clock::now()));
-    code = control(statement);
+    code = attempt();
   } while ((code & 0xff) == SQLITE_BUSY && std::chrono::steady_clock::now() < until);
+  return code;
+}
+
+int Connection::commit(int& extended) noexcept {
+  if (law_->file().moved(true)) {
+    control("ROLLBACK");
+    return extended = SQLITE_READONLY_DBMOVED;
+  }
+  const int code = control("COMMIT");
+  extended = code == SQLITE_OK ? SQLITE_OK : sqlite3_extended_errcode(db_);
   return code;
 }
 

@@ -691,7 +691,13 @@ int begin(sqlite3_vtab* table) {
   static_cast<Table*>(table)->law->transaction_began();
   return SQLITE_OK;
 }
-int sync(sqlite3_vtab*) { return SQLITE_OK; }
+// The last moment at which a transaction that has passed the check, or raised, can be refused.
+int sync(sqlite3_vtab* table) {
+  Law& law = *static_cast<Table*>(table)->law;
+  if (!law.file().moved(true)) return SQLITE_OK;
+  table->zErrMsg = sqlite3_mprintf("%s", moved_message(law.file().path()).c_str());
+  return SQLITE_READONLY_DBMOVED;
+}
 int commit(sqlite3_vtab* table) {
   static_cast<Table*>(table)->law->transaction_ended(true);
   return SQLITE_OK;
@@ -756,6 +762,7 @@ Law* Law::register_on(sqlite3* db) {
     return nullptr;
   }
   auto* home = new Home(db);
+  if (const char* path = sqlite3_db_filename(db, "main"); path != nullptr) home->law.watch_file(path);
   // From here on the module owns it, also when registering fails.
   int code =
       sqlite3_create_module_v2(db, "termgate_transaction", &transaction_module, home, [](void* held) { delete static_cast<Home*>(held); });

@@ -120,6 +120,10 @@ Law::Unit::Unit(Law& law) : law_(law) {
     }
     const bool reading = sqlite3_txn_state(law.db_, nullptr) == SQLITE_TXN_READ;
     law.waiting([&] { return law.use(stmt::begin).try_step(); }, "hold", !reading);
+    if (law.file_.moved(true)) {
+      sqlite3_exec(law.db_, "ROLLBACK", nullptr, nullptr, nullptr);
+      throw_sqlite(law.db_, SQLITE_READONLY_DBMOVED);
+    }
     kind_ = Kind::own;
     law.own_unit_ = true;
     return;
@@ -274,10 +278,15 @@ void Law::patiently(const std::function<void()>& work) {
       "hold", true);
 }
 
+void Law::require_file() {
+  if (file_.moved(sqlite3_txn_state(db_, "main") == SQLITE_TXN_WRITE)) throw_sqlite(db_, SQLITE_READONLY_DBMOVED);
+}
+
 void Law::lock() {
   const int state = sqlite3_txn_state(db_, "main");
-  if (state == SQLITE_TXN_WRITE) return;
-  waiting([&] { return use(stmt::lock).try_step(); }, "hold", state == SQLITE_TXN_NONE);
+  if (state != SQLITE_TXN_WRITE) waiting([&] { return use(stmt::lock).try_step(); }, "hold", state == SQLITE_TXN_NONE);
+  // The driver asks where it begins and commits.
+  if (!boundaries_known_) require_file();
 }
 
 void Law::execute(const std::string& sql) {
@@ -496,7 +505,11 @@ std::int64_t Law::check_term(const Scope& scope, Term term) {
   // one that raises nothing writes nothing, so it needs no savepoint.
   const bool transaction = sqlite3_get_autocommit(db_) == 0 || sqlite3_txn_state(db_, nullptr) == SQLITE_TXN_WRITE;
   const Wants wants(*this, scope.name(), term.value());
-  if (transaction) lock();
+  if (transaction) {
+    lock();
+  } else if (!boundaries_known_) {
+    require_file();
+  }
   const Verdict verdict = judge(scope.name(), term.value(), Raise::allowed, false);
   if (!verdict.raises) {
     if (transaction) pass(scope.name(), term.value());

@@ -30,6 +30,7 @@
 #include <termgate/term.hpp>
 #include <termgate/write_id.hpp>
 
+#include "file_watch.hpp"
 #include "marks.hpp"
 #include "statement.hpp"
 
@@ -206,6 +207,12 @@ class Law {
   // True when the last refusal was a raise that this connection's PRAGMA synchronous would not flush.
   bool take_wants_flush() noexcept { return std::exchange(wants_flush_, false); }
 
+  // The file's path as the user named it, where that is known better than SQLite does.
+  void watch_file(const std::string& path) { file_.begin(db_, path); }
+  FileWatch& file() noexcept { return file_; }
+  // Unavailable (SQLITE_READONLY_DBMOVED) where the file is not the one any more that was opened.
+  void require_file();
+
   sqlite3* connection() const noexcept { return db_; }
   Marks& marks() noexcept { return marks_; }
   void transaction_began() noexcept { marks_.began(boundaries_known_); }
@@ -329,6 +336,7 @@ class Law {
 
   sqlite3* db_;
   StatementCache statements_;
+  FileWatch file_;
   Marks marks_;
   std::optional<Scope> declared_scope_;
   std::optional<Term> declared_term_;
