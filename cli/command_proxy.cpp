@@ -1,6 +1,7 @@
 // proxy: reads its options from the command line and a file, wires rules, sockets and HTTP together, and minds the signals.
 #include <csignal>
 #include <cstdint>
+#include <cstdlib>
 #include <fstream>
 #include <memory>
 #include <optional>
@@ -257,6 +258,14 @@ class ServedFile {
     throw UsageError("--backend sqlite: this termgate was built without SQLite");
 #endif
   }
+  // The last to go. A statement that cannot be stopped ends with the process, and what it has not committed is rolled back.
+  ~ServedFile() {
+#ifdef TERMGATE_WITH_LITE
+    if (server_ && !server_->stop(1s)) std::_Exit(Exit::done);
+#endif
+  }
+  ServedFile(const ServedFile&) = delete;
+  ServedFile& operator=(const ServedFile&) = delete;
   const std::string& address() const { return address_; }
   // See net::Backend.
   std::function<net::Backend::Shortcut(std::uint32_t, std::string_view)> shortcut() const {

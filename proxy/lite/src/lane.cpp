@@ -52,6 +52,12 @@ bool Control::must_stop() noexcept {
   return now - stop_asked_ >= moment;
 }
 
+void Control::tick() {
+  if (!timed_out()) return;
+  const std::lock_guard lock(mutex_);
+  if (running_ != nullptr && !shared_) sqlite3_interrupt(running_);
+}
+
 void Control::evict(std::string why) {
   const std::lock_guard lock(mutex_);
   if (evicted_) return;
@@ -64,12 +70,18 @@ void Control::evict(std::string why) {
 
 // --- Lane
 
+namespace {
+constexpr int value_bytes_max = (1 << 26) + (1 << 16);  // with a row's other columns
+}
+
 Lane::Lane(const OpenAs& how, const std::function<void(sqlite3*)>& install, int kib) : cache_kib(kib), connection_(how, false, false) {
   connection_.control(("PRAGMA main.cache_size = -" + std::to_string(kib)).c_str());
   // Anything that the guard did not see prepared is ours.
   sqlite3_set_authorizer(handle(), authorize, this);
   sqlite3_limit(handle(), SQLITE_LIMIT_EXPR_DEPTH, 500);  // within a session's stack
   sqlite3_limit(handle(), SQLITE_LIMIT_TRIGGER_DEPTH, 50);
+  // A value is held whole, often several times over, in the one process that serves everybody.
+  sqlite3_limit(handle(), SQLITE_LIMIT_LENGTH, value_bytes_max);
   // VACUUM INTO is an ATTACH that no authorizer sees before it runs.
   sqlite3_limit(handle(), SQLITE_LIMIT_ATTACHED, 0);
   sqlite3_commit_hook(handle(), [](void* self) { return static_cast<Lane*>(self)->writable ? 0 : 1; }, this);

@@ -39,7 +39,13 @@ class Control {
   // The session's own thread: until when its statement may run (statement_timeout); max: for ever.
   void limit(std::chrono::steady_clock::time_point deadline) noexcept { deadline_ = deadline; }
   std::chrono::steady_clock::time_point limit() const noexcept { return deadline_; }
-  bool timed_out() const noexcept { return deadline_ != std::chrono::steady_clock::time_point::max() && std::chrono::steady_clock::now() >= deadline_; }
+  bool timed_out() const noexcept {
+    const auto deadline = deadline_.load();
+    return deadline != std::chrono::steady_clock::time_point::max() && std::chrono::steady_clock::now() >= deadline;
+  }
+  // Now and then, from another thread: some of SQLite's instructions go through a whole table and ask nothing but whether they are
+  // interrupted.
+  void tick();
   bool cancelled() const noexcept { return cancelled_; }
   // From within SQLite, on the session's thread: whether the statement has to stop. One that shares a commit is given a moment to end by itself.
   bool must_stop() noexcept;
@@ -68,7 +74,7 @@ class Control {
   sqlite3* running_ = nullptr;
   bool shared_ = false;
   bool waits_ = false;
-  std::chrono::steady_clock::time_point deadline_ = std::chrono::steady_clock::time_point::max();
+  std::atomic<std::chrono::steady_clock::time_point> deadline_{std::chrono::steady_clock::time_point::max()};
   std::chrono::steady_clock::time_point stop_asked_{};  // when must_stop() met it first; the session's thread
   int questions_left_ = 0;
   bool overran_ = false;

@@ -29,6 +29,7 @@ namespace {
 // libpg_query, bounded by proxy/statements and proxy/dialect, and SQLite's parser are content with 2 MB; pages are taken when touched.
 constexpr std::size_t stack_bytes = 4u << 20;
 constexpr std::size_t read_bytes = 32u << 10;
+constexpr int tick_ms = 250;
 
 [[noreturn]] void refuse(const char* what) { throw std::system_error(errno, std::generic_category(), what); }
 
@@ -53,20 +54,22 @@ class Server::Inside {
   }
 
   ~Inside() {
-    stop();
+    while (!stop(std::chrono::hours(1))) {
+    }
     engine_.reset();  // its warden may call end_sessions_of()
     close(listener_);
     close(wake_);
   }
 
-  void stop() noexcept {
-    if (stopping_.exchange(true)) return;
-    const std::uint64_t one = 1;
-    (void)!write(wake_, &one, sizeof one);
-    accepter_.join();
+  bool stop(std::chrono::milliseconds patience) noexcept {
+    if (!stopping_.exchange(true)) {
+      const std::uint64_t one = 1;
+      (void)!write(wake_, &one, sizeof one);
+      accepter_.join();
+    }
     std::unique_lock lock(mutex_);
     for (auto& [pid, entry] : sessions_) entry->control.evict("terminating connection due to administrator command");
-    gone_.wait(lock, [&] { return sessions_.empty(); });
+    return gone_.wait_for(lock, patience, [&] { return sessions_.empty(); });
   }
 
   const std::string& address() const noexcept { return address_; }
@@ -101,9 +104,15 @@ class Server::Inside {
   };
 
   void accept_all() {
+    auto tick = std::chrono::steady_clock::now();
     for (;;) {
       pollfd both[2] = {{listener_, POLLIN, 0}, {wake_, POLLIN, 0}};
-      if (poll(both, 2, -1) < 0 && errno != EINTR) return;
+      if (poll(both, 2, tick_ms) < 0 && errno != EINTR) return;
+      if (const auto now = std::chrono::steady_clock::now(); now >= tick) {
+        tick = now + std::chrono::milliseconds(tick_ms);
+        const std::lock_guard lock(mutex_);
+        for (auto& [pid, entry] : sessions_) entry->control.tick();
+      }
       if (both[1].revents != 0) return;
       if ((both[0].revents & POLLIN) == 0) continue;
       const int descriptor = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
@@ -313,6 +322,6 @@ Server::Server(ServerOptions options) : inside_(std::make_unique<Inside>(std::mo
 Server::~Server() = default;
 const std::string& Server::address() const noexcept { return inside_->address(); }
 Server::Shortcut Server::shortcut(std::uint32_t pid, std::string_view key) const { return inside_->shortcut(pid, key); }
-void Server::stop() noexcept { inside_->stop(); }
+bool Server::stop(std::chrono::milliseconds patience) noexcept { return inside_->stop(patience); }
 
 }  // namespace termgate::lite
