@@ -15,6 +15,7 @@
 
 #include "errors.hpp"
 #include "functions.hpp"
+#include "json.hpp"
 
 namespace termgate::inline v0::sqlite {
 namespace {
@@ -22,59 +23,6 @@ namespace {
 namespace stmt = termgate::sql::sqlite_law;
 
 // ---------------------------------------------------------------------------------------------------------- JSON
-
-// An object or array under construction; keys come in pairs with values.
-class Json {
- public:
-  explicit Json(char open) : text_(1, open) {}
-  Json& key(std::string_view name) {
-    separate();
-    quote(name);
-    text_ += ':';
-    fresh_ = true;
-    return *this;
-  }
-  Json& value(std::string_view text) {
-    separate();
-    quote(text);
-    return *this;
-  }
-  Json& value(const char* text) { return value(std::string_view(text)); }
-  Json& value(std::int64_t number) { return raw(std::to_string(number)); }
-  Json& value(bool truth) { return raw(truth ? "true" : "false"); }
-  template <class T>
-  Json& value(const std::optional<T>& held) {
-    return held ? value(*held) : raw("null");
-  }
-  Json& raw(std::string_view text) {
-    separate();
-    text_ += text;
-    return *this;
-  }
-  std::string close() { return text_ + (text_[0] == '{' ? '}' : ']'); }
-
- private:
-  void separate() {
-    if (!fresh_) text_ += ',';
-    fresh_ = false;
-  }
-  void quote(std::string_view text) {
-    text_ += '"';
-    for (const char c : text) {
-      if (c == '"' || c == '\\') {
-        text_ += '\\';
-        text_ += c;
-      } else if (static_cast<unsigned char>(c) < 0x20) {
-        text_ += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
-      } else {
-        text_ += c;
-      }
-    }
-    text_ += '"';
-  }
-  std::string text_;
-  bool fresh_ = true;
-};
 
 // A payload as JSON can carry it: text where it is UTF-8 without NUL, else {"hex":"…"}.
 std::string payload_json(std::string_view payload) {
@@ -497,10 +445,10 @@ constexpr Function functions[] = {
      [](Law& law, sqlite3_context* out, const Arguments& in) {
        give(out, law.job_heartbeat(in.text(0, "run id"), in.optional_text(1, "checkpoint")));
      }},
-    {"termgate_job_finish", 2, 4, writes, "(run_id, status [, exit_code [, detail]])",
+    {"termgate_job_finish", 2, 5, writes, "(run_id, status [, exit_code [, detail [, checkpoint]]])",
      [](Law& law, sqlite3_context* out, const Arguments& in) {
        give(out, law.job_finish(in.text(0, "run id"), in.text(1, "status"), in.optional_integer(2, "exit code"),
-                                in.optional_text(3, "detail")));
+                                in.optional_text(3, "detail"), in.optional_text(4, "checkpoint")));
      }},
     {"termgate_protect", 2, 4, writes, "(target, scope_column [, scope [, 'enforce' or 'observe']])",
      [](Law& law, sqlite3_context* out, const Arguments& in) {
@@ -611,6 +559,9 @@ void call(sqlite3_context* context, int count, sqlite3_value** values) {
       throw InvalidInput(fmt::format("TG005 {} takes {}", function.name, function.takes));
     }
     law.patiently([&] { function.body(law, context, Arguments(count, values)); });
+  } catch (const StaleTerm& stale) {
+    law.count_refusal(stale.scope(), stale.term());
+    sqlite3_result_error(context, stale.what(), -1);
   } catch (const Conflict& conflict) {
     sqlite3_result_error(context, conflict.what(), -1);
     sqlite3_result_error_code(context, SQLITE_BUSY_SNAPSHOT);

@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <functional>
 #include <istream>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -116,6 +117,9 @@ class Law {
   std::int64_t prune_history(std::int64_t older_than_ms);
   bool stream_move(const Stream& stream, const Scope& scope, const std::string& actor, const std::string& reason);
   void set_setting(const std::string& name, const std::string& value);
+  // A stale write of plain SQL, whose statement is rolled back: kept in memory, and written to the audit by the next
+  // transaction that a call begins by itself.
+  void count_refusal(const std::string& scope, std::int64_t term);
   void record_refusal(const std::string& scope, std::int64_t term, std::int64_t count, Moment first, Moment last,
                       const std::string& client);
 
@@ -126,7 +130,7 @@ class Law {
   // False when the run is no longer open. A heartbeat, and that a run is completed, are checked like writes: TG001.
   bool job_heartbeat(const std::string& run_id, const std::optional<std::string>& checkpoint);
   bool job_finish(const std::string& run_id, const std::string& status, std::optional<std::int64_t> exit_code,
-                  const std::optional<std::string>& detail);
+                  const std::optional<std::string>& detail, const std::optional<std::string>& checkpoint);
 
   // --- the owner's tables (law_tables.cpp)
 
@@ -278,7 +282,9 @@ class Law {
   void refuse_passed(std::string_view scope, const char* what);
   // Writes the raise (or the first row).
   void raise(std::string_view scope, const Fence& fence, std::int64_t term, bool in_doubt, const std::string& actor,
-             std::string_view action, std::string_view detail);
+             std::string_view action, std::string_view more);
+  void write_refusals();
+  void end_runs(std::string_view scope, std::int64_t below);
   void pass(const std::string& scope, std::int64_t term);
   Scope scope_of(const Stream& stream, const std::optional<Scope>& named, const std::optional<std::string>& fixed);
   std::int64_t repeated(const Stream& stream, const std::vector<Write>& writes, bool& found);
@@ -352,6 +358,13 @@ class Law {
   bool flush_folder_ = false;  // the open transaction raises, and its commit is the removal of a file
   std::int64_t folder_flushes_ = 0;
   bool wants_flush_ = false;
+  struct Refused {
+    std::int64_t term, count;
+    Moment first, last;
+  };
+  static constexpr std::size_t refused_max = 100;
+  std::map<std::string, Refused> refused_;  // by scope
+  Moment refusals_written_ = 0;
   static constexpr std::size_t known_max = 1024;
   std::unordered_map<std::string, Fence> known_;  // fences read under the data version and the count of changes below
   unsigned known_version_ = 0;

@@ -10,6 +10,7 @@
 #include <termgate/error.hpp>
 
 #include "errors.hpp"
+#include "json.hpp"
 #include "unit.hpp"
 
 namespace termgate::inline v0::sqlite {
@@ -123,16 +124,16 @@ Law::Installed Law::install() {
   if (doubt) {
     use(stmt::incarnation_doubt).bind(std::int64_t{1}).run();
     fence_changed();
-    audit("declare_in_doubt", std::nullopt, "the fences, or what was said of them, had to be made anew");
+    audit("declare_in_doubt", std::nullopt, R"({"reason":"the fences, or what was said of them, had to be made anew"})");
   }
   // An earlier version's triggers hand over less than this one's guard asks for.
   if (from <= ours) outdated = outdated_triggers(true);
-  if (to != from) audit("init", std::nullopt, fmt::format("from version {} to {}", from, to));
+  if (to != from) audit("init", std::nullopt, fmt::format(R"({{"from_version":{},"to_version":{}}})", from, to));
   if (from == ours) {
     std::string names;
     for (const Part& part : missing) names += (names.empty() ? "" : ", ") + part.name;
     for (const std::string& table : outdated) names += (names.empty() ? "" : ", ") + ("the triggers of table " + table);
-    audit("init", std::nullopt, "made anew: " + names);
+    audit("init", std::nullopt, Json('{').key("made_anew").value(names).close());
   }
   unit.commit();
   return {from, to};

@@ -22,6 +22,7 @@
 #include <termgate/error.hpp>
 
 #include "errors.hpp"
+#include "json.hpp"
 #include "unit.hpp"
 
 namespace termgate::inline v0::sqlite {
@@ -356,7 +357,10 @@ std::int64_t Law::protect(const std::string& target, const std::optional<std::st
   for (const auto& [name, text] : triggers) execute(text);
   use(stmt::protected_delete).bind(table.name).run();
   use(stmt::protected_write).bind(table.name).bind(column).bind(scope).bind(mode).bind(now()).run();
-  audit("protect", std::nullopt, fmt::format("table {}: {}", table.name, mode));
+  Json detail('{');
+  detail.key("table").value(table.name);
+  if (column) detail.key("scope_column").value(*column);
+  audit("protect", scope && *scope != "*" ? std::optional<std::string_view>(*scope) : std::nullopt, detail.key("mode").value(mode).close());
   unit.commit();
   return 1;
 }
@@ -366,18 +370,28 @@ bool Law::unprotect(const std::string& target) {
   drop_triggers(target, protect_prefix);
   use(stmt::protected_delete).bind(target).run();
   const bool was = sqlite3_changes(db_) > 0;
-  if (was) audit("unprotect", std::nullopt, fmt::format("table {}", target));
+  if (was) audit("unprotect", std::nullopt, Json('{').key("table").value(target).close());
   unit.commit();
   return was;
 }
 
 std::int64_t Law::max_adopted(std::string_view table, std::string_view scope_column, std::string_view term_column, std::string_view scope,
                               std::int64_t believed_max) {
-  // The second comparison keeps scope "007" apart from an integer 7.
+  // The second comparison keeps scope "007" apart from an integer 7. With the table's name in front of it a column that is gone is an
+  // error; without, SQLite would take its quoted name for a text.
   const std::string sql =
-      fmt::format("SELECT max({1}) FROM main.{0} WHERE {2} = ?1 COLLATE BINARY AND CAST({2} AS TEXT) = ?1 COLLATE BINARY AND {1} <= ?2",
+      fmt::format("SELECT max(a.{1}) FROM main.{0} AS a WHERE a.{2} = ?1 COLLATE BINARY AND CAST(a.{2} AS TEXT) = ?1 COLLATE BINARY AND a.{1} <= ?2",
                   quoted_identifier(table), quoted_identifier(term_column), quoted_identifier(scope_column));
-  Statement statement(db_, sql);
+  const Statement statement = [&] {
+    try {
+      return Statement(db_, sql);
+    } catch (const DatabaseError& gone) {
+      throw InvalidInput(
+          fmt::format("TG005 scope \"{}\" has no fence yet, and the adopted table \"{}\", which may hold terms of it, cannot be read ({}): it was "
+                      "renamed, altered or dropped. Put it back, or say SELECT termgate_unadopt({})",
+                      scope, table, gone.what(), quoted_literal(table)));
+    }
+  }();
   Running read(statement.get());
   return read.bind(scope).bind(believed_max).step() ? read.integer(0) : 0;
 }
@@ -445,10 +459,10 @@ std::int64_t Law::adopt(const std::string& target, const std::string& scope_colu
     const std::int64_t known = evidence(name, false, !fence.exists || fence.was_reset);
     if (fence.exists && known <= fence.term) continue;
     refuse_passed(name, "an adoption");
-    raise(name, fence, std::max(known, fence.term), fence.in_doubt, client_, "raise", "by adoption");
+    raise(name, fence, std::max(known, fence.term), fence.in_doubt, client_, "raise", Json('{').key("table").value(table.name).members());
     ++raised;
   }
-  audit("adopt", std::nullopt, fmt::format("table {}: {} scopes raised", table.name, raised));
+  audit("adopt", std::nullopt, Json('{').key("table").value(table.name).key("scopes_raised").value(raised).close());
   unit.commit();
   return raised;
 }
@@ -458,7 +472,7 @@ bool Law::unadopt(const std::string& target) {
   drop_triggers(target, adopt_prefix);
   use(stmt::adopted_delete).bind(target).run();
   const bool was = sqlite3_changes(db_) > 0;
-  if (was) audit("unadopt", std::nullopt, fmt::format("table {}", target));
+  if (was) audit("unadopt", std::nullopt, Json('{').key("table").value(target).close());
   unit.commit();
   return was;
 }
@@ -740,7 +754,7 @@ std::vector<Law::Breach> Law::verify(Moment since) {
     std::vector<std::string> scopes;
     try {
       Statement statement(
-          db_, fmt::format("SELECT CAST({1} AS TEXT) COLLATE BINARY FROM main.{0} WHERE {1} IS NOT NULL AND {2} IS NOT NULL GROUP BY 1",
+          db_, fmt::format("SELECT CAST(a.{1} AS TEXT) COLLATE BINARY FROM main.{0} AS a WHERE a.{1} IS NOT NULL AND a.{2} IS NOT NULL GROUP BY 1",
                            quoted_identifier(row.table), quoted_identifier(row.scope_column), quoted_identifier(row.term_column)));
       Running read(statement.get());
       while (read.step()) scopes.push_back(read.text(0));
