@@ -1,12 +1,17 @@
 #!/usr/bin/env python3
-"""The front of an SQLite file in service: its file is moved, removed or replaced under it [F2][F5].
+"""The front of an SQLite file in service: its file is moved, removed or replaced under it [F2][F5]; reads that would take SQLite hours end
+when they are asked to; what an adopted or protected table may not become over the wire.
 
     lite_service_test.py TERMGATE
 """
 import os
 import shutil
+import signal
+import socket
 import sqlite3
+import struct
 import sys
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 from proxy_lab import SANITIZED, Lab, Refused, Wire, declared, eventually  # noqa: E402
@@ -171,7 +176,91 @@ def older_copy():
     proxy.stop()
 
 
+LONG_READ = "SELECT replace(hex(zeroblob(8000000)), '00', 'aa') LIKE '%' || substr(replace(hex(zeroblob(200000)), '00', 'aa'), 1, 40000) || 'b'"
+
+
+def asked(wire, sql):
+    """How long it took, and the SQLSTATE or the first value."""
+    began = time.monotonic()
+    try:
+        found, error = wire.ask(sql)
+        told = error["C"] if error else found[0] if found else None
+    except (Refused, OSError) as failure:
+        told = failure.args[0]["C"] if isinstance(failure.args[0], dict) else "closed"
+    return time.monotonic() - began, told
+
+
+def endless_reads():
+    path = f"{lab.folder}/reads.db"
+    make(path, 5)
+    proxy = lab.proxy(f"sqlite:{path}", "--drain-timeout", "1s")
+    reader = Wire(proxy.port, user="me", database="app")
+    for sql in ("SELECT instr(replace(hex(zeroblob(8000000)), '00', 'aa'), replace(hex(zeroblob(4000000)), '00', 'aa') || 'b')", "SELECT strpos(repeat('a', 16000000), repeat('a', 8000000) || 'b')",
+                "SELECT length(replace(repeat('a', 16000000), repeat('a', 8000000) || 'b', 'c'))"):
+        took, told = asked(reader, sql)
+        check(f"answered: {sql[:30]}", told in ("0", "16000000") and took < 20 * PATIENCE, (took, told))
+    took, told = asked(reader, "SELECT length(hex(zeroblob(400000000)))")
+    check("a value that is too long is refused", told == "54000", told)
+    took, told = asked(reader, "SELECT length(printf('%1000000000d', 1))")
+    # SQLite's printf answers NULL where its result would be too long.
+    check("and one of printf is not made", told in ("54000", None), told)
+    check("without having been made", proxy.resident_kb() < 1_000_000, proxy.resident_kb())
+    reader.ask("SET statement_timeout = '1s'")
+    took, told = asked(reader, LONG_READ)
+    check("a read past its statement_timeout ends", told == "57014" and took < 10 * PATIENCE, (took, told))
+    reader.ask("SET statement_timeout = 0")
+    reader.send(b"Q" + struct.pack("!I", len(LONG_READ) + 5) + LONG_READ.encode() + b"\0")
+    time.sleep(1)
+    began = time.monotonic()
+    with socket.create_connection(("127.0.0.1", proxy.port)) as other:
+        other.sendall(struct.pack("!IIII", 16, 80877102, reader.pid, struct.unpack("!I", reader.key)[0]))
+    _, error = reader.until("Z")
+    check("a cancel request ends it", error is not None and error["C"] == "57014" and time.monotonic() - began < 10 * PATIENCE, error)
+    reader.send(b"Q" + struct.pack("!I", len(LONG_READ) + 5) + LONG_READ.encode() + b"\0")
+    time.sleep(1)
+    began = time.monotonic()
+    proxy.process.send_signal(signal.SIGTERM)
+    ended = eventually(lambda: proxy.process.poll() is not None, 20 * PATIENCE, 0.05)
+    check("SIGTERM ends the process with it at work", ended and time.monotonic() - began < 10 * PATIENCE, time.monotonic() - began)
+    reader.close()
+
+
+def altered_tables():
+    path = f"{lab.folder}/tables.db"
+    make(path, 5)
+    lab.run(lab.termgate, "exec", "--db", f"sqlite:{path}", "--scope", "A", "--term", "5", "CREATE TABLE ad (s TEXT, t INTEGER)", "CREATE INDEX ad_st ON ad (s, t)",
+            "CREATE TABLE pr (s TEXT, k TEXT, v TEXT)", "INSERT INTO pr VALUES ('B', 'k', 'of B')")
+    lab.run(lab.termgate, "adopt", "--db", f"sqlite:{path}", "ad", "--scope-column", "s", "--term-column", "t")
+    lab.run(lab.termgate, "protect", "--db", f"sqlite:{path}", "pr", "--scope-column", "s")
+    proxy = lab.proxy(f"sqlite:{path}")
+    writer = session(proxy, 5)
+    for sql in ("ALTER TABLE ad RENAME TO ad2", "ALTER TABLE Ad RENAME COLUMN t TO t2", "DROP TABLE ad", "ALTER TABLE pr RENAME TO pr2", "DROP TABLE pr", "DROP TABLE IF EXISTS pr"):
+        _, told = asked(writer, sql)
+        check(f"refused: {sql}", told == "42501", told)
+    for sql in ("ALTER TABLE pr ADD COLUMN more text", "ALTER TABLE t RENAME TO t2", "ALTER TABLE t2 RENAME TO t"):
+        _, told = asked(writer, sql)
+        check(f"passes: {sql}", told is None, told)
+    _, told = asked(writer, "CREATE UNIQUE INDEX pr_k ON pr (k)")
+    check("a unique index on a protected table", told is None, told)
+    _, told = asked(writer, "INSERT OR REPLACE INTO pr (s, k, v) VALUES ('A', 'k', 'of A')")
+    check("REPLACE removes no row of another scope by it", told in ("TG001", "TG002"), told)
+    writer.ask("BEGIN")
+    writer.ask("CREATE UNIQUE INDEX pr_v ON pr (v)")
+    _, told = asked(writer, "INSERT OR REPLACE INTO pr (s, k, v) VALUES ('A', 'l', 'of B')")
+    check("nor in the same transaction", told in ("TG001", "TG002"), told)
+    writer.ask("ROLLBACK")
+    file = sqlite3.connect(path)
+    check("the row is there", file.execute("SELECT s, k, v FROM pr").fetchall() == [("B", "k", "of B")])
+    file.close()
+    writer.close()
+    proxy.stop()
+    done = [lab.run(lab.termgate, "doctor", "--db", f"sqlite:{path}", "--json")]
+    check("and doctor finds the triggers as they should be", "its triggers are not those" not in done[0], done[0])
+
+
 try:
+    endless_reads()
+    altered_tables()
     file_cases()
     log_removed()
     older_copy()

@@ -111,6 +111,7 @@ class Lane {
     std::string sql;
     sqlite3_stmt* statement = nullptr;
     bool calls_writer = false;
+    bool changes_indexes = false;  // which the triggers of protect() go by
     std::shared_ptr<const Described> described;
   };
   // A statement of this lane's, given back to its memory at the end. Not beyond the lane.
@@ -158,6 +159,8 @@ class Lane {
   friend class Text;
   static int authorize(void* self, int action, const char* first, const char* second, const char* schema, const char* asking);
   sqlite3_stmt* prepare_now(const std::string& sql);
+  void refuse_altering();
+  void follow_indexes();
   std::string with_columns(const std::string& sql);
   void keep(std::list<Kept>& one) noexcept;
   void name_index(Fault& fault);
@@ -170,6 +173,9 @@ class Lane {
   bool from_network_ = false;  // a text of a client's is being prepared
   std::string refused_;
   bool calls_writer_ = false;
+  bool changes_indexes_ = false;
+  std::vector<std::pair<int, std::string>> altered_;  // what the text that is being prepared alters or drops
+  bool renames_ = false, renames_column_ = false;
   Named named_;
   std::list<Kept> kept_;  // most recently used first
 };

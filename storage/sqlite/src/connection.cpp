@@ -23,6 +23,16 @@ constexpr std::array<std::string_view, 13> harmless_pragmas = {
     "table_info",        "table_xinfo",     "table_list",  "index_list",   "index_info",     "index_xinfo",   "foreign_key_list",
     "foreign_key_check", "integrity_check", "quick_check", "user_version", "application_id", "collation_list"};
 
+// A table of layer 1, or a trigger that it or protect and adopt have made. Other names may begin with termgate_.
+bool is_own_part(const char* name) {
+  constexpr std::array<const char*, 14> tables = {"termgate_fences",    "termgate_leases",   "termgate_streams", "termgate_stream_writes", "termgate_write_ids",
+                                                  "termgate_adopted",   "termgate_protected", "termgate_observed", "termgate_job_runs",     "termgate_audit",
+                                                  "termgate_resets",    "termgate_settings",  "termgate_incarnation", "termgate_here"};
+  // Their triggers and indexes are named after them.
+  const auto begins = [name](const char* with) { return sqlite3_strnicmp(name, with, static_cast<int>(std::strlen(with))) == 0; };
+  return std::any_of(tables.begin(), tables.end(), begins) || begins("termgate_migrations") || begins("termgate_protect_") || begins("termgate_adopt_");
+}
+
 // True when nothing but space, comments and semicolons follows a statement.
 bool nothing_follows(std::string_view rest) {
   for (std::size_t at = 0; at < rest.size();) {
@@ -155,6 +165,19 @@ int Connection::authorize(void* held, int action, const char* first, const char*
       }
       self.denied_ = fmt::format("PRAGMA {} with a value: the connection is shared by all of this process's writes", what);
       return SQLITE_DENY;
+    case SQLITE_DROP_TABLE:
+    case SQLITE_DROP_INDEX:
+    case SQLITE_DROP_TRIGGER:
+    case SQLITE_CREATE_TRIGGER:
+    case SQLITE_CREATE_INDEX:
+    case SQLITE_ALTER_TABLE:
+      // A trigger's or an index's second name is its table, ALTER TABLE's the only one.
+      for (const char* name : {action == SQLITE_ALTER_TABLE ? nullptr : first, second}) {
+        if (name == nullptr || !is_own_part(name)) continue;
+        self.denied_ = fmt::format("{} is Termgate's own: termgate uninstall takes layer 1 away", name);
+        return SQLITE_DENY;
+      }
+      return SQLITE_OK;
     default:
       return SQLITE_OK;
   }
