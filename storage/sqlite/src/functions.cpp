@@ -560,7 +560,8 @@ void call(sqlite3_context* context, int count, sqlite3_value** values) {
     }
     law.patiently([&] { function.body(law, context, Arguments(count, values)); });
   } catch (const StaleTerm& stale) {
-    law.count_refusal(stale.scope(), stale.term());
+    // A refused seal wrote nothing and is no refused write.
+    if (std::string_view(registered->function->name) != "termgate_seal") law.count_refusal(stale.scope(), stale.term());
     sqlite3_result_error(context, stale.what(), -1);
   } catch (const Conflict& conflict) {
     sqlite3_result_error(context, conflict.what(), -1);

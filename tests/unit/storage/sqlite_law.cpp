@@ -820,6 +820,7 @@ TEST_CASE("refusals: those of plain SQL are written by the next transaction of a
   for (int i = 0; i < 3; ++i) CHECK_THAT(db("INSERT INTO t VALUES (1)").error, StartsWith("TG001"));
   CHECK_THAT(db("BEGIN; SELECT termgate_check_term('a', 4)").error, StartsWith("TG001"));
   db.must("ROLLBACK");
+  CHECK_THAT(db("SELECT termgate_seal('a', 2)").error, StartsWith("TG001"));
   CHECK(db("SELECT count(*) FROM termgate_audit WHERE action = 'refuse'").value() == "0");
   db.must("SELECT termgate_append('other', 1, 'x', NULL, 'other')");
   CHECK(db("SELECT scope || (detail ->> 'count') || (detail ->> 'term') FROM termgate_audit WHERE action = 'refuse'").value() == "a44");
