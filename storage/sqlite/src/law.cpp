@@ -154,7 +154,7 @@ Law::Unit::~Unit() {
 
 void Law::Unit::commit() {
   if (kind_ == Kind::own) {
-    law_.write_refusals();
+    const bool refusals = law_.write_refusals();
     // In rollback-journal mode a reader can hold up the commit: that is waited for like the lock.
     const auto attempt = [&] {
       const int code = law_.use(stmt::commit).try_step();
@@ -168,7 +168,7 @@ void Law::Unit::commit() {
       return code;
     };
     law_.waiting(attempt, "read", true);
-    if (law_.refusals_written_ != 0) law_.refused_.clear();
+    if (refusals) law_.refused_.clear();
   } else if (kind_ == Kind::savepoint) {
     law_.use(stmt::release).run();
   }
@@ -989,21 +989,19 @@ void Law::count_refusal(const std::string& scope, std::int64_t term) {
   entry->second.last = moment;
 }
 
-void Law::write_refusals() {
+bool Law::write_refusals() {
+  if (refused_.empty()) return false;
   const Moment moment = now();
-  const bool due = moment - refusals_written_ >= 1000 || moment < refusals_written_;
-  if (refused_.empty() || !due) {
-    refusals_written_ = due ? 0 : refusals_written_;
-    return;
-  }
+  if (moment >= refusals_written_ && moment - refusals_written_ < 1000) return false;
   try {
     for (const auto& [scope, refused] : refused_) {
       audit("refuse", scope,
             Json('{').key("term").value(refused.term).key("count").value(refused.count).key("first").value(refused.first).key("last").value(refused.last).key("client").value(client_).close());
     }
     refusals_written_ = moment;
+    return true;
   } catch (const DatabaseError&) {
-    // Layer 1 is being taken away: there is no audit to write to.
+    return false;  // layer 1 is being taken away: there is no audit to write to
   }
 }
 

@@ -283,7 +283,8 @@ class Law {
   // Writes the raise (or the first row).
   void raise(std::string_view scope, const Fence& fence, std::int64_t term, bool in_doubt, const std::string& actor,
              std::string_view action, std::string_view more);
-  void write_refusals();
+  // True where something was written, which may be forgotten once it is committed.
+  bool write_refusals();
   void end_runs(std::string_view scope, std::int64_t below);
   void pass(const std::string& scope, std::int64_t term);
   Scope scope_of(const Stream& stream, const std::optional<Scope>& named, const std::optional<std::string>& fixed);

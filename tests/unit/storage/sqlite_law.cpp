@@ -826,6 +826,13 @@ TEST_CASE("refusals: those of plain SQL are written by the next transaction of a
   CHECK(db("SELECT scope || (detail ->> 'count') || (detail ->> 'term') FROM termgate_audit WHERE action = 'refuse'").value() == "a44");
   db.must("SELECT termgate_append('other', 1, 'x', NULL, 'other')");
   CHECK(db("SELECT count(*) FROM termgate_audit WHERE action = 'refuse'").value() == "1");
+  // What comes within the same second waits, and is not forgotten.
+  CHECK_THAT(db("INSERT INTO t VALUES (1)").error, StartsWith("TG001"));
+  db.must("SELECT termgate_append('other', 1, 'x', NULL, 'other')");
+  CHECK_THAT(db("INSERT INTO t VALUES (1)").error, StartsWith("TG001"));
+  sqlite3_sleep(1100);
+  db.must("SELECT termgate_append('other', 1, 'x', NULL, 'other')");
+  CHECK(db("SELECT sum(detail ->> 'count') FROM termgate_audit WHERE action = 'refuse'").value() == "6");
 }
 
 TEST_CASE("adopted table: renamed or dropped by a local program it stops only scopes without a fence", "[sqlite]") {
