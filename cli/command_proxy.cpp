@@ -58,6 +58,7 @@ void proxy_options(po::options_description& o) {
   add("max-connections-per-database", text(), "(no limit)");
   add("max-connections-per-address", text(), "(no limit)");
   add("max-greeting", text(), "clients that have not said who they are (1000)");
+  add("max-watched-databases", text(), "databases beside that of backend whose fences are remembered at a time, a connection each; 0: none (20)");
   add("max-cancels", text(), "cancel requests under way (64)");
   add("max-statement-bytes", text(), "of a statement's text (16777216)");
   add("max-message-bytes", text(), "of any message (1073741823)");
@@ -292,6 +293,7 @@ int run_proxy(const Arguments& arguments) {
   settings.backend_url = backend_url(*given);
   settings.schema = options.session.schema;
   settings.replication = given->flag("allow-replication");
+  settings.watched_databases_max = given->size("max-watched-databases", 20, 0, 1000);
   settings.without_term = given->one_of<session::WithoutTerm>(
       "without-term", {{"reject", session::WithoutTerm::reject}, {"read-only", session::WithoutTerm::read_only}, {"allow", session::WithoutTerm::allow}}, session::WithoutTerm::read_only);
   settings.enforce = given->one_of<session::Enforce>("enforce", {{"on", session::Enforce::on}, {"observe", session::Enforce::observe}}, session::Enforce::on);
@@ -301,7 +303,14 @@ int run_proxy(const Arguments& arguments) {
 
   net::Log log(STDERR_FILENO, format, level);
   fit_to_descriptors(options, net::raise_descriptor_limit(), log);
-  const auto authority = make_authority(settings, log);
+  std::unique_ptr<session::Authority> authority;
+  try {
+    authority = make_authority(settings, log);
+  } catch (const InvalidInput& wrong) {
+    // A malformed URL has a code of its own; rules have a file and a line, and are the command's usage.
+    if (std::string_view(wrong.what()).starts_with("TG")) throw;
+    throw UsageError(wrong.what());
+  }
   try {
     net::Server server(options, *authority, log);
     if (http) server.serve_http(*http);

@@ -53,6 +53,16 @@ class PgSession {
     if (!result.ok()) throw std::runtime_error(sql + ": " + result.code + " " + result.message);
     return result;
   }
+  // Those that came with the last answers.
+  int notifications() {
+    int count = 0;
+    PQconsumeInput(connection_);
+    while (PGnotify* one = PQnotifies(connection_)) {
+      PQfreemem(one);
+      ++count;
+    }
+    return count;
+  }
   std::string value(const std::string& sql) { return must(sql).value(); }
 
   // Sends and comes back at once; finish() waits for the result.

@@ -90,6 +90,7 @@ struct Login {
   bool credential_asked = false;
   bool plus_removed = false;
   bool awaiting_sasl_initial = false;
+  bool read_only_at_start = false;  // READ ONLY was asked for with the start-up message, and not only after the login
   Instant started;
   std::string ready;  // its ReadyForQuery, not given yet
 };

@@ -196,7 +196,9 @@ TEST_CASE("session: a start-up that cannot be read is refused", "[proxy]") {
     for (const char byte : bytes) session.resume(termgate::session::ClientBytes{std::string_view(&byte, 1)}, {});
     CHECK(session.phase() == Session::Phase::closing);
     CHECK(session.to_server().empty());
-    CHECK(session.to_client().starts_with("E"));
+    // As PostgreSQL: what is no packet gets no answer, an older protocol one in its own form.
+    CHECK(session.to_client().starts_with("EFATAL:  unsupported frontend protocol 2.0") == (bytes.size() == 8));
+    CHECK(session.to_client().empty() == (bytes.size() != 8));
   }
   Script nobody = from_the_first_byte();
   nobody.client(startup(0, {{"database", "shop"}})).to_client(fatal("28000", "no PostgreSQL user name specified in startup packet")).acts({Kind::close_client});

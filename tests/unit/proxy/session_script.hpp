@@ -53,6 +53,7 @@ class Neighbours : public session::Surroundings {
       case Kind::evicted: incidents.push_back("evicted " + who()); break;
       case Kind::transaction: ++transactions; break;
       case Kind::malformed: incidents.push_back("malformed"); break;
+      case Kind::login_refused: incidents.push_back("login refused " + std::string(incident.code)); break;
     }
   }
 
