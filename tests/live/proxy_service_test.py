@@ -864,7 +864,7 @@ def certificates(server):
         proxy = lab.proxy(to)
         told = refusal(lambda: Wire(proxy.port))
         check(f"mutual TLS: {name} is told", told and told["C"] == "08006" and words in told["M"], told)
-        check(f"mutual TLS: {name} is logged", proxy.logged(f"(tls_failed .*with=server|connection_closed) .*{words}"), proxy.log())
+        check(f"mutual TLS: {name} is logged", proxy.logged(f"(tls_failed .*with=server|login_refused) .*{words}"), proxy.log())
         proxy.stop()
     for name, bad, words in (("a missing key", f"&sslcert={good[1]}&sslkey=/nowhere.key", "/nowhere.key"), ("a foreign key", f"&sslcert={good[1]}&sslkey={foreign[0]}", foreign[0])):
         try:

@@ -224,10 +224,16 @@ void Connection::lost(End& end, std::string_view why) {
   if (why_.empty()) why_ = fmt::format("{} {}", end.client ? "client" : "server", why.empty() ? "closed" : why);
   if (end.client)
     session_->resume(session::ClientGone{}, clock_now());
-  else if (!why.empty() && end.stream.is_tls() && !server_spoke_ && session_->phase() == session::Session::Phase::login)
+  else if (!why.empty() && end.stream.is_tls() && !server_spoke_ && session_->phase() == session::Session::Phase::login) {
     // A server that refuses our certificate says so beneath its protocol: the client would see a bare close.
-    session_->resume(session::Cut{"08006", fmt::format("the server ended the login: {}", why)}, clock_now());
-  else
+    const std::string message = fmt::format("the server ended the login: {}", why);
+    session::Incident incident;
+    incident.kind = session::Incident::Kind::login_refused;
+    incident.code = "08006";
+    incident.message = message;
+    happened(incident);
+    session_->resume(session::Cut{incident.code, message}, clock_now());
+  } else
     session_->resume(session::ServerLost{why}, clock_now());
 }
 

@@ -58,7 +58,10 @@ void Session::State::greet(std::string_view bytes) {
           return close_all();
         }
         return end(event.problem.sqlstate, event.problem.reason());
-      case Kind::direct_tls: return end("08P01", "this TLS handshake comes at a place where none can be taken");
+      case Kind::direct_tls:
+        // Where TLS is served the caller has dealt with it; PostgreSQL without TLS gives no answer.
+        surroundings_.happened({.kind = Incident::Kind::malformed, .message = "a TLS handshake at a place where none can be taken"});
+        return close_all();
       case Kind::gssenc_request:
       case Kind::ssl_request: {
         const bool ssl = event.kind == Kind::ssl_request;
