@@ -180,6 +180,15 @@ def wrong_order(server, proxy):
     lab.check("CopyData without COPY: is dropped, as by a server", client.ask("SELECT 6")[0] == ["6"])
     client.close()
     one_error("a password that nobody asked for", after_login(proxy.port, message("p", b"secret\0")))
+    many = "VALUES " + ",".join(f"(${number}::text)" for number in range(1, 65_537))
+    described, roomy = [], lab.proxy(server.url)  # the other one takes no such statement
+    for port in (server.port, roomy.port):
+        client = Wire(port)
+        client.send(parse("", many), describe("S", ""), SYNC)
+        described.append([client.message()[:2] for _ in range(4)])
+        client.close()
+    lab.check("65,536 parameters: described as by the server", [kind for kind, _ in described[1]] == ["1", "t", "T", "Z"] and described[0] == described[1], [(kind, len(body)) for kind, body in described[1]])
+    roomy.stop()
     data = after_login(proxy.port, struct.pack("!II", 8, 80877103))
     lab.check("SSLRequest in a session: closed with one error", data is not None and len(errors_in(data)) == 1, data)
     data = raw(proxy.port, struct.pack("!II", 8, 80877103) * 2 + struct.pack("!II", 8, 80877104) * 2)

@@ -24,14 +24,14 @@ struct Watches::Entry {
 
   const std::shared_ptr<FenceBook> book;  // shared with the sessions there: one holder more is this
   // Guarded by Watches::mutex_.
-  bool busy = false;           // a reader is at it, and the feed is the reader's
+  bool busy = false;           // a worker is at it
   Clock::time_point next{};    // not before
   milliseconds pause{retry_pause};
   Clock::time_point left{};    // since nobody is there; zero: somebody is
   int descriptor = -1;
-  // The reader's while it is busy.
+  std::unique_ptr<FenceReader> reader;  // used by whoever is busy, without the lock
+  // Of whoever is busy, else guarded as well.
   std::unique_ptr<detail::FenceFeed> feed;
-  std::unique_ptr<FenceReader> reader;
 };
 
 Watches::Watches(Options options) : options_(std::move(options)), wakeup_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
@@ -160,7 +160,7 @@ void Watches::look(Clock::time_point now) {
 bool Watches::make_room(Clock::time_point now) {
   std::shared_ptr<Entry> oldest;
   for (const auto& [name, entry] : entries_) {
-    if (entry->feed && !entry->busy && (!oldest || entry->book->asked_at() < oldest->book->asked_at())) oldest = entry;
+    if (!entry->busy && entry->feed && (!oldest || entry->book->asked_at() < oldest->book->asked_at())) oldest = entry;
   }
   if (!oldest || now - oldest->book->asked_at() < options_.keep_pause) return false;
   close(oldest);
@@ -178,8 +178,7 @@ void Watches::close(const std::shared_ptr<Entry>& entry) {
   // A connection's goodbye may take its time. Its place is free once it is gone.
   entry->busy = true;
   workers_.at(Clock::now(), [this, entry] {
-    entry->reader.reset();
-    entry->feed.reset();
+    hang_up(*entry);
     {
       const std::lock_guard lock(mutex_);
       --open_;
@@ -187,6 +186,14 @@ void Watches::close(const std::shared_ptr<Entry>& entry) {
     }
     wake();
   });
+}
+
+void Watches::hang_up(Entry& entry) {
+  {
+    const std::lock_guard lock(mutex_);
+    entry.reader.reset();
+  }
+  entry.feed.reset();
 }
 
 void Watches::step(const std::shared_ptr<Entry>& entry) {
@@ -214,8 +221,7 @@ void Watches::step(const std::shared_ptr<Entry>& entry) {
   } catch (const std::exception& error) {
     obstacle = obstacle_of(error);
     failed = fmt::format("cannot watch for fence changes of database \"{}\" (retrying), so nothing is refused from memory there: {}", one.book->name(), error.what());
-    one.reader.reset();
-    one.feed.reset();
+    hang_up(one);
   }
   {
     const std::lock_guard lock(mutex_);

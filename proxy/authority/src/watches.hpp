@@ -65,7 +65,8 @@ class Watches {
   void look(Clock::time_point now);
   bool make_room(Clock::time_point now);
   void close(const std::shared_ptr<Entry>& entry);
-  // On a reader.
+  // On a worker, by the one for which the entry is busy.
+  void hang_up(Entry& entry);
   void step(const std::shared_ptr<Entry>& entry);
 
   const Options options_;
