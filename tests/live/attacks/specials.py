@@ -426,6 +426,8 @@ def watched(lab, major, modes):
     }
     for mode in modes:
         for name, change in changes.items():
+            if mode == "allow" and name == "removed":
+                continue  # no term: then the mode lets it write
             scope = rig.scope()
             path = f"{lab.folder}/{scope}.term"
             write(path, f"scope={scope} term=100\n")
@@ -493,6 +495,7 @@ def long_names(lab, major, modes):
                 yield "limits", f"a second connection with {more or 'y'!r} behind it", "was let in"
             except Closed:
                 yield "limits", f"a second connection with {more or 'y'!r} behind it", None
+        time.sleep(0.3)
     proxy.stop()
 
 
@@ -504,7 +507,7 @@ def prepared(lab, major, modes):
     declare = rig.value("SELECT proname FROM pg_proc WHERE pronamespace = 'termgate'::regnamespace AND proname IN ('declare_in_doubt', 'declare_untrusted')")
     rig.sql("ALTER ROLE writer SET client_min_messages = error")
     ways = {
-        "without a term": (None, lambda gid: [f"COMMIT PREPARED '{gid}'"]), "its own term": ("own", lambda gid: [f"COMMIT PREPARED '{gid}'"]), "another scope's term": ("other", lambda gid: [f"COMMIT PREPARED '{gid}'"]),
+        "without a term": (None, lambda gid: [f"COMMIT PREPARED '{gid}'"]), "its own term": ("own", lambda gid: [f"COMMIT PREPARED '{gid}'"]), "the term of another scope": ("other", lambda gid: [f"COMMIT PREPARED '{gid}'"]),
         "one text": ("other", lambda gid: [f"SELECT 1; COMMIT PREPARED '{gid}'"]), "a comment": (None, lambda gid: [f"/*termgate.scope='fresh',termgate.term='1'*/ COMMIT PREPARED '{gid}'"]), "extended": ("other", None), "odd spelling": ("other", lambda gid: [f"commit /* x */ prepared U&'{gid}'"]),
         "after SET": (None, lambda gid: ["SET termgate.scope = 'fresh'", "SET termgate.term = 1", f"COMMIT PREPARED '{gid}'"]),
     }
