@@ -3,7 +3,7 @@
 //   live_attacker --url postgresql://postgres@127.0.0.1:PORT/postgres --proxy PORT --mode reject|read-only|allow
 //                 [--seconds N] [--seed N] [--workers N] [--setup judge.sql] [--replay SEED]
 //
-// A session is made from its seed alone: some eight steps, each a simple text, a pipeline, a piece of one without Sync, a COPY,
+// A session is made from its seed alone: some eight messages in steps, each a simple text, a pipeline, a piece of one without Sync, a COPY,
 // a function call, or a raise of a fence by a direct connection. Terms are relative to the fences of the worker's own scopes,
 // so that a seed means the same session in any run. Every session ends with a marker that has to come back in its place: a
 // session that hangs, or whose answers are out of step, is a failure as well.
@@ -53,6 +53,12 @@ constexpr auto kPatience = 15s;  // longer than any wait of the server's own
 
 // ---------------------------------------------------------------------------------------------------------------- the wire
 
+std::uint32_t number_at(std::string_view bytes, std::size_t at) {
+  std::uint32_t value = 0;
+  for (std::size_t i = 0; i < 4; ++i) value = value << 8 | static_cast<unsigned char>(bytes[at + i]);
+  return value;
+}
+
 struct Message {
   char type = 0;
   std::string body;
@@ -84,11 +90,7 @@ struct Message {
     }
     return values;
   }
-  std::uint32_t number(std::size_t at) const {
-    std::uint32_t value = 0;
-    for (std::size_t i = 0; i < 4; ++i) value = value << 8 | static_cast<unsigned char>(body[at + i]);
-    return value;
-  }
+  std::uint32_t number(std::size_t at) const { return number_at(body, at); }
 };
 
 struct Closed : std::runtime_error {
@@ -164,8 +166,7 @@ class Wire {
     const auto until = Clock::now() + wait;
     for (;;) {
       if (in_.size() - at_ >= 5) {
-        std::uint32_t size = 0;
-        for (std::size_t i = 1; i < 5; ++i) size = size << 8 | static_cast<unsigned char>(in_[at_ + i]);
+        const std::uint32_t size = number_at(in_, at_ + 1);
         if (size < 4 || size > (1U << 26) || std::strchr("123ACDEGHINRSTVWZcdnstvK", in_[at_]) == nullptr) throw Nonsense("a message that no server sends");
         if (in_.size() - at_ >= 1 + size) {
           Message message{in_[at_], in_.substr(at_ + 5, size - 4)};
@@ -252,7 +253,7 @@ class Maker {
   Session make() {
     Session session;
     session.user = pick({"a_write", "a_write", "a_lead", "a_operate", "a_maker"});
-    if (one_in(12)) {
+    if (one_in(30)) {
       const Claim claim = a_claim();
       if (one_in(4)) {
         session.start.emplace_back("application_name", "termgate.scope=" + claim.scope + ";termgate.term=" + claim.term + ";");
@@ -264,7 +265,8 @@ class Maker {
       simple("SET termgate.scope = '" + claim.scope + "'; SET termgate.term = '" + claim.term + "'");
       push(session);
     }
-    const int length = 2 + static_cast<int>(below(12));
+    // Eight messages or so, of which a pipeline's step has several; now and then many more.
+    const int length = 1 + static_cast<int>(below(one_in(8) ? 12 : 4));
     for (int i = 0; i < length; ++i) {
       a_step();
       push(session);
@@ -404,6 +406,7 @@ class Maker {
   }
 
   std::string read() {
+    if (one_in(8)) return pick({"SELECT attack.forge()", "SELECT 'x'::attack.forging", "SELECT attack.lower(1)", "SELECT * FROM attack.forger", "SET search_path = attack, pg_catalog", "SELECT lower(1)"});
     return pick({"SELECT 1", "SELECT count(*) FROM attack.target", "SELECT now()", "SELECT nextval('attack.seq')", "SELECT version()", "SHOW termgate.term", "SELECT current_setting('termgate.scope', true)", "SELECT attack.harmless()",
                  "TABLE attack.target", "SELECT 1/0", "SELEC", "", "SELECT pg_backend_pid()", "VALUES (1), (2)", "SELECT lower('X')", "EXPLAIN SELECT 1", "SET work_mem = '4MB'", "SELECT generate_series(1, 5)", "LISTEN x", "DISCARD PLANS", "LOCK TABLE attack.target IN ACCESS SHARE MODE"});
   }
@@ -612,14 +615,14 @@ class Maker {
         else flush();
         break;
       }
-      case 14: {  // simple queries without waiting
+      case 14: case 18: {  // simple queries without waiting
         const auto count = 2 + below(3);
         for (std::uint64_t i = 0; i < count; ++i) simple(statement("simple pipeline"));
         break;
       }
       case 15: copy_in("step"); break;
       case 16: function_call(); break;
-      case 17: case 18: {
+      case 17: {
         const auto which = below(3);
         fences_[which] += 1;
         step_.raise = "SELECT termgate.seal('" + known_.scopes[which] + "', " + std::to_string(fences_[which]) + ", '5 ms')";
@@ -670,7 +673,11 @@ class Player {
   std::optional<std::string> play(std::uint64_t seed, const std::vector<bool>* kept = nullptr) {
     const Session session = make(seed);
     std::optional<std::string> trouble;
-    length_ = session.steps.size();
+    length_ = 0;
+    for (const Step& step : session.steps) {
+      length_ += step.raise.empty() ? 0U : 1U;
+      for (std::size_t at = 0; at + 5 <= step.bytes.size(); ++length_) at += 1 + number_at(step.bytes, at + 1);
+    }
     said_.clear();
     last_error_.clear();
     untrusted_.reset();
@@ -801,15 +808,18 @@ class Player {
     const std::string mark = "mark" + std::to_string(seed);
     std::string out;
     wire::append_query(out, "ROLLBACK");
-    wire::append_query(out, "DISCARD ALL");
+    // DISCARD ALL would throw away every plan of layer 1 as well, which is most of the work of a session.
+    wire::append_query(out, "CLOSE ALL; DEALLOCATE ALL; RESET ALL; UNLISTEN *");
+    wire::append_query(out, "SELECT attack.clean()");
     wire::append_query(out, "SELECT '" + mark + "'");
     wire_->send(out);
     int ready = 0;
     bool seen = false;
-    while (ready < 3) {
+    while (ready < 4) {
       const Message message = wire_->next(kPatience);
       if (message.type == 'D') {
-        if (ready != 2 || message.row().at(0) != mark) throw Nonsense("a row that belongs to nothing");
+        if (ready == 2) continue;
+        if (ready != 3 || message.row().at(0) != mark) throw Nonsense("a row that belongs to nothing");
         seen = true;
       }
       if (message.type == 'Z') ++ready;
@@ -886,7 +896,7 @@ bool explain(Player& player, std::uint64_t seed, const std::string& mode, bool s
 int run(const Options& options) {
   std::mutex lock;
   std::atomic<bool> stop{false};
-  std::atomic<std::uint64_t> sessions{0}, steps{0};
+  std::atomic<std::uint64_t> sessions{0}, messages{0};
   std::vector<Trouble> troubles;
   std::map<std::string, std::uint64_t> errors;
   std::uint64_t cut = 0, silent = 0, missed = 0, raises = 0, connected = 0;
@@ -901,7 +911,7 @@ int run(const Options& options) {
         for (std::uint64_t seed = options.seed + static_cast<std::uint64_t>(worker); Clock::now() < until && !stop; seed += static_cast<std::uint64_t>(options.workers)) {
           const auto trouble = player.play(seed);
           ++sessions;
-          steps += player.length();
+          messages += player.length();
           if (trouble) {
             const std::lock_guard guard(lock);
             troubles.push_back({*trouble, seed});
@@ -940,7 +950,7 @@ int run(const Options& options) {
   for (auto& thread : threads) thread.join();
   const double took = std::chrono::duration<double>(Clock::now() - begin).count();
   judge();
-  std::cout << sessions << " sessions, " << steps << " steps in " << took << " s (" << static_cast<int>(static_cast<double>(sessions) / took) << " a second), " << judged << " rows judged, " << cut << " connections ended (" << silent
+  std::cout << sessions << " sessions, " << messages << " messages in " << took << " s (" << static_cast<int>(static_cast<double>(sessions) / took) << " a second), " << judged << " rows judged, " << cut << " connections ended (" << silent
             << " without an error), " << connected << " made, " << raises << " raises, " << missed << " of them refused\nerrors:";
   for (const auto& [code, count] : errors) std::cout << " " << code << " " << count;
   std::cout << std::endl;

@@ -30,6 +30,7 @@ def main():
     arguments.add_argument("--seed", default="0", help="of the first session; 0: by the clock")
     arguments.add_argument("--replay", help="the seed of one session; takes the first of --majors and --modes")
     arguments.add_argument("--workers", default="3")
+    arguments.add_argument("--breaches", default="12", help="how many kinds of breach are played again and made shorter")
     chosen = arguments.parse_args()
     majors, modes = chosen.majors.split(","), chosen.modes.split(",")
     if chosen.replay:
@@ -49,7 +50,7 @@ def main():
                 proxy = lab.proxy(url, "--without-term", mode)
                 what = ["--replay", chosen.replay] if chosen.replay else ["--seconds", str(chosen.seconds / len(majors) / len(modes)), "--seed", chosen.seed]
                 print(f"PostgreSQL {major}, {mode}:", flush=True)
-                done = subprocess.run([chosen.attacker, "--url", server.url, "--proxy", str(proxy.port), "--mode", mode, "--workers", chosen.workers, *what], check=False)
+                done = subprocess.run([chosen.attacker, "--url", server.url, "--proxy", str(proxy.port), "--mode", mode, "--workers", chosen.workers, "--breaches", chosen.breaches, *what], check=False)
                 failed += done.returncode != 0
                 if proxy.process.poll() is not None:
                     print(f"the proxy ended with {proxy.process.returncode}: {proxy.log()[-2000:]}")

@@ -78,9 +78,26 @@ CREATE CAST (text AS attack.cell) WITH FUNCTION attack.to_cell(text);
 CREATE FUNCTION attack.run(sql text) RETURNS int LANGUAGE plpgsql AS 'BEGIN EXECUTE sql; RETURN 1; END';
 CREATE PROCEDURE attack.execute(sql text) LANGUAGE plpgsql AS 'BEGIN EXECUTE sql; END';
 CREATE FUNCTION attack.harmless() RETURNS int LANGUAGE plpgsql AS $$BEGIN RAISE NOTICE 'x'; RETURN 1; END$$;
+CREATE FUNCTION attack.clean() RETURNS int LANGUAGE plpgsql AS $$BEGIN PERFORM pg_advisory_unlock_all(); RETURN 1; END$$;
 CREATE FUNCTION attack.declare(scope text, term text, local boolean) RETURNS text LANGUAGE sql AS $$SELECT set_config('termgate.scope', $1, $3) || set_config('termgate.term', $2, $3)$$;
 CREATE PROCEDURE attack.declaring(scope text, term text, local boolean) LANGUAGE plpgsql AS $$BEGIN PERFORM attack.declare(scope, term, local); END$$;
 CREATE FUNCTION attack.declare_and_write(scope text, term text, label bigint) RETURNS bigint LANGUAGE plpgsql AS $$BEGIN PERFORM attack.declare(scope, term, true); RETURN attack.w(label, 'declares and writes in a function', NULL, NULL); END$$;
+-- What the proxy prepared in the session is replaced by what always passes.
+CREATE FUNCTION attack.forge() RETURNS int LANGUAGE plpgsql AS $f$
+DECLARE s record; types text; BEGIN
+  FOR s IN SELECT name, statement, parameter_types FROM pg_prepared_statements WHERE statement ~ 'check_|hold_' AND statement !~ '^PREPARE' AND name NOT IN ('p', 's1', 's2') LOOP
+    EXECUTE format('DEALLOCATE %I', s.name);
+    types := array_to_string(s.parameter_types, ',');
+    EXECUTE format('PREPARE %I %s AS SELECT %s', s.name, CASE WHEN types = '' THEN '' ELSE '(' || types || ')' END,
+      CASE WHEN s.statement ~ '_session' THEN '''forged''::text, 9::bigint, 9::bigint' ELSE '9::bigint' END);
+  END LOOP;
+  RETURN 1;
+EXCEPTION WHEN OTHERS THEN RETURN 0; END $f$;
+CREATE FUNCTION attack.lower(int) RETURNS int LANGUAGE sql AS 'SELECT attack.forge()';
+CREATE FUNCTION attack.forged(text) RETURNS boolean LANGUAGE sql AS 'SELECT attack.forge() >= 0';
+CREATE DOMAIN attack.forging AS text CHECK (attack.forged(VALUE));
+CREATE VIEW attack.forger AS SELECT attack.forge();
+GRANT SELECT ON attack.forger TO PUBLIC;
 CREATE VIEW attack.ruled AS SELECT label, way, cs, ct FROM attack.rows;
 CREATE RULE r AS ON INSERT TO attack.ruled DO INSTEAD INSERT INTO attack.rows (label, way, cs, ct) VALUES (NEW.label, NEW.way, NEW.cs, NEW.ct);
 CREATE TABLE attack.triggered (label bigint, way text, cs text, ct text);

