@@ -78,7 +78,6 @@ CREATE CAST (text AS attack.cell) WITH FUNCTION attack.to_cell(text);
 CREATE FUNCTION attack.run(sql text) RETURNS int LANGUAGE plpgsql AS 'BEGIN EXECUTE sql; RETURN 1; END';
 CREATE PROCEDURE attack.execute(sql text) LANGUAGE plpgsql AS 'BEGIN EXECUTE sql; END';
 CREATE FUNCTION attack.harmless() RETURNS int LANGUAGE plpgsql AS $$BEGIN RAISE NOTICE 'x'; RETURN 1; END$$;
-CREATE FUNCTION attack.clean() RETURNS int LANGUAGE plpgsql AS $$BEGIN PERFORM pg_advisory_unlock_all(); RETURN 1; END$$;
 CREATE FUNCTION attack.declare(scope text, term text, local boolean) RETURNS text LANGUAGE sql AS $$SELECT set_config('termgate.scope', $1, $3) || set_config('termgate.term', $2, $3)$$;
 CREATE PROCEDURE attack.declaring(scope text, term text, local boolean) LANGUAGE plpgsql AS $$BEGIN PERFORM attack.declare(scope, term, local); END$$;
 CREATE FUNCTION attack.declare_and_write(scope text, term text, label bigint) RETURNS bigint LANGUAGE plpgsql AS $$BEGIN PERFORM attack.declare(scope, term, true); RETURN attack.w(label, 'declares and writes in a function', NULL, NULL); END$$;

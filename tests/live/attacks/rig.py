@@ -166,7 +166,7 @@ class Row:
                  guarded=False, state=False, start=()):
         self.finding, self.name, self.steps, self.expect, self.claim, self.roles = finding, name, steps, expect, claim, roles
         self.modes = modes or (("reject", "read-only") if claim == "none" and expect == "refused" else ("reject", "read-only", "allow"))
-        self.good, self.same, self.setup, self.majors, self.guarded, self.state, self.start = good, same, setup, majors, guarded, state, list(start)
+        self.good, self.same, self.setup, self.majors, self.guarded, self.state, self.start = good, bool(same), setup, majors, guarded, state, list(start)
 
     def role(self, mode, every):
         return self.roles if every else [self.roles[zlib.crc32(f"{self.finding} {self.name} {mode}".encode()) % len(self.roles)]]
@@ -353,16 +353,16 @@ class Bench:
     def judge(self, row, mode, role):
         """None where all is well, else what is wrong and the conversation.
 
-        A proxy that believes in a fence that no database shows answers TG004 to everybody. Where an earlier attack made it so, this
-        row does not pay for it: it is tried again with a fresh proxy. The row that did it fails where it asks for `works`.
+        A proxy that believes in a fence that no database shows answers TG004 to everybody, which would also hide what else is wrong.
+        Where an earlier attack made it so, the row is tried again with a fresh proxy. The row that did it fails where it asks for `works`.
         """
-        trouble = self.once(row, mode, role)
-        if trouble and f"TG004" in str(trouble[1]):
-            strange = not re.search(rf'scope "[ab]{self.n}"', str(trouble[1])) and (not row.same or not re.search(rf'scope "[ab]{self.n - 1}"', str(trouble[1])))
+        wrong, answers = self.once(row, mode, role)
+        if "TG004" in str(answers):
+            strange = not re.search(rf'scope "[ab]({self.n}|{self.n - row.same})"', str(answers))
             self.renew(mode)
             if strange:
-                trouble = self.once(row, mode, role)
-        return trouble
+                wrong, answers = self.once(row, mode, role)
+        return (wrong, answers) if wrong else None
 
     def once(self, row, mode, role):
         state = self.value(STATE) if row.state else None
@@ -394,7 +394,7 @@ class Bench:
                 wrong.append(f"answers differ; directly: {wanted}")
         for (gid,) in self.ask("SELECT gid FROM pg_prepared_xacts") if row.state or "two-phase" in row.name else []:
             self.ask(f"ROLLBACK PREPARED '{gid}'")
-        return (wrong, answers) if wrong else None
+        return wrong, answers
 
     def proves(self, row, role):
         """Whether a refused attack does its harm on a direct connection."""
