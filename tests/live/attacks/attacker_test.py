@@ -48,6 +48,13 @@ def main():
                 # A prepared transaction of a session's own cannot be evicted: a raise shall not wait long for it.
                 direct.rows("SELECT termgate.set_setting('check_wait_ms', '500')")
                 direct.rows((HERE / "judge.sql").read_text())
+            if not chosen.replay:
+                # The judge itself is tried: without a proxy the same sessions commit what they must not.
+                alone = subprocess.run([chosen.attacker, "--url", server.url, "--proxy", str(server.port), "--mode", "reject", "--seconds", "2", "--breaches", "0"], capture_output=True, text=True, check=False)
+                kinds = {kind for kind in ("no claim and no check", "a malformed claim", "a stale claim", "a claim that was not checked") if kind in alone.stdout}
+                if alone.returncode != 1 or len(kinds) < 4:
+                    print(f"the judge finds only {sorted(kinds)} where nothing is fenced: {alone.stdout[-1000:]}{alone.stderr}")
+                    failed += 1
             for mode in modes:
                 proxy = lab.proxy(url, "--without-term", mode)
                 what = ["--replay", chosen.replay] if chosen.replay else ["--seconds", str(chosen.seconds / len(majors) / len(modes)), "--seed", chosen.seed]

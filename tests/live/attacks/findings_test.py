@@ -4,8 +4,8 @@
   findings_test.py [--termgate PATH] [--majors 15] [--modes reject,read-only,allow] [--only PART ...] [--roles-all] [--show] [--quick]
 
 What is judged is only what was committed, as a direct connection of the superuser's sees it, and what a client sees through the
-proxy beside what it sees without. With --prove every attack that must be refused also runs without the proxy, where it must
-succeed: else it proves nothing ("VOID"). TERMGATE_TEST_SERVERS is not used: servers are this test's own.
+proxy beside what it sees without. With --prove every row also runs without the proxy, where attacks must do their harm and rightful
+work must succeed: else it proves nothing ("VOID"). TERMGATE_TEST_SERVERS is not used: servers are this test's own.
 """
 import argparse
 import os
@@ -79,6 +79,13 @@ def main():
                         else:
                             line("ok", major, mode, row.finding, f"{row.name} [{role}] {row.expect}")
                 proof = (row.finding, row.name.replace(", stale", "").replace(", none", ""))
+                if row.expect == "works" and its_modes and chosen.prove:
+                    role = row.role(its_modes[0], False)[0]
+                    n, answers = bench.play(row, role, bench.server.port)
+                    found = bench.committed(n)
+                    if found.count("good") != row.good:
+                        void += 1
+                        line("VOID", major, "direct", row.finding, f"{row.name} [{role}]", f"commits {found} on a direct connection: {answers}")
                 if row.expect == "refused" and its_modes and not row.guarded and chosen.prove and proof not in proved:
                     proved.add(proof)
                     role = row.role(its_modes[0], False)[0]
