@@ -332,6 +332,8 @@ def login_trigger(lab, major, modes):
         rig.sql(f"CREATE OR REPLACE FUNCTION app.on_login() RETURNS event_trigger LANGUAGE plpgsql AS $f$BEGIN {body}; END$f$")
         rig.sql("DROP EVENT TRIGGER IF EXISTS on_login")
         rig.sql("CREATE EVENT TRIGGER on_login ON login EXECUTE FUNCTION app.on_login()")
+        with rig.session(user="writer") as client:
+            yield "direct", name, say(client, "SELECT 1")
         for mode in modes:
             scope = rig.scope()
             for claim in (None, scope):
@@ -339,7 +341,7 @@ def login_trigger(lab, major, modes):
                     with rig.session(rig.proxy(mode).port, scope=claim, term=5) as client:
                         wrong = say(client, "SELECT 1", *(["INSERT INTO app.t (v) VALUES ('x')"] if claim else []))
                 except Closed as closed:
-                    wrong = str(closed.messages)
+                    wrong = str([message for message in closed.messages if message.type == "E"])
                 yield mode, f"{name}, {'with a term' if claim else 'without a term'}", wrong if not (mode == "reject" and not claim and wrong == "TG002") else None
     rig.sql("DROP EVENT TRIGGER on_login")
 
@@ -508,10 +510,10 @@ def prepared(lab, major, modes):
     rig.sql("ALTER ROLE writer SET client_min_messages = error")
     ways = {
         "without a term": (None, lambda gid: [f"COMMIT PREPARED '{gid}'"]), "its own term": ("own", lambda gid: [f"COMMIT PREPARED '{gid}'"]), "the term of another scope": ("other", lambda gid: [f"COMMIT PREPARED '{gid}'"]),
-        "one text": ("other", lambda gid: [f"SELECT 1; COMMIT PREPARED '{gid}'"]), "a comment": (None, lambda gid: [f"/*termgate.scope='fresh',termgate.term='1'*/ COMMIT PREPARED '{gid}'"]), "extended": ("other", None), "odd spelling": ("other", lambda gid: [f"commit /* x */ prepared U&'{gid}'"]),
-        "after SET": (None, lambda gid: ["SET termgate.scope = 'fresh'", "SET termgate.term = 1", f"COMMIT PREPARED '{gid}'"]),
+        "one text": ("other", lambda gid: [f"SELECT 1; COMMIT PREPARED '{gid}'"]), "a comment": (None, lambda gid: [f"/*termgate.scope='bystander',termgate.term='{trusted}'*/ COMMIT PREPARED '{gid}'"]), "extended": ("other", None), "odd spelling": ("other", lambda gid: [f"commit /* x */ prepared U&'{gid}'"]),
+        "after SET": (None, lambda gid: ["SET termgate.scope = 'bystander'", f"SET termgate.term = {trusted}", f"COMMIT PREPARED '{gid}'"]),
     }
-    gids = {}
+    gids, trusted = {}, 0
     for mode in modes:
         for name in ways:
             scope = rig.scope()
@@ -521,13 +523,19 @@ def prepared(lab, major, modes):
                 said = say(client, "BEGIN", f"SELECT termgate.check_term('{scope}', 5)", f"INSERT INTO app.t (v) VALUES ('{gid}')", f"PREPARE TRANSACTION '{gid}'")
                 assert not said, said
             gids[gid] = scope
-    rig.sql("SELECT termgate.seal('bystander', 5)")
+    rig.sql("SELECT termgate.acquire_lease('bystander', 'before', '100 ms')")
     rig.sql(f"SELECT termgate.{declare}('test', 'lost raises')")
+    time.sleep(0.2)
+    # A lease of our own jumps, so this scope is trusted again.
+    trusted = rig.value("SELECT term FROM termgate.acquire_lease('bystander', 'after', '10 min')")
+    for mode in modes:
+        with rig.session(rig.proxy(mode).port, scope="bystander", term=trusted) as client:
+            yield mode, "the scope of a new lease writes", say(client, "INSERT INTO app.t (v) VALUES ('bystander')")
     for mode in modes:
         for name, (claim, texts) in ways.items():
             gid = f"{mode} {name}"
             scope = {"own": gids[gid], "other": "bystander"}.get(claim)
-            with rig.session(rig.proxy(mode).port, scope=scope, term=5) as client:
+            with rig.session(rig.proxy(mode).port, scope=scope, term=trusted if claim == "other" else 5) as client:
                 if texts:
                     say(client, *texts(gid))
                 else:
@@ -536,3 +544,29 @@ def prepared(lab, major, modes):
             found = rig.value(f"SELECT count(*) FROM app.t WHERE v = '{gid}'")
             yield mode, name, None if found == "0" else "committed"
             rig.direct.query(f"ROLLBACK PREPARED '{gid}'")
+
+
+# --- contract 5.4: ALTER ROLE or DATABASE … SET is a start-up option ---
+
+@special("5.4", "declared by ALTER ROLE and ALTER DATABASE")
+def altered(lab, major, modes):
+    rig = Rig.of(lab, major)
+    insert = "INSERT INTO app.t (v) VALUES ('altered')"
+    for target in ("ROLE writer", "DATABASE postgres", "ROLE writer IN DATABASE postgres"):
+        for mode in modes:
+            scope = rig.scope()
+            rig.sql(f"SELECT termgate.seal('{scope}', 5)")
+            for term, name in ((5, "current"), (3, "stale"), (6, "higher"), ("x", "malformed")):
+                rig.sql(f"ALTER {target} SET termgate.scope = '{scope}'")
+                rig.sql(f"ALTER {target} SET termgate.term = '{term}'")
+                with rig.session(rig.proxy(mode).port) as client:
+                    rig.sql(f"ALTER {target} RESET termgate.scope")
+                    rig.sql(f"ALTER {target} RESET termgate.term")
+                    autocommit = say(client, insert)
+                    block = say(client, "BEGIN", insert, "COMMIT")
+                    client.query("ROLLBACK")
+                    client.send(parse("", insert) + bind() + execute() + sync())
+                    extended = error_of(client.until("Z"))
+                for form, said in (("autocommit", autocommit), ("block", block), ("extended", extended)):
+                    rightful = name in ("current", "higher")
+                    yield mode, f"{target}, {name}, {form}", said if rightful else None if said else "committed"
