@@ -681,7 +681,7 @@ class Player {
     said_.clear();
     last_error_.clear();
     untrusted_.reset();
-    bool prepared = false, holds = false;  // a lock of the session's own would stand in for a check later
+    std::string text;
     try {
       // A connection is used again and again, unless its start says something.
       if (session.start.empty()) wire_ = std::move(idle_[session.user]);
@@ -690,8 +690,7 @@ class Player {
       for (std::size_t i = 0; i < session.steps.size(); ++i) {
         if (kept != nullptr && !(*kept)[i]) continue;
         const Step& step = session.steps[i];
-        prepared = prepared || step.said.find("PREPARE TRANSACTION") != std::string::npos;
-        holds = holds || step.said.find("hold_session") != std::string::npos;
+        text += step.said;
         if (!step.raise.empty()) {
           raise(step.raise);
           continue;
@@ -710,7 +709,7 @@ class Player {
           while (const auto message = wire_->poll_next(2ms)) note(*message);
         }
       }
-      if (wire_) end(seed);
+      if (wire_) end(seed, text);
     } catch (const Closed& closed) {
       wire_.reset();
       ++cut;
@@ -724,6 +723,8 @@ class Player {
     }
     // Nothing here was ever restored: a proxy that says so believes in a fence that no database has shown.
     if (!trouble && untrusted_) trouble = "TG004: " + *untrusted_;
+    const bool holds = text.find("hold_session") != std::string::npos;  // its lock would stand in for a check later
+    const bool prepared = text.find("PREPARE TRANSACTION") != std::string::npos;
     if (session.start.empty() && !holds) idle_[session.user] = std::move(wire_);
     wire_.reset();
     if (prepared) sweep(seed);
@@ -805,20 +806,27 @@ class Player {
   }
 
   // Back to a clean session, and proof that its answers are where they belong.
-  void end(std::uint64_t seed) {
+  void end(std::uint64_t seed, const std::string& text) {
     const std::string mark = "mark" + std::to_string(seed);
     std::string out;
     wire::append_query(out, "ROLLBACK");
     // DISCARD ALL would throw away every plan of layer 1 as well, which is most of the work of a session.
-    wire::append_query(out, "CLOSE ALL; DEALLOCATE ALL; RESET ALL; UNLISTEN *");
+    wire::append_query(out, "RESET ALL");
+    int wanted = 3;
+    const auto also = [&](std::initializer_list<const char*> signs, const char* sql) {
+      if (std::any_of(signs.begin(), signs.end(), [&](const char* sign) { return text.find(sign) != std::string::npos; })) wire::append_query(out, sql), ++wanted;
+    };
+    also({"PREPARE", "Parse s", "forg", "lower"}, "DEALLOCATE ALL");
+    also({"HOLD"}, "CLOSE ALL");
+    also({"LISTEN"}, "UNLISTEN *");
     wire::append_query(out, "SET application_name = '" + mark + "'");  // which every session may, and the server reports it
     wire_->send(out);
     int ready = 0;
     bool seen = false;
-    while (ready < 3) {
+    while (ready < wanted) {
       const Message message = wire_->next(kPatience);
       if (message.type == 'S' && message.body.find(mark) != std::string::npos) {
-        if (ready != 2) throw Nonsense("the marker came too early");
+        if (ready != wanted - 1) throw Nonsense("the marker came too early");
         seen = true;
       }
       if (message.type == 'Z') ++ready;
