@@ -31,6 +31,7 @@
 #include "bench_target.hpp"
 #include "command.hpp"
 #include "output.hpp"
+#include "privileges.hpp"
 
 namespace po = boost::program_options;
 
@@ -366,15 +367,24 @@ int run_bench(const Arguments& arguments) {
   sigaction(SIGTERM, &action, nullptr);
 
   const bool quick = arguments.flag("quick");
-  const std::string url = arguments.database_url();
+  std::string url = arguments.database_url();
   OpenOptions open_options;
   open_options.schema = arguments.text_or("schema", open_options.schema);
   // Raises are refused where the session's commits are not flushed, so this one's are, whatever the URL says.
   Database plain = Database::open(url, open_options);
-  if (plain.installed_version() == 0) throw Unavailable("this database has no fences yet: termgate init makes them");
-  Database database = open_with_durability(url, open_options, true);
+  need_owner(plain, open_options.schema, "bench");
   const std::uint64_t seed = arguments.maybe("seed") ? static_cast<std::uint64_t>(arguments.integer("seed", 0, Term::max_value)) : std::random_device{}();
   const std::string suffix = WriteId::random().text().substr(0, 8);
+  const Workspace workspace(plain, open_options.schema, "termgate_bench_" + suffix, "bench");
+  workspace.make(url);
+  struct RemovePlace {
+    const Workspace& workspace;
+    const std::string url;
+    ~RemovePlace() { workspace.remove(url); }
+  };
+  const RemovePlace remove_place{workspace, url};  // after the target, which drops its tables
+  url = workspace.url(url);
+  Database database = open_with_durability(url, open_options, true);
   std::unique_ptr<Target> target = target_of(database, url, open_options.schema, suffix);
   boost::json::object facts = target->facts();
   const Plan plan = plan_of(arguments, *target, quick);

@@ -1,5 +1,6 @@
 #include "command.hpp"
 
+#include <pwd.h>
 #include <unistd.h>
 
 #include <array>
@@ -98,7 +99,7 @@ std::chrono::milliseconds parse_duration(std::string_view text) {
       return std::chrono::milliseconds(*number * unit.ms);
     break;
   }
-  throw UsageError(fmt::format("\"{}\" is no duration: write 500ms, 10s, 5m, 2h or 1d", text));
+  throw UsageError(fmt::format("\"{}\" is not a duration: write 500ms, 10s, 5m, 2h or 1d", text));
 }
 
 std::string default_actor() {
@@ -107,6 +108,11 @@ std::string default_actor() {
   for (const char* name : {"SUDO_USER", "USER", "LOGNAME"}) {
     if (const char* user = std::getenv(name); user != nullptr && *user != '\0') return fmt::format("{}@{}", user, host.data());
   }
+  // cron and services set none of them.
+  passwd entry{};
+  passwd* found = nullptr;
+  std::array<char, 4096> names{};
+  if (getpwuid_r(getuid(), &entry, names.data(), names.size(), &found) == 0 && found != nullptr) return fmt::format("{}@{}", found->pw_name, host.data());
   return fmt::format("uid{}@{}", getuid(), host.data());
 }
 

@@ -1,6 +1,7 @@
 // proxy: reads its options from the command line and a file, wires rules, sockets and HTTP together, and minds the signals.
 #include <csignal>
 #include <cstdint>
+#include <cstdlib>
 #include <fstream>
 #include <memory>
 #include <optional>
@@ -58,6 +59,7 @@ void proxy_options(po::options_description& o) {
   add("max-connections-per-database", text(), "(no limit)");
   add("max-connections-per-address", text(), "(no limit)");
   add("max-greeting", text(), "clients that have not said who they are (1000)");
+  add("max-watched-databases", text(), "databases beside that of backend whose fences are remembered at a time, a connection each; 0: none (20)");
   add("max-cancels", text(), "cancel requests under way (64)");
   add("max-statement-bytes", text(), "of a statement's text (16777216)");
   add("max-message-bytes", text(), "of any message (1073741823)");
@@ -143,6 +145,7 @@ net::Options net_options(const Given& given, const std::vector<net::InheritedSoc
   try {
     for (const std::string& listen : given.list("listen")) options.listeners.push_back(net::parse_listener(listen));
     if (is_sqlite(backend_url(given))) {
+      options.session.server_has_rules = false;
       options.session.install_hint = "termgate init --db sqlite:…";  // where the file lies is no client's business
       options.backend.hosts = {{.name = "sqlite", .address = {}, .path = served}};
       options.backend.ssl_mode = net::SslMode::disable;
@@ -257,6 +260,14 @@ class ServedFile {
     throw UsageError("--backend sqlite: this termgate was built without SQLite");
 #endif
   }
+  // The last to go. A statement that cannot be stopped ends with the process, and what it has not committed is rolled back.
+  ~ServedFile() {
+#ifdef TERMGATE_WITH_LITE
+    if (server_ && !server_->stop(1s)) std::_Exit(Exit::done);
+#endif
+  }
+  ServedFile(const ServedFile&) = delete;
+  ServedFile& operator=(const ServedFile&) = delete;
   const std::string& address() const { return address_; }
   // See net::Backend.
   std::function<net::Backend::Shortcut(std::uint32_t, std::string_view)> shortcut() const {
@@ -292,6 +303,7 @@ int run_proxy(const Arguments& arguments) {
   settings.backend_url = backend_url(*given);
   settings.schema = options.session.schema;
   settings.replication = given->flag("allow-replication");
+  settings.watched_databases_max = given->size("max-watched-databases", 20, 0, 1000);
   settings.without_term = given->one_of<session::WithoutTerm>(
       "without-term", {{"reject", session::WithoutTerm::reject}, {"read-only", session::WithoutTerm::read_only}, {"allow", session::WithoutTerm::allow}}, session::WithoutTerm::read_only);
   settings.enforce = given->one_of<session::Enforce>("enforce", {{"on", session::Enforce::on}, {"observe", session::Enforce::observe}}, session::Enforce::on);
@@ -301,7 +313,14 @@ int run_proxy(const Arguments& arguments) {
 
   net::Log log(STDERR_FILENO, format, level);
   fit_to_descriptors(options, net::raise_descriptor_limit(), log);
-  const auto authority = make_authority(settings, log);
+  std::unique_ptr<session::Authority> authority;
+  try {
+    authority = make_authority(settings, log);
+  } catch (const InvalidInput& wrong) {
+    // A malformed URL has a code of its own; rules have a file and a line, and are the command's usage.
+    if (std::string_view(wrong.what()).starts_with("TG")) throw;
+    throw UsageError(wrong.what());
+  }
   try {
     net::Server server(options, *authority, log);
     if (http) server.serve_http(*http);

@@ -5,12 +5,47 @@
 
 #include "command.hpp"
 #include "output.hpp"
+#include "privileges.hpp"
 #include "verify_history.hpp"
 
 namespace po = boost::program_options;
 
 namespace termgate::cli {
 namespace {
+
+// How SQL's PUBLIC is named in _grant(): no role can have that name.
+constexpr const char* everybody = "public";
+
+std::string role_of(const std::string& given) { return given == "PUBLIC" || given == "public" ? everybody : given; }
+std::string shown_role(const std::string& role) { return role == everybody ? "PUBLIC" : role; }
+
+const char* meaning_of(const std::string& level) {
+  if (level == "dump") return "it may read the tables, for pg_dump";
+  if (level == "read") return "it reads fences, leases, streams and history";
+  if (level == "write") return "it reads, checks terms and appends";
+  if (level == "lead") return "it reads, writes, takes leases and seals";
+  return "it reads, writes, leads, ends others' leases, resets fences and prunes";
+}
+
+// The encoding, and whose layer 1 it is: both are better said here than by the statement that fails.
+void need_own_layer(Database& database, const std::string& schema) {
+  const std::string encoding = database.query("SELECT current_setting('server_encoding')").rows.at(0)[0].as_text();
+  if (encoding != "UTF8")
+    throw Error(fmt::format("Termgate needs a database with encoding UTF8, and this one has {}: CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0; nothing was installed", encoding));
+  const auto access = access_of(database, schema);
+  if (access && access->installed && !access->owns)
+    throw Error(fmt::format("layer 1 in schema {} belongs to role {}, and role {} is not a member of it: run init as {} or as a superuser; nothing was changed", schema, access->owner, access->role,
+                            access->owner));
+}
+
+// The owner of the database could dump it before layer 1 was there. Its name where it needed the grant.
+std::string keep_dumps_working(Database& database) {
+  const Rows owner = database.query("SELECT pg_catalog.pg_get_userbyid(d.datdba)::text FROM pg_catalog.pg_database d WHERE d.datname = current_database() AND NOT pg_catalog.pg_has_role(d.datdba, current_user, 'USAGE')");
+  if (owner.rows.empty()) return "";
+  const std::string name = owner.rows[0][0].as_text();
+  database.grant(name, "dump");
+  return name;
+}
 
 int run_init(const Arguments& arguments) {
   Database database = arguments.open();
@@ -20,34 +55,66 @@ int run_init(const Arguments& arguments) {
     const auto at = grant.rfind('=');
     if (at == std::string::npos || at == 0)
       throw UsageError(fmt::format("--grant {}: write ROLE=read, ROLE=write, ROLE=lead or ROLE=operate", grant));
-    grants.emplace_back(grant.substr(0, at), grant.substr(at + 1));
+    grants.emplace_back(role_of(grant.substr(0, at)), grant.substr(at + 1));
     const std::string& level = grants.back().second;
-    if (level != "read" && level != "write" && level != "lead" && level != "operate")
-      throw UsageError(fmt::format("--grant {}: the level is read, write, lead or operate", grant));
+    if (level != "read" && level != "write" && level != "lead" && level != "operate" && level != "dump")
+      throw UsageError(fmt::format("--grant {}: the level is read, write, lead or operate, or dump for a role that runs pg_dump", grant));
+    if (grants.back().first == everybody && level != "read" && level != "write")
+      throw UsageError(fmt::format("--grant {}: PUBLIC gets read or write; grant {} to a role", grant, level));
   }
+  std::vector<std::string> revokes;
+  for (const std::string& role : arguments.list("revoke")) revokes.push_back(role_of(role));
   const std::string failover = arguments.text_or("failover", "");
   if (!failover.empty() && failover != "synchronous" && failover != "declared") throw UsageError("--failover is synchronous or declared");
   if (database.kind() == "sqlite") {
     if (!grants.empty()) throw InvalidInput("TG005 SQLite has no roles to grant anything to: leave --grant out; nothing was installed");
+    if (!revokes.empty()) throw InvalidInput("TG005 SQLite has no roles to revoke anything from: leave --revoke out; nothing was installed");
     if (!failover.empty()) throw InvalidInput("TG005 an SQLite file has no failover: leave --failover out; nothing was installed");
   } else {
+    if (database.kind() == "postgresql") need_own_layer(database, arguments.text_or("schema", "termgate"));
+    for (const std::string& role : revokes) {
+      if (role != everybody && database.kind() == "postgresql" && database.query("SELECT FROM pg_catalog.pg_roles WHERE rolname = $1", {Value(role)}).rows.empty())
+        throw Error(fmt::format("--revoke {}: there is no such role; nothing was changed", role));
+    }
     for (const auto& [role, level] : grants) {
+      if (role == everybody && database.kind() == "postgresql") continue;
       const auto there = database.kind() == "sqlserver" ? "SELECT 1 FROM sys.database_principals WHERE name = $1" : "SELECT FROM pg_catalog.pg_roles WHERE rolname = $1";
       if (database.query(there, {Value(role)}).rows.empty())
         throw Error(fmt::format("--grant {}={}: there is no such role; nothing was installed", role, level));
     }
   }
   const auto installed = database.install();
+  const std::string dumper = database.kind() == "postgresql" ? keep_dumps_working(database) : "";
+  // Revoked first, so that `--revoke app --grant app=read` leaves it with read alone.
+  std::vector<std::pair<std::string, Rows>> kept;
+  for (const std::string& role : revokes) kept.emplace_back(role, database.revoke(role));
   for (const auto& [role, level] : grants) database.grant(role, level);
   if (!failover.empty()) database.set_setting("failover", failover);
   if (arguments.json()) {
-    print_json({{"from_version", installed.from_version}, {"to_version", installed.to_version}, {"grants", grants.size()}});
-  } else if (installed.from_version == installed.to_version) {
+    boost::json::array granted, revoked;
+    for (const auto& [role, level] : grants) granted.push_back({{"role", shown_role(role)}, {"level", level}});
+    for (const auto& [role, rows] : kept) {
+      boost::json::array still;
+      for (const Row& row : rows.rows) still.push_back({{"level", row[0].as_text()}, {"through", row[1].as_text()}});
+      revoked.push_back({{"role", shown_role(role)}, {"keeps", std::move(still)}});
+    }
+    print_json({{"from_version", installed.from_version}, {"to_version", installed.to_version}, {"grants", grants.size()}, {"granted", std::move(granted)}, {"revoked", std::move(revoked)}});
+    return Exit::done;
+  }
+  if (installed.from_version == installed.to_version) {
     print_line(fmt::format("nothing to upgrade: version {} is installed", installed.to_version));
   } else {
     print_line(fmt::format("{} version {}; try `termgate doctor`", installed.from_version == 0 ? "installed" : "upgraded to",
                            installed.to_version));
   }
+  if (!dumper.empty()) print_line(fmt::format("role {}, the owner of this database, may read layer 1's tables, so that pg_dump keeps working for it", printable(dumper)));
+  for (const auto& [role, rows] : kept) {
+    print_line(fmt::format("revoked from {}: every level", printable(shown_role(role))));
+    for (const Row& row : rows.rows) print_line(fmt::format("  it still has {} through {}", row[0].as_text() == "dump" ? "SELECT on the tables" : row[0].as_text() == "all" ? "everything" : "level " + row[0].as_text(), printable(row[1].as_text())));
+  }
+  for (const auto& [role, level] : grants) print_line(fmt::format("granted {} to {}: {}", level, printable(shown_role(role)), meaning_of(level)));
+  if (std::find(grants.begin(), grants.end(), std::pair<std::string, std::string>(everybody, "write")) != grants.end())
+    print_line("warning: every login of this database can now raise the fences of scopes that have no lease, and so shut their leaders out");
   return Exit::done;
 }
 
@@ -113,7 +180,7 @@ int run_adopt(const Arguments& arguments) {
   if (arguments.json())
     print_json({{"table", table}, {"scopes", scopes}});
   else
-    print_line(fmt::format("{} counts towards MAX(term); the fences of {} scopes were raised to what it holds", printable(table), scopes));
+    print_line(fmt::format("{} counts towards MAX(term); the fences of {} scopes were raised to what it holds. It refuses no write: protect it as well", printable(table), scopes));
   return Exit::done;
 }
 
@@ -127,20 +194,24 @@ int run_unadopt(const Arguments& arguments) {
 }
 
 int run_doctor(const Arguments& arguments) {
+  const std::string fail_on = arguments.text_or("fail-on", "");
+  if (!fail_on.empty() && fail_on != "error" && fail_on != "warning") throw UsageError(fmt::format("--fail-on {}: must be error or warning", fail_on));
   const auto advice = arguments.open().doctor();
+  const bool failed = std::any_of(advice.begin(), advice.end(), [&](const Advice& item) { return !fail_on.empty() && (item.severity == "error" || (item.severity == "warning" && fail_on == "warning")); });
+  const int status = failed ? Exit::failed : Exit::done;
   if (arguments.json()) {
     boost::json::array list;
     for (const Advice& item : advice)
       list.push_back({{"severity", item.severity}, {"object", item.object}, {"problem", item.problem}, {"remedy", item.remedy}});
     print_json({{"advice", std::move(list)}});
-    return Exit::done;
+    return status;
   }
   if (advice.empty()) print_line("nothing to say: everything that can be seen from here is covered");
   for (const Advice& item : advice) {
     print_line(fmt::format("{:<8} {}: {}", item.severity, printable(item.object), printable(item.problem)));
     if (!item.remedy.empty()) print_line(fmt::format("         {}", printable(item.remedy)));
   }
-  return Exit::done;
+  return status;
 }
 
 boost::json::object document_of(const HistoryJudgement& judged) {
@@ -169,6 +240,24 @@ void tell(const HistoryJudgement& judged) {
   }
 }
 
+// Their names. A role that may not read the list has none.
+std::vector<std::string> adopted_tables(Database& database, const std::string& schema) {
+  const auto quoted = [&](char open, char close) {
+    std::string all(1, open);
+    for (const char letter : schema) all += letter == close ? std::string(2, close) : std::string(1, letter);
+    return all + close;
+  };
+  std::vector<std::string> names;
+  try {
+    for (const Row& row : database.query(database.kind() == "sqlite"      ? "SELECT table_name FROM termgate_adopted ORDER BY table_name"
+                                         : database.kind() == "sqlserver" ? "SELECT table_name FROM " + quoted('[', ']') + ".adopted ORDER BY table_name"
+                                                                          : "SELECT table_oid::regclass::text FROM " + quoted('"', '"') + ".adopted_tables ORDER BY 1").rows)
+      names.push_back(row[0].as_text());
+  } catch (const DatabaseError&) {
+  }
+  return names;
+}
+
 int run_verify(const Arguments& arguments) {
   std::optional<std::int64_t> since;
   if (const auto back = arguments.maybe_duration("since")) {
@@ -181,11 +270,12 @@ int run_verify(const Arguments& arguments) {
   if (arguments.has("history")) judged = judge_history(arguments, database);
   const auto findings = database.verify(since);
   const bool kept = findings.empty() && (!judged || judged->verdict.breaches.empty());
+  const std::vector<std::string> unordered = adopted_tables(database, arguments.text_or("schema", "termgate"));
   if (arguments.json()) {
     boost::json::array list;
     for (const Finding& item : findings)
       list.push_back({{"kind", item.kind}, {"scope", item.scope}, {"object", item.object}, {"detail", item.detail}});
-    boost::json::object document{{"kept", kept}, {"findings", std::move(list)}};
+    boost::json::object document{{"kept", kept}, {"findings", std::move(list)}, {"order_not_looked_at", boost::json::array(unordered.begin(), unordered.end())}};
     if (judged) document["history"] = document_of(*judged);
     print_json(document);
     return kept ? Exit::done : Exit::failed;
@@ -194,6 +284,8 @@ int run_verify(const Arguments& arguments) {
     print_line(
         fmt::format("BREACH {} scope \"{}\" {}: {}", item.kind, printable(item.scope), printable(item.object), printable(item.detail)));
   if (judged) tell(*judged);
+  if (!unordered.empty())
+    print_line(fmt::format("not looked at: whether rows of {} were written under a lower term than earlier rows; adopted rows have no order that could show it", printable(fmt::format("{}", fmt::join(unordered, ", ")))));
   if (kept) print_line(judged ? "the law is kept: no breach in the history, none in the stored rows" : "the law is kept: no breach in the stored rows");
   return kept ? Exit::done : Exit::failed;
 }
@@ -210,16 +302,18 @@ void add_database_commands(std::vector<Command>& commands) {
        "install or upgrade layer 1; safe to run again",
        "Creates the tables, functions and triggers that hold the law, in one transaction.\n"
        "  termgate init --db postgresql://owner@db/app --grant app=write --grant scheduler=lead\n"
-       "Grants: read (views), write (check, append), lead (leases, seal), operate (force-release, reset, prune).",
+       "Grants: read (views), write (check, append), lead (leases, seal), operate (force-release, reset, prune). The owner of the database can dump it in any case.",
        [](po::options_description& o) {
-         o.add_options()("grant", po::value<std::vector<std::string>>(), "ROLE=read|write|lead|operate, as often as need be")(
+         o.add_options()("grant", po::value<std::vector<std::string>>(), "ROLE=read|write|lead|operate, or ROLE=dump for one that runs pg_dump; may be repeated. PUBLIC=read or PUBLIC=write: everybody")(
+             "revoke", po::value<std::vector<std::string>>(), "ROLE: takes its level away, and reports what it keeps through others; may be repeated")(
              "failover", po::value<std::string>(), "synchronous: a promotion here loses nothing (default: declared, by the operator)");
        },
        {},
        run_init});
   commands.push_back({"uninstall",
                       "take all of it away",
-                      "Fences, leases, streams, audit: all gone; protect's triggers too.",
+                      "Fences, leases, streams, audit: all gone; protect's triggers too. Nothing that is not Termgate's is dropped: where such things are in its schema or\n"
+                      "depend on it, or where another role owns a protected table, it changes nothing and lists them, with the commands to run first.",
                       [](po::options_description& o) { o.add_options()("yes", po::bool_switch(), "yes, for good"); },
                       {},
                       run_uninstall});
@@ -246,7 +340,7 @@ void add_database_commands(std::vector<Command>& commands) {
   commands.push_back(
       {"adopt",
        "let a table's own term column count towards MAX(term)",
-       "  termgate adopt jobs --scope-column shard --term-column term\nNeeds an index on (scope, term); the error says how to make it.",
+       "The rows' terms raise fences and are evidence after a restore. It refuses no write: protect the table as well.\n  termgate adopt jobs --scope-column shard --term-column term\nNeeds an index on (scope, term); the error says how to make it.",
        [](po::options_description& o) {
          table_option(o);
          o.add_options()("scope-column", po::value<std::string>(), "the column with the scope")("term-column", po::value<std::string>(),
@@ -255,7 +349,13 @@ void add_database_commands(std::vector<Command>& commands) {
        {"table"},
        run_adopt});
   commands.push_back({"unadopt", "end that; fences stay", "", table_option, {"table"}, run_unadopt});
-  commands.push_back({"doctor", "what is not covered: tables, roles, settings, fences in doubt", "", nullptr, {}, run_doctor});
+  commands.push_back({"doctor",
+                      "what is not covered: tables, roles, settings, fences in doubt",
+                      "Each line has a severity: error (the fences do not hold there), warning (somebody could get round them) or info.\n"
+                      "  termgate doctor --fail-on warning    (for cron and CI: status 1 where it finds an error or a warning)",
+                      [](po::options_description& o) { o.add_options()("fail-on", po::value<std::string>(), "error or warning: end with status 1 where there is one; without it the status is 0"); },
+                      {},
+                      run_doctor});
   commands.push_back(
       {"verify",
        "look for any breach that the stored rows can show; status 1 if there is one",

@@ -18,6 +18,15 @@ boost::json::object json_of(const FenceInfo& fence) {
           {"raised_by", fence.raised_by}, {"raise_by", fence.raise_by}, {"in_doubt", fence.in_doubt}};
 }
 
+// What the audit keeps of an event: JSON where layer 1 wrote JSON, else its text under a name.
+boost::json::object detail_of(const std::string& text) {
+  boost::system::error_code failure;
+  const boost::json::value value = boost::json::parse(text, failure);
+  if (!failure && value.is_object()) return value.get_object();
+  if (text.empty()) return {};
+  return {{"text", is_utf8(text) ? text : printable(text)}};
+}
+
 // All pages of a listing in scope order.
 template <class Page, class Use>
 void for_each_page(Page page, Use use) {
@@ -199,7 +208,7 @@ int run_explain(const Arguments& arguments) {
                         {"actor", row[1].as_text()},
                         {"client", row[2].as_text()},
                         {"action", row[3].as_text()},
-                        {"detail", row[4].as_text()}});
+                        {"detail", detail_of(row[4].as_text())}});
     }
     boost::json::object object{{"scope", scope.name()}, {"fence", nullptr}, {"lease", nullptr}, {"events", std::move(events)}};
     if (fence) object["fence"] = json_of(*fence);
@@ -295,7 +304,8 @@ void add_fence_commands(std::vector<Command>& commands) {
                       run_fence_raise_by});
   commands.push_back({"status",
                       "scopes, fences, leases and holders in one screen",
-                      "",
+                      "One line a scope: its fence, who holds its lease and for how long, and whether the fence is in doubt.\n"
+                      "  termgate status --watch --interval 2s",
                       [](po::options_description& o) {
                         o.add_options()("watch", po::bool_switch(), "again and again")("interval", po::value<std::string>(),
                                                                                        "how often (1s)");

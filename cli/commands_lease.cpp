@@ -143,7 +143,10 @@ int run_list(const Arguments& arguments) {
 
 int run_force_release(const Arguments& arguments) {
   const Scope scope = arguments.scope();
-  const bool released = arguments.open().force_release(scope, arguments.text_or("actor", default_actor()), arguments.text_or("reason", no_reason));
+  // An operator who ends somebody's lead says why; the audit keeps it.
+  const std::string reason = arguments.text("reason");
+  if (reason.find_first_not_of(" \t\n") == std::string::npos) throw UsageError("--reason is empty: say why; the audit keeps it");
+  const bool released = arguments.open().force_release(scope, arguments.text_or("actor", default_actor()), reason);
   if (arguments.json())
     print_json({{"released", released}});
   else
@@ -175,7 +178,8 @@ void add_lease_commands(std::vector<Command>& commands) {
                       run_acquire});
   commands.push_back({"lease renew",
                       "extend a lease; status 5 if it is lost",
-                      "",
+                      "Only its holder can, under its own term, before it runs out. A lost lease is not renewed again: stop the work, then acquire anew.\n"
+                      "  termgate lease renew --scope billing --owner worker-7 --term 5 --ttl 10s",
                       [](po::options_description& o) {
                         scope_and_owner(o);
                         o.add_options()("term", po::value<std::string>(), "its term")("ttl", po::value<std::string>(), "from now (10s)");
@@ -184,7 +188,7 @@ void add_lease_commands(std::vector<Command>& commands) {
                       run_renew});
   commands.push_back({"lease release",
                       "end a lease; its term stays used",
-                      "",
+                      "The next leader need not wait for it to run out.\n  termgate lease release --scope billing --owner worker-7 --term 5",
                       [](po::options_description& o) {
                         scope_and_owner(o);
                         o.add_options()("term", po::value<std::string>(), "its term");

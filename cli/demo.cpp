@@ -19,6 +19,7 @@
 
 #include "command.hpp"
 #include "output.hpp"
+#include "privileges.hpp"
 
 namespace po = boost::program_options;
 
@@ -81,7 +82,7 @@ int lead(const Arguments& arguments) {
   for (int number = 1;; ++number) {
     try {
       database.write(scope, lease.term(), [&](Transaction& transaction) {
-        transaction.exec("UPDATE demo_accounts SET balance = balance - $1 WHERE id = $2", 1, 42);
+        if (!arguments.flag("without-table")) transaction.exec("UPDATE demo_accounts SET balance = balance - $1 WHERE id = $2", 1, 42);
         transaction.append(events(scope), fmt::format("leader {} debited 1, write {}", name, number));
       });
       say(fmt::format("wrote {}", number));
@@ -171,6 +172,19 @@ class Child {
   std::string buffer_;
 };
 
+// Installs layer 1 where it is missing, and upgrades it for its owner. Any other role needs level lead.
+void prepare_layer(Database& database, const std::string& schema) {
+  const auto access = access_of(database, schema);
+  if (access && access->installed && !access->owns) return need_level(database, schema, "lead", "demo");
+  try {
+    database.install();
+  } catch (const DatabaseError& error) {
+    if (!access || error.code() != "42501") throw;
+    throw Error(fmt::format("demo: this database has no layer 1, and role {} cannot install it: {}. The role that is to own layer 1 runs: {}", access->role, error.what(),
+                            grant_command(schema, access->role, "lead")));
+  }
+}
+
 int play(const Arguments& arguments) {
   std::string url;
   std::string scope_name = "billing";
@@ -187,8 +201,10 @@ int play(const Arguments& arguments) {
   options.schema = arguments.text_or("schema", options.schema);
   const Scope scope(scope_name);
   Database database = Database::open(url, options);
-  database.install();
-  database.write(Scope(scope.name() + "-setup"), Term(1), [](Transaction& transaction) {
+  prepare_layer(database, options.schema);
+  // A role that can create no table of its own plays it with the stream alone.
+  const bool with_table = may_create_tables(database, options.schema);
+  if (with_table) database.write(Scope(scope.name() + "-setup"), Term(1), [](Transaction& transaction) {
     transaction.exec("DROP TABLE IF EXISTS demo_accounts");
     transaction.exec("CREATE TABLE demo_accounts (id integer PRIMARY KEY, balance bigint NOT NULL)");
     transaction.exec("INSERT INTO demo_accounts (id, balance) VALUES ($1, $2)", 42, 1000);
@@ -196,7 +212,9 @@ int play(const Arguments& arguments) {
   // The URL travels in the environment, where a process list does not show it.
   setenv("TERMGATE_DB", url.c_str(), 1);
   const auto leader = [&](const char* name) {
-    return std::vector<std::string>{"termgate", "demo", "--as", name, "--scope", scope.name(), "--schema", options.schema};
+    std::vector<std::string> words{"termgate", "demo", "--as", name, "--scope", scope.name(), "--schema", options.schema};
+    if (!with_table) words.emplace_back("--without-table");
+    return words;
   };
 
   print_line(fmt::format("A stale leader meets the fence, on a {} database. Lease: {}.\n", database.kind(), length(ttl.count())));
@@ -231,7 +249,7 @@ int play(const Arguments& arguments) {
                          findings.empty() ? "the law is kept" : "THE LAW IS BROKEN", terms));
   b.send(SIGKILL);
   b.exit_status();
-  if (!folder)
+  if (!folder && with_table)
     database.write(scope, Term(std::stoll(term_b)), [](Transaction& transaction) { transaction.exec("DROP TABLE demo_accounts"); });
   return status == Exit::refused_stale && findings.empty() ? Exit::done : Exit::failed;
 }
@@ -244,10 +262,11 @@ void add_demo_command(std::vector<Command>& commands) {
   commands.push_back({"demo",
                       "watch a stale leader being refused",
                       "Plays the classic test with real processes, on a throw-away SQLite file, or with --db on a server\n"
-                      "(where it makes and drops the table demo_accounts).",
+                      "(where it makes and drops the table demo_accounts, if the role may create tables). On PostgreSQL the role needs level lead:\n"
+                      "termgate init --grant ROLE=lead.",
                       [](po::options_description& o) {
                         o.add_options()("as", po::value<std::string>(), "be one of its leaders (used by the demo itself)")(
-                            "scope", po::value<std::string>(), "that leader's scope");
+                            "scope", po::value<std::string>(), "that leader's scope")("without-table", po::bool_switch(), "that leader writes to its stream alone");
                       },
                       {},
                       run_demo});

@@ -30,6 +30,7 @@
 #include "drill_instance.hpp"
 #include "drill_wire.hpp"
 #include "output.hpp"
+#include "privileges.hpp"
 #include "secrets.hpp"
 #include "storm_sql.hpp"
 #ifdef TERMGATE_WITH_POSTGRES
@@ -157,7 +158,7 @@ class Ground {
     options.schema = plan.schema;
     options.connections_max = 4;
     database_ = Database::open(plan.url, options);
-    if (database_->installed_version() == 0) throw Error("drill: this database has no layer 1; `termgate init` installs it");
+    need_level(*database_, plan.schema, "read", "drill");
     const bool sqlite = storm::is_sqlite(plan.url), tsql = storm::engine_of(plan.url) == storm::Engine::sqlserver;
     const std::string schema = (tsql ? in_brackets(plan.schema) : identifier(plan.schema)) + ".";
     counts_.push_back({"stream writes", fmt::format("SELECT count(*) FROM {} WHERE term = $1 AND scope = $2", sqlite ? "termgate_stream_writes" : schema + "stream_writes"), false});
@@ -194,6 +195,7 @@ class Ground {
     return found ? found->term : 0;
   }
   std::optional<LeaseInfo> lease() { return database_->lease(plan_.scope); }
+  std::optional<Access> access(const std::string& role) { return access_of(*database_, plan_.schema, role); }
   const std::string& why_not() const { return why_not_; }
 
   // Rows that carry the term, by what they were found by. What cannot be counted is left out, but for the user's own query: UsageError.
@@ -328,10 +330,7 @@ class Run {
 #endif
 #ifdef TERMGATE_WITH_POSTGRES
       {
-        if (!target_) target_ = locate(plan_.through);
-        if (target_->encrypted) {
-          if (number == 1) result_.notes.push_back("the command's connections are encrypted, so that the drill cannot read along: a refusal shows in the audit, where the library or the proxy writes it, or in the command's output, with --expect-refusal");
-        } else {
+        if (!target_->encrypted) {
           relays_[number - 1] = std::make_unique<Relay>(*target_);
           settings.erase(settings.end() - 2, settings.end());
           for (std::string& setting : relays_[number - 1]->settings()) settings.push_back(std::move(setting));
@@ -343,20 +342,52 @@ class Run {
     step(fmt::format("instance {} started (pid {})", number, instances_[number - 1]->pid()));
   }
 
-#if defined(TERMGATE_WITH_POSTGRES) && defined(TERMGATE_WITH_ODBC)
-  // A relay between the instance's ODBC driver and its server, where that can be read along.
-  void relay_odbc(int number, std::vector<std::string>& settings) {
-    if (!target_) {
-      target_.emplace();
+  // Where the command's connections lead. What the drill could not see is said before anything is started: throws Error.
+  void find_the_way() {
+#ifdef TERMGATE_WITH_POSTGRES
+    if (storm::is_sqlite(plan_.url) || target_) return;
+    std::string why, cure;
+    RelayTarget target;
+#ifdef TERMGATE_WITH_ODBC
+    if (storm::is_odbc(plan_.through)) {
       try {
-        std::tie(target_->host, target_->port) = storm::place_of_odbc(plan_.through);
+        std::tie(target.host, target.port) = storm::place_of_odbc(plan_.through);
       } catch (const Unavailable&) {
         throw;
       } catch (const Error& error) {
-        target_->encrypted = true;
-        result_.notes.push_back(fmt::format("the drill cannot read along ({}): a refusal shows in the audit, where the library writes it, or in the command's output, with --expect-refusal", error.what()));
+        target.encrypted = true;
+        why = error.what();
+        cure = storm::engine_of(plan_.through) == storm::Engine::sqlserver ? "put Encrypt=no into the connection string" : "put SSLmode=disable into the connection string";
       }
+    } else
+#endif
+    {
+      target = locate(plan_.through);
+      why = target.demanded.empty() ? "the server takes encrypted connections only" : "the URL demands " + target.demanded;
+      cure = "put sslmode=disable into the URL of --through or --db, for a server that takes plain connections";
+      tell_what_the_role_lacks(target.user);
     }
+    if (target.encrypted) {
+      if (!plan_.expect_refusal)
+        throw Error(fmt::format("the command's connections are encrypted ({}), so that the drill cannot see what the server refuses: {}; or give --expect-refusal, what the command prints when it is refused", why, cure));
+      result_.notes.push_back(fmt::format("the command's connections are encrypted ({}), so that the drill cannot read along: it believes what the command prints (--expect-refusal). To see for itself: {}", why, cure));
+    }
+    target_ = std::move(target);
+#endif
+  }
+
+  // A service that takes terms from elsewhere needs no level, so this is a note and no end.
+  void tell_what_the_role_lacks(const std::string& role) {
+    const auto access = ground_.access(role);
+    if (!access || access->level >= 3) return;
+    std::string note = fmt::format("the command connects as role {}, which has {}; if it takes leases it needs level lead: {}", role, access->level_name(), grant_command(plan_.schema, role, "lead"));
+    step(note);
+    result_.notes.push_back(std::move(note));
+  }
+
+#if defined(TERMGATE_WITH_POSTGRES) && defined(TERMGATE_WITH_ODBC)
+  // A relay between the instance's ODBC driver and its server, where that can be read along.
+  void relay_odbc(int number, std::vector<std::string>& settings) {
     if (target_->encrypted) return;
     relays_[number - 1] = std::make_unique<Relay>(*target_, storm::engine_of(plan_.through) == storm::Engine::sqlserver ? Relay::Speaks::tds : Relay::Speaks::postgresql);
     const std::string url = storm::beside(plan_.through, relays_[number - 1]->port());
@@ -412,7 +443,10 @@ class Run {
 
   std::string trouble() const { return ground_.why_not().empty() ? "" : fmt::format("; the database said: {}", ground_.why_not()); }
 
-  bool play() { return lead() && take_over() && resume(); }
+  bool play() {
+    find_the_way();
+    return lead() && take_over() && resume();
+  }
 
   // Somebody leads, and it is instance 1, for it was alone.
   bool lead() {
@@ -543,7 +577,7 @@ class Run {
   void judge() {
     Instance& first = *instances_[0];
     if (!result_.evidence.empty()) {
-      fail(Verdict::stale_write_committed, fmt::format("instance 1 wrote under term {} after instance 2 had taken over with term {}, and nothing refused it", result_.term, result_.next_term));
+      fail(Verdict::stale_write_committed, fmt::format("instance 1 wrote under term {} after instance 2 had taken over with term {}, and nothing refused it. Protect the table that it writes to (`termgate protect TABLE --scope-column COLUMN`, or --scope), or call check_term in the transaction that writes", result_.term, result_.next_term));
       return;
     }
     if (refused()) {
@@ -712,7 +746,7 @@ class Run {
   std::vector<std::string> endings_, other_refusals_;
 };
 
-int run(const Arguments& arguments) {
+int carry_out(const Arguments& arguments, std::vector<Result>& results) {
   const Plan plan = plan_of(arguments);
   if (!plan.output_folder.empty()) {
     std::error_code failure;
@@ -721,7 +755,6 @@ int run(const Arguments& arguments) {
   }
   end_in_order();
   Ground ground(plan);
-  std::vector<Result> results;
   bool passed = true;
   for (int number = 1; number <= plan.runs && interrupted == 0; ++number) {
     if (!plan.json) print_line(fmt::format("drill of \"{}\" on {}, run {} of {}: {}", printable(plan.scope.name()), storm::name_of(storm::engine_of(plan.url)), number, plan.runs,
@@ -743,6 +776,33 @@ int run(const Arguments& arguments) {
   }
   if (const auto path = arguments.maybe("junit")) write_junit(*path, plan.scope.name(), results);
   return passed && !results.empty() && interrupted == 0 ? Exit::done : Exit::failed;
+}
+
+// A CI server shows what stands in the file: it is written in every ending, also where the drill could not begin.
+int run(const Arguments& arguments) {
+  std::vector<Result> results;
+  try {
+    return carry_out(arguments, results);
+  } catch (const std::exception& error) {
+    if (const auto path = arguments.maybe("junit")) {
+      Result result;
+      result.run = static_cast<int>(results.size()) + 1;
+      result.verdict = Verdict::not_judged;
+      std::vector<std::string> secrets;
+      for (const char* option : {"db", "through"}) {
+        if (const auto url = arguments.maybe(option)) secrets.push_back(*url);
+      }
+      if (const char* url = std::getenv("TERMGATE_DB")) secrets.emplace_back(url);
+      result.detail = without_passwords(error.what(), secrets);
+      results.push_back(std::move(result));
+      try {
+        write_junit(*path, arguments.text_or("scope", ""), results);
+      } catch (const Error&) {
+        // What ended the drill says more.
+      }
+    }
+    throw;
+  }
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // The proxy's rules and fences, as its sockets ask for them.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <string>
 
@@ -16,6 +17,7 @@ struct AuthoritySettings {
   session::WithoutTerm without_term = session::WithoutTerm::read_only;
   session::Enforce enforce = session::Enforce::on;
   bool replication = false;
+  std::size_t watched_databases_max = 20;  // beside the one that backend_url names
 };
 
 // Throws InvalidInput where the rules are wrong. `log` must outlive it.

@@ -36,9 +36,30 @@ void send_at_once(int descriptor) {
 }  // namespace
 
 RelayTarget locate(const std::string& url) {
-  const std::unique_ptr<PGconn, decltype(&PQfinish)> connection(PQconnectdb(url.c_str()), PQfinish);
+  using Held = std::unique_ptr<PGconn, decltype(&PQfinish)>;
+  Held connection(PQconnectdb(url.c_str()), PQfinish);
   if (PQstatus(connection.get()) != CONNECTION_OK) throw Unavailable(fmt::format("no connection to be relayed: {}", text_of(PQerrorMessage(connection.get()))));
+  const auto is_encrypted = [](const Held& one) { return PQsslInUse(one.get()) != 0 || PQgssEncInUse(one.get()) != 0; };
   RelayTarget target;
+  if (is_encrypted(connection)) {
+    std::string sslmode, gssencmode;
+    if (PQconninfoOption* all = PQconninfo(connection.get())) {
+      for (const PQconninfoOption* one = all; one->keyword != nullptr; ++one) {
+        if (std::string_view(one->keyword) == "sslmode") sslmode = text_of(one->val);
+        if (std::string_view(one->keyword) == "gssencmode") gssencmode = text_of(one->val);
+      }
+      PQconninfoFree(all);
+    }
+    if (sslmode == "require" || sslmode.starts_with("verify-")) target.demanded = "sslmode=" + sslmode;
+    else if (gssencmode == "require") target.demanded = "gssencmode=require";
+    else {
+      // A '?' in front of the '@' belongs to the password; of two parameters of one name libpq takes the last.
+      const auto at = url.find('@');
+      const bool has = url.find('?', at == std::string::npos ? 0 : at) != std::string::npos;
+      Held plain(PQconnectdb((url + (has ? "&" : "?") + "sslmode=disable&gssencmode=disable").c_str()), PQfinish);
+      if (PQstatus(plain.get()) == CONNECTION_OK) connection = std::move(plain);
+    }
+  }
   target.host = text_of(PQhostaddr(connection.get()));
   if (target.host.empty()) target.host = text_of(PQhost(connection.get()));
   target.port = text_of(PQport(connection.get()));
@@ -52,7 +73,7 @@ RelayTarget locate(const std::string& url) {
     }
     PQconninfoFree(all);
   }
-  target.encrypted = PQsslInUse(connection.get()) != 0 || PQgssEncInUse(connection.get()) != 0;
+  target.encrypted = is_encrypted(connection);
   return target;
 }
 

@@ -10,8 +10,11 @@ struct RelayTarget {
   std::string host = {};  // an address, or a path: a Unix socket's folder
   std::string port = {}, user = {}, password = {}, database = {}, options = {}, application_name = {};
   bool encrypted = false;
+  std::string demanded = {};  // where it is encrypted because the URL asks for it: "sslmode=require"
 };
-RelayTarget locate(const std::string& url);  // connects once; throws Unavailable
+// Connects; throws Unavailable. Where the connection is encrypted only because server and libpq like it so (sslmode=prefer, libpq's
+// default) and the server takes plain ones as well, the result is the way of a plain one.
+RelayTarget locate(const std::string& url);
 
 // A socket that listens on a free port of 127.0.0.1, which does not block. Throws Error where none can be had.
 struct LoopbackListener {

@@ -18,6 +18,7 @@
 #include <termgate/testkit/checker.hpp>
 
 #include "output.hpp"
+#include "privileges.hpp"
 #include "storm.hpp"
 #include "storm_clock.hpp"
 #include "storm_faults.hpp"
@@ -192,16 +193,25 @@ Plan plan_of(const Arguments& arguments) {
 class Ground {
  public:
   Ground(const Arguments& arguments, Plan& plan) : plan_(plan), url_(named(arguments.database_url(), plan.names.application() + "-director")) {
+    OpenOptions options;
+    options.schema = plan.schema;
+    options.connections_max = 8;
+    if (engine_of(url_) == Engine::postgresql) {
+      Database database = Database::open(url_, options);
+      if (plan.naive.empty()) need_owner(database, plan.schema, "storm");
+      const Workspace workspace(database, plan.schema, "termgate_storm_" + plan.names.run, "storm");
+      schema_ = workspace.schema();
+      url_ = workspace.url(url_);
+      plan.url = workspace.url(plan.url);
+    }
     if (plan.naive.empty()) {
-      OpenOptions options;
-      options.schema = plan.schema;
-      options.connections_max = 8;
       database_ = Database::open(url_, options);
       if (database_->installed_version() == 0) throw Error("storm: this database has no layer 1; `termgate init` installs it");
     }
     const auto sql = connect(url_);
     if (engine_of(url_) == Engine::postgresql) measure(arguments, *sql);
     try {
+      if (!schema_.empty()) sql->run("CREATE SCHEMA " + schema_);
       for (const std::string& table : tables()) {
         sql->run("CREATE TABLE " + table + " (op text NOT NULL, part bigint NOT NULL, scope text NOT NULL, term bigint NOT NULL, place bigint)");
         sql->run("CREATE INDEX " + table + "_by_op ON " + table + " (op)");
@@ -320,6 +330,7 @@ class Ground {
     try {
       const auto sql = connect(url_);
       for (const std::string& table : {plan_.names.rows(), plan_.names.guarded(), plan_.names.counters(), plan_.names.leases()}) sql->run("DROP TABLE IF EXISTS " + table);
+      if (!schema_.empty()) sql->run("DROP SCHEMA IF EXISTS " + schema_);
       return true;
     } catch (const std::exception&) {
       // The caller is ending, perhaps because of an error that says more than this one.
@@ -345,7 +356,8 @@ class Ground {
   }
 
   Plan& plan_;
-  const std::string url_;
+  std::string url_;
+  std::string schema_;  // made for the run, where the role's own place will not do; see Workspace
   std::optional<Database> database_;
 };
 

@@ -56,6 +56,8 @@ void end_sessions(Engine engine, Sql& sql, const std::vector<std::string>& those
 Engine engine_of_odbc(const std::string& url);
 std::string named_odbc(const std::string& url, const std::string& application_name);
 std::string through_odbc(const std::string& url, int port);
+// PostgreSQL: its sessions find and make tables in `schema`, a plain name. After named_odbc().
+std::string placed_odbc(const std::string& url, const std::string& schema);
 // A sqlserver:// or odbc: URL as it was written, by way of a port of this machine.
 std::string beside(const std::string& url, int port);
 // Host and port. Throws Error where the connection is encrypted, or the string does not say.

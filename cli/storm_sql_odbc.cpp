@@ -92,7 +92,18 @@ std::string named_odbc(const std::string& url, const std::string& application_na
   const auto text = odbc::connection_string_of(url);
   Attributes attributes = odbc::attributes_of(text.text);
   if (odbc::family_of(text.maker) == Family::sqlserver) set(attributes, "APP", application_name);
-  else set(attributes, "pqopt", "application_name=" + application_name);
+  else {
+    const std::string before = value_of(attributes, {"pqopt"});
+    const auto place = before.find(" options=-csearch_path=");  // of placed_odbc()
+    set(attributes, "pqopt", "application_name=" + application_name + (place == std::string::npos ? "" : before.substr(place)));
+  }
+  return url_of(attributes, text.maker);
+}
+
+std::string placed_odbc(const std::string& url, const std::string& schema) {
+  const auto text = odbc::connection_string_of(url);
+  Attributes attributes = odbc::attributes_of(text.text);
+  set(attributes, "pqopt", value_of(attributes, {"pqopt"}) + " options=-csearch_path=" + schema);
   return url_of(attributes, text.maker);
 }
 

@@ -8,12 +8,40 @@
 #   sql/<database>/what.sql              -> termgate::sql::<database>::what
 #
 # A call that one database has and another lacks is an error here: the library sends the same list to all.
+cmake_minimum_required(VERSION 3.25)  # or "@name@" in a string would be a variable
 set(databases postgres sqlite sqlserver)
 set(header "// Generated from sql/ by sql/embed.cmake: edit the .sql files.\n#pragma once\n\n#include <span>\n#include <string_view>\n\nnamespace termgate::sql {\n\nstruct Migration {\n  int version;\n  std::string_view name;\n  std::string_view text;\n};\n\n")
 set(source "#include \"sql/statements.hpp\"\n\nnamespace termgate::sql {\n\n")
 
+# What install/ creates, as two arrays of names: uninstall.sql drops these and nothing else.
+function(own_objects database)
+  set(relations "")
+  set(functions "")
+  file(GLOB files "${SQL_DIR}/${database}/install/*.sql")
+  foreach(file IN LISTS files)
+    file(READ "${file}" text)
+    string(REGEX MATCHALL "CREATE [A-Z ]*@schema@\\.[a-z_0-9]+" created "${text}")
+    foreach(one IN LISTS created)
+      string(REGEX REPLACE "^.*\\." "" name "${one}")
+      if(one MATCHES "FUNCTION")
+        list(APPEND functions "'${name}'")
+      else()
+        list(APPEND relations "'${name}'")
+      endif()
+    endforeach()
+  endforeach()
+  foreach(kind IN ITEMS relations functions)
+    list(REMOVE_DUPLICATES ${kind})
+    list(SORT ${kind})
+    list(JOIN ${kind} ", " names)
+    set(own_${kind} "ARRAY[${names}]" PARENT_SCOPE)
+  endforeach()
+endfunction()
+
 function(literal out file)
   file(READ "${file}" text)
+  string(REPLACE "@own_relations@" "${own_relations}" text "${text}")
+  string(REPLACE "@own_functions@" "${own_functions}" text "${text}")
   # A string literal of 64 KiB and more is not portable, so long files are cut into adjacent literals.
   string(LENGTH "${text}" length)
   set(result "")
@@ -86,6 +114,7 @@ foreach(database IN LISTS databases)
     string(APPEND source "  return {};\n}\n\n")
   endif()
 
+  own_objects(${database})
   file(GLOB others RELATIVE "${SQL_DIR}/${database}" "${SQL_DIR}/${database}/*.sql" "${SQL_DIR}/${database}/*/*.sql")
   list(SORT others)
   foreach(other IN LISTS others)

@@ -1,4 +1,5 @@
-// JUnit 5: the service survives a stale leader. `termgate` is in the PATH; TEST_DATABASE is a database for tests, SERVICE_COMMAND starts the service.
+// JUnit 5: the service survives a stale leader. `termgate` is in the PATH; TEST_DATABASE is a database for tests whose tables are
+// protected (`termgate protect`), SERVICE_COMMAND starts the service.
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import java.util.ArrayList;

@@ -19,6 +19,8 @@ def database(tmp_path):
     subprocess.run(["termgate", "init", "--db", url], check=True)  # safe to run again
     subprocess.run(["termgate", "exec", "--db", url, "--scope", "test-setup", "--term", "1",
                     "CREATE TABLE IF NOT EXISTS entries (scope text, term bigint, instance text)"], check=True)
+    # From here on a write needs a term, from check_term or declared with set_config.
+    subprocess.run(["termgate", "protect", "--db", url, "entries", "--scope-column", "scope"], check=True)
     return url
 
 

@@ -10,7 +10,7 @@ std::int64_t FenceMemory::highest(const std::string& scope) const {
 
 void FenceMemory::saw(const std::string& scope, std::int64_t fence) {
   const std::lock_guard lock(mutex_);
-  if (highest_.size() >= scopes_max && !highest_.contains(scope)) highest_.erase(highest_.begin());
+  if (highest_.size() >= most_ && !highest_.contains(scope)) highest_.erase(highest_.begin());
   auto& held = highest_[scope];
   if (fence > held) held = fence;
 }
@@ -18,6 +18,11 @@ void FenceMemory::saw(const std::string& scope, std::int64_t fence) {
 void FenceMemory::forget(const std::string& scope) {
   const std::lock_guard lock(mutex_);
   highest_.erase(scope);
+}
+
+void FenceMemory::forget_all() {
+  const std::lock_guard lock(mutex_);
+  highest_.clear();
 }
 
 }  // namespace termgate::inline v0::detail

@@ -267,6 +267,7 @@ Database::Installed Database::install() {
 int Database::installed_version() { return state_->driver->installed_version(); }
 void Database::uninstall() { state_->driver->uninstall(); }
 void Database::grant(std::string_view role, std::string_view level) { state_->driver->grant(role, level); }
+Rows Database::revoke(std::string_view role) { return state_->driver->revoke(role); }
 std::string_view Database::kind() const noexcept { return state_->driver->kind(); }
 std::size_t Database::payload_limit() const noexcept { return state_->driver->payload_limits().bytes_max; }
 

@@ -12,25 +12,48 @@ namespace {
 
 class OnPostgres final : public FenceFeed {
  public:
-  explicit OnPostgres(std::string url) : feed_(std::move(url)) {}
+  OnPostgres(std::string_view url, std::string_view schema, std::string_view database) : feed_(std::string(url), database, std::string(schema)) {}
   Heard wait(std::chrono::milliseconds at_most) override {
     Heard heard;
     heard.missed = feed_.wait(at_most, payloads_max, heard.payloads, heard.connected_anew) > 0;
     return heard;
   }
+  std::vector<FenceInfo> fences(std::string_view after, int limit) override {
+    std::vector<FenceInfo> all;
+    for (auto& fence : feed_.fences(after, limit)) all.push_back(info(std::move(fence)));
+    return all;
+  }
+  std::optional<FenceInfo> fence(std::string_view scope) override {
+    auto fence = feed_.fence(scope);
+    if (!fence) return std::nullopt;
+    return info(*std::move(fence));
+  }
+  std::string owner() override { return feed_.owner(); }
+  bool owner_is_trusted(std::string_view owner) override { return feed_.owner_is_trusted(owner); }
+  std::string database() const override { return feed_.database(); }
+  int server_major() const override { return feed_.server_major(); }
+  int descriptor() const noexcept override { return feed_.descriptor(); }
   void wake() noexcept override { feed_.wake(); }
 
  private:
+  static FenceInfo info(PostgresFenceFeed::Fence&& fence) {
+    FenceInfo info;
+    info.scope = std::move(fence.scope);
+    info.term = fence.term;
+    info.reset_from = fence.reset_from;
+    return info;
+  }
+
   PostgresFenceFeed feed_;
 };
 
 }  // namespace
 #endif
 
-std::unique_ptr<FenceFeed> open_fence_feed(std::string_view url) {
+std::unique_ptr<FenceFeed> open_fence_feed(std::string_view url, [[maybe_unused]] std::string_view schema, [[maybe_unused]] std::string_view database) {
   if (url.starts_with("sqlite:")) return nullptr;
 #ifdef TERMGATE_WITH_POSTGRES
-  if (url.starts_with("postgresql:") || url.starts_with("postgres:")) return std::make_unique<OnPostgres>(std::string(url));
+  if (url.starts_with("postgresql:") || url.starts_with("postgres:")) return std::make_unique<OnPostgres>(url, schema, database);
 #endif
   throw InvalidInput("TG005 unknown kind of database URL: it starts with postgresql:");
 }

@@ -96,6 +96,24 @@ TEST_CASE("write: commits under an equal term and refuses a stale one without a 
   CHECK(count_rows(db, "write_refused") == 1);
 }
 
+TEST_CASE("parameters: a wrong number of values is InvalidInput and nothing is written", "[F5][conformance]") {
+  auto& db = shared();
+  const Scope scope(unique("parameters"));
+  make_table(db, "parameters_given");
+  const std::vector<std::vector<Value>> given = {{}, {Value(1)}, {Value(1), Value("two"), Value("three")}};
+  for (const auto& values : given) {
+    CAPTURE(values.size());
+    // Twice: the second time a statement may be prepared.
+    for (int round = 0; round < 2; ++round) {
+      CHECK_THROWS_AS(db.write(scope, Term(1), [&](Transaction& tx) { tx.exec_values("INSERT INTO parameters_given VALUES ($1, $2)", values); }), InvalidInput);
+      CHECK_THROWS_AS(db.query("SELECT 1 WHERE $1 = 'a' AND '$7' <> $2", values), InvalidInput);
+    }
+  }
+  CHECK(count_rows(db, "parameters_given") == 0);
+  db.write(scope, Term(1), [](Transaction& tx) { tx.exec("INSERT INTO parameters_given VALUES ($1, $2)", 1, "one"); });
+  CHECK(count_rows(db, "parameters_given") == 1);
+}
+
 TEST_CASE("write: what the callback throws rolls back and comes out unchanged", "[F5][conformance]") {
   auto& db = shared();
   const Scope scope(unique("throw"));

@@ -26,7 +26,10 @@ constexpr session::Instant now{};
 void noise(std::uint8_t rules, Input input) {
   Neighbours neighbours;
   session::Session one(options(), {.local = true, .encrypted_already = false, .cancel_key = std::string(32, 'k')}, neighbours, now);
-  if ((rules & 32) != 0) log_in(one, rules, 5, now, [](std::string_view) { return termgate::test::wire::who_serves_done(); });
+  if ((rules & 32) != 0) log_in(one, rules, 5, now, [](std::string_view question) {
+      namespace wire = termgate::test::wire;
+      return question.starts_with(wire::who_asked()) ? wire::who_answered() : wire::who_serves_done();
+    });
   const std::size_t given = input.size;
   std::string goodbye;
   pgwire::append_bare(goodbye, pgwire::frontend::terminate);

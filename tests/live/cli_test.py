@@ -102,6 +102,40 @@ class Cases:
         self.assertEqual(history["fence"]["fence"], 5)
         self.assertTrue(any(event["action"] == "seal" for event in history["events"]), history)
 
+    def test_a_forced_release_needs_a_reason_and_leaves_one_row(self):
+        scope = self.name("forced")
+        self.run_ok("lease", "acquire", "--scope", scope, "--owner", "one", "--ttl", "60s")
+        self.refused(2, "--reason is missing", "lease", "force-release", "--scope", scope)
+        self.refused(2, "--reason is empty", "lease", "force-release", "--scope", scope, "--reason", " ")
+        self.run_ok("lease", "force-release", "--scope", scope, "--reason", 'node "3" is on fire')
+        events = json.loads(self.run_ok("explain", "--scope", scope, "--json"))["events"]
+        forced = [event["detail"] for event in events if event["action"] == "force_release"]
+        self.assertEqual(len(forced), 1, events)
+        self.assertEqual({name: forced[0][name] for name in ("term", "previous", "owner", "reason", "evicted")},
+                         {"term": 2, "previous": 1, "owner": "one", "reason": 'node "3" is on fire', "evicted": 0})
+
+    def test_explain_is_json_all_through(self):
+        scope = self.name("explained")
+        self.run_ok("seal", "--scope", scope, "--term", "5")
+        self.run_ok("fence", "reset", "--scope", scope, "--term", "3", "--reason", "a test")
+        self.run_ok("fence", "raise-by", "--scope", scope, "--mode", "seal")
+        events = json.loads(self.run_ok("explain", "--scope", scope, "--json"))["events"]
+        self.assertGreaterEqual(len(events), 3)
+        for event in events:
+            self.assertIsInstance(event["detail"], dict, event)
+
+    def test_doctor_has_a_status_for_cron(self):
+        self.run_ok("doctor")
+        self.refused(2, "must be error or warning", "doctor", "--fail-on", "info")
+        found = {row["severity"] for row in json.loads(self.run_ok("doctor", "--json"))["advice"]}
+        for wanted, severities in (("error", {"error"}), ("warning", {"error", "warning"})):
+            done = termgate("doctor", "--fail-on", wanted, url=self.url)
+            self.assertEqual(done.returncode, 1 if found & severities else 0, done.stdout)
+
+    def test_a_wrong_number_of_parameters(self):
+        for words in (["exec", "--scope", self.name("scope"), "--term", "1", "SELECT $1"],):
+            self.refused(9, "TG005 the statement", *words)
+
     def test_error_as_json(self):
         scope = self.name("scope")
         self.run_ok("seal", "--scope", scope, "--term", "5")
@@ -505,6 +539,264 @@ class OnPostgresql(Cases, unittest.TestCase):
         self.assertEqual(termgate("init", url=url).returncode, 0)
 
 
+@unittest.skipUnless(SERVER, "TERMGATE_TEST_POSTGRESQL is not set")
+class AsRoles(unittest.TestCase):
+    """On PostgreSQL as the roles that users have: layer 1's owner, the owner of the database, and plain ones with a level each."""
+
+    number = 0
+
+    def setUp(self):
+        AsRoles.number += 1
+        self.tag = f"cli_roles_{os.getpid()}_{AsRoles.number}"
+        self.roles = {}
+        for what in ("owner", "dbo", "app", "other"):
+            self.roles[what] = f"{self.tag}_{what}"
+            psql(SERVER, f"CREATE ROLE {self.roles[what]} LOGIN")
+        psql(SERVER, f"CREATE DATABASE {self.tag} OWNER {self.roles['dbo']}")
+        self.addCleanup(self.clean_up)
+        psql(SERVER, f"GRANT CREATE ON DATABASE {self.tag} TO {self.roles['owner']}")
+        psql(SERVER, f"GRANT pg_signal_backend TO {self.roles['owner']}")
+        self.admin = with_database(SERVER, self.tag)
+
+    def clean_up(self):
+        psql(SERVER, f"DROP DATABASE IF EXISTS {self.tag} WITH (FORCE)")
+        psql(SERVER, f"DROP DATABASE IF EXISTS {self.tag}_restored WITH (FORCE)")
+        for role in self.roles.values():
+            psql(SERVER, f"DROP ROLE IF EXISTS {role}")
+
+    def url(self, what, database=None):
+        return re.sub(r"//([^@]*@)?", f"//{self.roles.get(what, what)}@", with_database(SERVER, database or self.tag), count=1)
+
+    def sql(self, what, *statements):
+        words = [word for statement in statements for word in ("-c", statement)]
+        done = subprocess.run(["psql", "-qXAt", "-v", "ON_ERROR_STOP=1", self.admin if what == "admin" else self.url(what), *words], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout.strip()
+
+    def sql_fails(self, text, what, statement):
+        done = subprocess.run(["psql", "-qXAt", "-v", "ON_ERROR_STOP=1", "-v", "VERBOSITY=verbose", self.url(what), "-c", statement], capture_output=True, text=True)
+        self.assertNotEqual(done.returncode, 0, done.stdout)
+        self.assertRegex(done.stderr, text)
+
+    def ok(self, what, *words, **more):
+        done = termgate(*words, url=self.admin if what == "admin" else self.url(what), **more)
+        self.assertEqual(done.returncode, 0, done.stderr.decode() + done.stdout.decode())
+        return done.stdout.decode()
+
+    def fails(self, status, text, what, *words, **more):
+        done = termgate(*words, url=self.url(what), **more)
+        said = done.stderr.decode()
+        self.assertEqual(done.returncode, status, said + done.stdout.decode())
+        self.assertRegex(said, text)
+        return said
+
+    def table(self, name="accounts"):
+        self.sql("admin", f"CREATE SCHEMA IF NOT EXISTS app AUTHORIZATION {self.roles['app']}")
+        self.sql("app", f"CREATE TABLE app.{name} (id int PRIMARY KEY, scope text, term bigint)", f"CREATE INDEX ON app.{name} (scope, term)",
+                 f"GRANT USAGE ON SCHEMA app TO {self.roles['owner']}, {self.roles['other']}", f"GRANT SELECT ON app.{name} TO {self.roles['owner']}", f"GRANT ALL ON app.{name} TO {self.roles['other']}")
+
+    # ---- uninstall ------------------------------------------------------------------------------
+
+    def test_uninstall_leaves_nothing_of_its_own(self):
+        self.ok("owner", "init")
+        self.table()
+        self.ok("owner", "init", "--grant", self.roles["app"] + "=write")
+        self.sql("app", "SELECT termgate.protect('app.accounts', scope_column => 'scope')", "SELECT termgate.adopt('app.accounts', 'scope', 'term')",
+                 "SELECT termgate.unprotect('app.accounts')", "SELECT termgate.unadopt('app.accounts')")
+        self.ok("owner", "uninstall", "--yes")
+        self.assertEqual(self.sql("admin", "SELECT count(*) FROM pg_namespace WHERE nspname = 'termgate'"), "0")
+        self.assertEqual(self.sql("admin", "SELECT count(*) FROM pg_trigger WHERE tgname LIKE 'termgate%'"), "0")
+        self.assertEqual(self.sql("admin", "SELECT count(*) FROM app.accounts"), "0")
+
+    def test_uninstall_drops_nothing_that_is_not_its_own(self):
+        self.ok("owner", "init")
+        self.sql("owner", "SET search_path = termgate", "CREATE TABLE termgate.entries (id serial, n int GENERATED ALWAYS AS IDENTITY)", "INSERT INTO termgate.entries DEFAULT VALUES",
+                 "CREATE VIEW termgate.mine AS SELECT 1 AS one", "CREATE MATERIALIZED VIEW termgate.kept AS SELECT 1 AS one", "CREATE SEQUENCE termgate.numbers", "CREATE DOMAIN termgate.word AS text",
+                 "CREATE TYPE termgate.pair AS (a int, b int)", "CREATE TYPE termgate.mood AS ENUM ('good')", "CREATE FUNCTION termgate.ours() RETURNS int LANGUAGE sql AS 'SELECT 1'",
+                 "CREATE AGGREGATE termgate.total(int) (sfunc = int4pl, stype = int)", "CREATE STATISTICS termgate.figures ON id, n FROM termgate.entries", "CREATE COLLATION termgate.plain FROM \"C\"")
+        for what in ("owner", "admin"):
+            done = termgate("uninstall", "--yes", url=self.admin if what == "admin" else self.url(what))
+            self.assertEqual(done.returncode, 1, done.stdout)
+            said = done.stderr.decode()
+            for kind, name in (("table", "entries"), ("view", "mine"), ("materialized view", "kept"), ("sequence", "numbers"), ("type", "word"), ("type", "pair"), ("type", "mood"),
+                               ("function", r"ours\(\)"), ("aggregate", r"total\(integer\)"), ("statistics object", "figures"), ("collation", "plain")):
+                self.assertRegex(said, rf"{kind} termgate\.{name} .*(ALTER|DROP)", said)
+            self.assertNotIn("entries_id_seq", said)
+            self.assertIn("ALTER TABLE termgate.entries SET SCHEMA public", said)
+        self.assertEqual(self.sql("owner", "SELECT count(*) FROM termgate.entries"), "1")
+        self.assertEqual(self.sql("owner", "SELECT termgate.check_term('still there', 3)"), "3")
+        # The commands that it names are enough.
+        commands = [re.search(r"(DROP [A-Z ]+ termgate\.[^;]+;)", line).group(1) for line in said.splitlines() if " or DROP " in line]
+        self.assertEqual(len(commands), 11)
+        for command in sorted(commands, key=lambda one: "STATISTICS" not in one):
+            self.sql("admin", command)
+        self.ok("owner", "uninstall", "--yes")
+
+    def test_uninstall_drops_nothing_that_depends_on_it(self):
+        self.ok("owner", "init", "--grant", self.roles["app"] + "=lead")
+        self.table()
+        self.sql("app", "CREATE VIEW app.leaders AS SELECT * FROM termgate.lease_status", "CREATE TABLE app.times (at timestamptz DEFAULT termgate.server_time())",
+                 "CREATE TABLE app.ruled (n bigint CHECK (n < termgate.schema_version()))")
+        said = self.fails(1, "changed nothing", "owner", "uninstall", "--yes")
+        for command in ("DROP VIEW app.leaders;", "ALTER TABLE app.times ALTER COLUMN at DROP DEFAULT;", "ALTER TABLE app.ruled DROP CONSTRAINT ruled_n_check;"):
+            self.assertIn(command, said)
+            self.sql("app", command)
+        self.ok("owner", "uninstall", "--yes")
+
+    def test_uninstall_names_who_has_to_unprotect(self):
+        self.ok("owner", "init", "--grant", self.roles["app"] + "=write")
+        self.table()
+        self.table("jobs")
+        self.sql("app", "SELECT termgate.protect('app.accounts', scope => 'billing')", "SELECT termgate.adopt('app.jobs', 'scope', 'term')")
+        said = self.fails(1, "changed nothing", "owner", "uninstall", "--yes")
+        for function, table in (("unprotect", "accounts"), ("unadopt", "jobs")):
+            command = f"SELECT termgate.{function}('app.{table}');"
+            self.assertIn(f"as {self.roles['app']}: {command}", said)
+            self.sql("app", command)
+        self.fails(1, f"belongs to role {self.roles['owner']}", "app", "uninstall", "--yes")
+        self.ok("owner", "uninstall", "--yes")
+
+    # ---- init -----------------------------------------------------------------------------------
+
+    def test_init_says_what_it_granted_and_revokes(self):
+        self.assertIn(f"granted write to {self.roles['app']}", self.ok("owner", "init", "--grant", self.roles["app"] + "=write"))
+        self.assertEqual(self.sql("app", "SELECT termgate.check_term('x', 5)"), "5")
+        said = self.ok("owner", "init", "--grant", self.roles["other"] + "=lead")
+        self.assertIn(f"granted lead to {self.roles['other']}", said)
+        said = self.ok("owner", "init", "--revoke", self.roles["app"])
+        self.assertIn(f"revoked from {self.roles['app']}: every level", said)
+        self.assertNotIn("still has", said)
+        self.sql_fails("42501", "app", "SELECT termgate.check_term('x', 5)")
+        # What comes through others stays, and is said.
+        self.sql("admin", f"GRANT {self.roles['other']} TO {self.roles['app']}")
+        self.ok("owner", "init", "--grant", "PUBLIC=read")
+        said = self.ok("owner", "init", "--grant", self.roles["app"] + "=operate", "--revoke", self.roles["app"])
+        self.assertIn(f"granted operate to {self.roles['app']}", said)
+        said = self.ok("owner", "init", "--revoke", self.roles["app"])
+        self.assertIn(f"it still has level lead through role {self.roles['other']}", said)
+        self.assertIn("it still has level read through PUBLIC", said)
+        document = json.loads(self.ok("owner", "init", "--json", "--revoke", self.roles["app"]))
+        self.assertEqual([kept["level"] for kept in document["revoked"][0]["keeps"]], ["lead", "read"])
+        self.fails(1, "no such role", "owner", "init", "--revoke", "nobody_at_all")
+
+    def test_public_gets_read_or_write(self):
+        self.fails(2, "PUBLIC gets read or write", "owner", "init", "--grant", "PUBLIC=lead")
+        self.fails(2, "PUBLIC gets read or write", "owner", "init", "--grant", "public=operate")
+        self.ok("owner", "init")
+        self.sql_fails("42501", "other", "SELECT termgate.check_term('x', 1)")
+        self.assertIn("warning: every login", self.ok("owner", "init", "--grant", "PUBLIC=write"))
+        self.assertEqual(self.sql("other", "SELECT termgate.check_term('x', 5)"), "5")
+        self.sql_fails("42501", "other", "SELECT termgate.seal('x', 6)")
+        for level in ("lead", "operate"):
+            self.sql_fails("TG005", "owner", f"SELECT termgate._grant('public', '{level}')")
+        self.assertIn("PUBLIC: has level write", self.ok("owner", "doctor"))
+        self.assertIn("revoked from PUBLIC", self.ok("owner", "init", "--revoke", "PUBLIC"))
+        self.sql_fails("42501", "other", "SELECT termgate.check_term('x', 5)")
+        self.assertNotIn("PUBLIC: has level write", self.ok("owner", "doctor"))
+
+    def test_init_by_another_role_says_whose_it_is(self):
+        self.ok("owner", "init")
+        self.fails(1, f"belongs to role {self.roles['owner']}", "app", "init", "--grant", self.roles["app"] + "=lead")
+        self.assertIn("nothing to upgrade", self.ok("owner", "init"))
+
+    def test_a_database_of_another_encoding(self):
+        psql(SERVER, f"CREATE DATABASE {self.tag}_restored ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
+        done = termgate("init", url=with_database(SERVER, self.tag + "_restored"))
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr.decode(), "encoding UTF8, and this one has LATIN1")
+
+    # ---- dumps ----------------------------------------------------------------------------------
+
+    def test_the_owner_of_the_database_dumps_it(self):
+        self.assertIn(f"role {self.roles['dbo']}, the owner of this database", self.ok("owner", "init", "--grant", self.roles["app"] + "=write"))
+        self.table()
+        self.sql("app", "SELECT termgate.protect('app.accounts', scope => 'billing')", "BEGIN; SELECT termgate.check_term('billing', 5); INSERT INTO app.accounts VALUES (1, 'billing', 5); COMMIT")
+        self.sql("admin", f"GRANT USAGE ON SCHEMA app TO {self.roles['dbo']}", f"GRANT SELECT ON app.accounts TO {self.roles['dbo']}")
+        file = Path(scratch.name) / f"{self.tag}.sql"
+        subprocess.run(["pg_dump", "-f", str(file), self.url("dbo")], check=True, capture_output=True)
+        # It reads the fences. It can neither change them nor learn what signs the mark of a passed check.
+        self.assertEqual(self.sql("dbo", "SELECT term FROM termgate.fences WHERE scope = 'billing'"), "5")
+        for statement in ("UPDATE termgate.fences SET term = 1", "SELECT key FROM termgate.pass_secret", "SELECT termgate.check_term('billing', 9)", "BEGIN; LOCK TABLE termgate.fences IN ROW SHARE MODE"):
+            self.sql_fails("42501", "dbo", statement)
+        # Another role that makes the backups gets dump, beside a level or without one. No level reads a table.
+        self.ok("owner", "init", "--grant", self.roles["other"] + "=operate")
+        self.sql_fails("42501", "other", "SELECT term FROM termgate.fences")
+        self.fails(2, "PUBLIC gets read or write", "owner", "init", "--grant", "PUBLIC=dump")
+        self.ok("owner", "init", "--grant", self.roles["other"] + "=dump")
+        subprocess.run(["pg_dump", "-n", "termgate", "-f", "/dev/null", self.url("other")], check=True, capture_output=True)
+        self.sql_fails("42501", "other", "SELECT key FROM termgate.pass_secret")
+        secret = self.sql("owner", "SELECT key FROM termgate.pass_secret")
+        self.assertNotIn(secret, file.read_text())
+        # Restored, the fences are there, in doubt, and every write is refused until somebody settles that.
+        psql(SERVER, f"CREATE DATABASE {self.tag}_restored")
+        restored = with_database(SERVER, self.tag + "_restored")
+        subprocess.run(["psql", "-qX", "-v", "ON_ERROR_STOP=1", "-f", str(file), restored], check=True, capture_output=True)
+        show = lambda statement: subprocess.run(["psql", "-qXAt", restored, "-c", statement], check=True, capture_output=True, text=True).stdout.strip()
+        self.assertEqual(show("SELECT scope, term FROM termgate.fences"), "billing|5")
+        self.assertNotEqual(show("SELECT key FROM termgate.pass_secret"), secret)
+        advice = json.loads(termgate("doctor", "--json", url=restored).stdout)["advice"]
+        of_table = [one["problem"] for one in advice if one["object"] == "app.accounts"]
+        self.assertEqual(len(of_table), 1, of_table)
+        self.assertIn("every write is refused", of_table[0])
+        self.assertTrue(any("every fence is in doubt" in one["problem"] for one in advice), advice)
+        self.assertEqual(termgate("fence", "declare-restored", "--nothing-lost", "--reason", "a test", url=restored).returncode, 0)
+        self.assertEqual(show("SELECT termgate.protect('app.accounts', scope => 'billing')"), "1")
+        self.assertEqual(show("BEGIN; SELECT termgate.check_term('billing', 5); INSERT INTO app.accounts VALUES (2, 'billing', 5) RETURNING id; COMMIT"), "5\n2")
+
+    # ---- doctor ---------------------------------------------------------------------------------
+
+    def test_doctor_counts_end_with_their_cause(self):
+        self.ok("owner", "init", "--grant", self.roles["other"] + "=write", "--grant", self.roles["app"] + "=write")
+        self.table()
+        observe = "SELECT termgate.protect('app.accounts', scope => 'billing', mode => 'observe')"
+        self.sql("app", observe)
+        self.sql("other", "INSERT INTO app.accounts VALUES (1)")
+        self.assertRegex(self.ok("owner", "doctor"), r"would have been refused 1 time with TG002")
+        self.sql("other", "INSERT INTO app.accounts VALUES (2)")
+        self.assertRegex(self.ok("owner", "doctor"), r"would have been refused 2 times with TG002")
+        self.assertEqual(termgate("doctor", "--fail-on", "warning", url=self.url("owner")).returncode, 1)
+        self.sql("app", "SELECT termgate.protect('app.accounts', scope => 'billing')")
+        self.assertNotIn("would have been refused", self.ok("owner", "doctor"))
+        self.sql("app", observe)
+        self.assertNotIn("would have been refused", self.ok("owner", "doctor"))
+        self.sql("other", "INSERT INTO app.accounts VALUES (3)")
+        self.sql("app", "SELECT termgate.unprotect('app.accounts')")
+        self.assertNotIn("would have been refused", self.ok("owner", "doctor"))
+
+    # ---- commands that start processes of their own -----------------------------------------------
+
+    def test_demo_runs_with_level_lead(self):
+        self.ok("owner", "init", "--grant", self.roles["app"] + "=write")
+        said = self.fails(1, f"demo: role {self.roles['app']} has level write and needs level lead", "app", "demo")
+        self.assertIn(f"termgate init --grant {self.roles['app']}=lead", said)
+        self.ok("owner", "init", "--grant", self.roles["app"] + "=lead")
+        self.assertRegex(self.ok("app", "demo"), r"TG001 stale term 1 .*[^$]*law is kept")
+
+    def test_each_says_what_it_lacks(self):
+        junit = Path(scratch.name) / "lacks.xml"
+        self.fails(1, "drill: this database has no layer 1", "app", "drill", "--scope", "x", "--junit", str(junit), "--", "true")
+        self.assertIn("not_judged", junit.read_text())
+        self.ok("owner", "init")
+        said = self.fails(1, f"drill: role {self.roles['app']} has no level and needs level read", "app", "drill", "--scope", "x", "--", "true")
+        self.assertIn(f"Role {self.roles['owner']}, which owns layer 1, runs: termgate init --grant {self.roles['app']}=read", said)
+        self.ok("owner", "init", "--grant", self.roles["app"] + "=operate")
+        for words in (["bench", "--quick"], ["storm", "--seconds", "1"]):
+            self.fails(1, f"{words[0]}: role {self.roles['app']} is not the owner of layer 1, .*connect as role {self.roles['owner']}", "app", *words)
+
+    def test_storm_and_bench_as_the_owner_of_layer_1(self):
+        storm = ["storm", "--seconds", "2", "--leaders", "2", "--scopes", "1", "--writers", "1", "--faults", "none"]
+        bench = ["bench", "--quick", "--scenario", "check-insert", "--writers", "1", "--batches", "1", "--durable", "no"]
+        self.ok("owner", "init")
+        self.ok("owner", *storm)
+        self.ok("owner", *bench)
+        self.assertEqual(self.sql("admin", "SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'termgate\\_%'"), "0")
+        # Also where it is named like the schema, so that an unqualified table of its own lands among layer 1's.
+        self.ok("owner", "init", "--schema", self.roles["owner"])
+        self.ok("owner", *storm, "--schema", self.roles["owner"])
+        self.ok("owner", *bench, "--schema", self.roles["owner"])
+        self.ok("owner", "uninstall", "--yes", "--schema", self.roles["owner"])
+
+
 class WithoutDatabase(unittest.TestCase):
     def refused(self, status, text, *words, **more):
         done = termgate(*words, **more)
@@ -518,7 +810,7 @@ class WithoutDatabase(unittest.TestCase):
         self.refused(2, "one of", "lease")
         self.refused(2, "unrecognised option|unknown", "status", "--frobnicate", url="sqlite::memory:")
         self.refused(2, "--stream is missing", "append", "--term", "1", url="sqlite::memory:")
-        self.refused(2, "no duration", "lease", "acquire", "--scope", "x", "--ttl", "soon", url="sqlite::memory:")
+        self.refused(2, "not a duration", "lease", "acquire", "--scope", "x", "--ttl", "soon", url="sqlite::memory:")
         self.assertEqual(termgate().returncode, 2)
         for words in (["--help"], ["append", "--help"], ["lease", "acquire", "--help"], ["--version"]):
             self.assertEqual(termgate(*words).returncode, 0)

@@ -146,6 +146,12 @@ class Drill(BothDatabases):
 
     # ---- recipes, as docs/testkit.md gives them ---------------------------------------------------
 
+    def own_database(self, url, name):
+        if url == self.sqlite:
+            return f"sqlite:{scratch.name}/{name}.db"
+        sh("psql", "-qX", url, "-c", f"CREATE DATABASE {name}")
+        return re.sub(r"/[^/?]*$", "/" + name, url)
+
     def recipe(self, *command, url, mode="right", service=None):
         # A day's work of its own for each: the services of recipes lead scopes of fixed names.
         return subprocess.run(command, env=dict(environment, TEST_DATABASE=url, SERVICE_COMMAND=service or " ".join([*SERVICE, mode])), capture_output=True, text=True, timeout=240)
@@ -156,10 +162,15 @@ class Drill(BothDatabases):
         file = HERE.parents[1] / "docs" / "recipes" / "test_stale_leader.py"
 
         def recipe(url, kind):
+            # It protects its table, which those of the other tests are not.
+            url = self.own_database(url, "recipe")
             done = self.recipe(PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(file), url=url)
             self.assertEqual((done.returncode, "1 passed" in done.stdout), (0, True), done.stdout + done.stderr)
             done = self.recipe(PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(file), url=url, mode="memory")
-            self.assertEqual((done.returncode, "nothing refused it" in done.stdout), (1, True), done.stdout + done.stderr)
+            self.assertEqual((done.returncode, "TG002" in done.stdout), (1, True), done.stdout + done.stderr)
+            if kind == "postgresql":
+                done = self.recipe(PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(file), url=url, mode="declares")
+                self.assertEqual((done.returncode, "1 passed" in done.stdout), (0, True), done.stdout + done.stderr)
         self.both(recipe)
 
     def test_the_recipe_for_junit_and_a_service_over_jdbc(self):
@@ -197,9 +208,10 @@ class Drill(BothDatabases):
         (folder / "service.py").write_bytes((HERE / "drill" / "service.py").read_bytes())
         steps = [step for step in job["steps"] if "run" in step]
         self.assertEqual([step["name"] for step in steps], ["Git and Python", "Build Termgate", "Prepare the database", "Drill"])
+        url = self.own_database(self.postgres, "ci")
         for step in steps[2:]:
             # As the runner does it, on this server instead of the job's. Its python3 is Debian's.
-            done = subprocess.run(["sh", "-e", "-c", step["run"].replace("python3", PYTHON)], cwd=folder, env=dict(environment, TERMGATE_DB=self.postgres), capture_output=True, text=True, timeout=240)
+            done = subprocess.run(["sh", "-e", "-c", step["run"].replace("python3", PYTHON)], cwd=folder, env=dict(environment, TERMGATE_DB=url), capture_output=True, text=True, timeout=240)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         kept = job["steps"][-1]["with"]["path"].split()
         self.assertEqual([name for name in kept if not (folder / name).exists()], [])
@@ -210,6 +222,8 @@ class Drill(BothDatabases):
     def test_a_lease_in_memory_is_told(self):
         def told(url, kind):
             run = self.verdict(url, kind, "memory", "--evidence", EVIDENCE, expected="stale_write_committed")
+            self.assertIn("Protect the table that it writes to", run["detail"])
+            self.assertIn("or call check_term", run["detail"])
             self.assertRegex(run["evidence"][0], r"--evidence: \d+ under term 1 when instance 2 took over, \d+ now")
             # Without a query for it: PostgreSQL's answers are read along; on SQLite the drill cannot tell it from a service that does nothing, and does not let it pass.
             run = self.verdict(url, kind + "-unasked", "memory", "--timeout", "3s", expected="stale_write_committed" if kind == "postgresql" else "did_not_try")
@@ -366,7 +380,7 @@ class Drill(BothDatabases):
             ([], ["/no/such/program"], "/no/such/program: No such file or directory"),
             ([], ["/tmp"], "/tmp: Permission denied"),
             (["--runs", "0"], ["true"], "a whole number from 1"),
-            (["--timeout", "soon"], ["true"], "is no duration"),
+            (["--timeout", "soon"], ["true"], "is not a duration"),
             (["--expect-refusal", "("], ["true"], "no regular expression"),
             (["--allow-write", "["], ["true"], "no regular expression"),
             (["--evidence", "SELECT $2"], ["true"], "needs $1"),
@@ -393,8 +407,7 @@ class Drill(BothDatabases):
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertNotIn("secret-word", done.stderr + done.stdout)
 
-    @long
-    def test_an_encrypted_connection_is_not_read_along(self):
+    def test_on_a_server_with_tls(self):
         server = Path(scratch.name) / "tls"
         server.mkdir()
         os.chmod(server, 0o755)
@@ -407,14 +420,51 @@ class Drill(BothDatabases):
         self.addCleanup(sh, PG_SERVER, "stop", server, "immediate")
         sh(TERMGATE, "init", "--db", url)
         sh("psql", "-qX", url, "-c", "CREATE TABLE entries (scope text, term bigint, instance text)")
-        run = self.verdict(url, "tls", "right", "--timeout", "3s", expected="did_not_try")
-        self.assertIn("encrypted", run["notes"][0])
-        run = self.verdict(url, "tls-told", "right", "--expect-refusal", "^TG001 stale term", expected="passed")
+        self.assertEqual(sh("psql", "-qXAt", url, "-c", "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()"), "t")
+        # libpq encrypts here without being asked to; the command's own way, through the drill on this machine, is plain all the same.
+        run = self.verdict(url, "tls", "right", expected="passed")
+        self.assertEqual((run["witness"], run["notes"]), ("wire", []))
+        # Who demands encryption has it, and is told at once that the drill cannot see then, and what to do.
+        demanding = url + "?sslmode=require"
+        report = Path(scratch.name) / "tls.xml"
+        begun = time.monotonic()
+        run = self.verdict(demanding, "tls-demanded", "right", "--junit", str(report), expected="not_judged")
+        self.assertLess(time.monotonic() - begun, 3)
+        for words in ("the URL demands sslmode=require", "sslmode=disable", "--expect-refusal"):
+            self.assertIn(words, run["detail"])
+        self.assertIn("not_judged", report.read_text())
+        run = self.verdict(demanding, "tls-told", "right", "--expect-refusal", "^TG001 stale term", expected="passed")
         self.assertEqual(run["witness"], "output")
+        self.assertIn("sslmode=disable", run["notes"][0])
+        # The same where the server takes no plain connection.
+        hba = Path(sh("psql", "-qXAt", url, "-c", "SHOW hba_file"))
+        hba.write_text("hostssl all all 127.0.0.1/32 trust\nhostnossl all all 127.0.0.1/32 reject\n" + hba.read_text())
+        sh("psql", "-qX", url, "-c", "SELECT pg_reload_conf()")
+        time.sleep(0.5)
+        run = self.verdict(url, "tls-only", "right", expected="not_judged")
+        self.assertIn("takes encrypted connections only", run["detail"])
         # The library writes its refusals down.
         sh(TERMGATE, "exec", "--db", url, "--scope", "setup", "--term", "1", "CREATE TABLE demo_accounts (id integer PRIMARY KEY, balance bigint NOT NULL)", "INSERT INTO demo_accounts VALUES (42, 1000)")
-        run = self.verdict(url, "tls", "library", expected="passed", command=[TERMGATE, "demo", "--as", "service", "--scope", "tls-library"])
+        run = self.verdict(url, "tls", "library", "--expect-refusal", "^nothing prints this$", expected="passed", command=[TERMGATE, "demo", "--as", "service", "--scope", "tls-library"])
         self.assertEqual(run["witness"], "audit")
+
+    def test_as_the_roles_that_users_have(self):
+        url = self.own_database(self.postgres, "roles")
+        at = re.search(r"//([^@]*@)?", url).group(0)
+        owner, lead, service = (url.replace(at, f"//{role}@", 1) for role in ("layer_owner", "lead_role", "service_role"))
+        sh("psql", "-qX", self.postgres, "-c", "CREATE ROLE layer_owner LOGIN", "-c", "CREATE ROLE lead_role LOGIN", "-c", "CREATE ROLE service_role LOGIN", "-c", "GRANT CREATE ON DATABASE roles TO layer_owner", "-c", "GRANT pg_signal_backend TO layer_owner")
+        sh(TERMGATE, "init", "--db", owner, "--grant", "lead_role=lead")
+        sh("psql", "-qX", url, "-c", "CREATE TABLE entries (scope text, term bigint, instance text)", "-c", "GRANT INSERT, SELECT ON entries TO lead_role, service_role", "-c", "SELECT termgate.protect('entries', scope_column => 'scope')")
+        for mode in ("right", "declares"):
+            run = self.verdict(lead, "roles", mode, expected="passed")
+            self.assertEqual((run["witness"], run["notes"]), ("wire", []))
+        # The drill watches as one role, the service works as another, which is told what it lacks.
+        sh(TERMGATE, "init", "--db", owner, "--grant", "lead_role=read", "--revoke", "lead_role", "--grant", "service_role=write")
+        run = self.verdict(lead, "roles-through", "right", "--through", service, expected="ended_by_itself")
+        self.assertIn("role service_role, which has level write; if it takes leases it needs level lead: termgate init --grant service_role=lead", run["notes"][0])
+        sh(TERMGATE, "init", "--db", owner, "--grant", "service_role=lead")
+        run = self.verdict(lead, "roles-granted", "declares", "--through", service, expected="passed")
+        self.assertEqual(run["notes"], [])
 
     @long
     def test_a_server_that_dies_in_the_middle(self):

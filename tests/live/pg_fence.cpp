@@ -403,7 +403,7 @@ TEST_CASE("privileges: a level gives its functions and nothing on the tables", "
     CHECK_FALSE(allowed(std::string("DELETE FROM termgate.") + table));
   }
   CHECK_FALSE(allowed("SELECT termgate._set_fence('privileged', 99, 'x', 'x', '{}')"));
-  CHECK_FALSE(allowed("SELECT termgate._guard(1, 'privileged', 'enforce')"));
+  CHECK_FALSE(allowed("SELECT termgate._guard(1, 'privileged', 'enforce', pg_current_snapshot())"));
 }
 
 TEST_CASE("search_path: what a caller puts in its way is not what the law calls", "[F2][live]") {
@@ -473,7 +473,7 @@ TEST_CASE("jobs: a run of an overtaken term beats and completes no more", "[F2][
   leader.must(call("seal", scope, "6"));
   CHECK(worker.run("SELECT termgate.job_heartbeat(" + run + ")").code == "TG001");
   CHECK(worker.run("SELECT termgate.job_finish(" + run + ", 'completed', 0)").code == "TG001");
-  CHECK(leader.value("SELECT status FROM termgate.job_history WHERE run_id = " + run) == "started");
+  CHECK(leader.value("SELECT status FROM termgate.job_history WHERE run_id = " + run) == "lost");
   const std::string status = GENERATE("failed", "cancelled", "lost");
   CHECK(worker.value("SELECT termgate.job_finish(" + run + ", '" + status + "')") == "t");
   CHECK(worker.value("SELECT termgate.job_finish(" + run + ", 'completed', 0)") == "f");

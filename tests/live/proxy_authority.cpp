@@ -2,7 +2,10 @@
 // elsewhere is heard; forged notifications; a lost connection; what a role of level lead may do; refusals in the audit.
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <chrono>
+#include <fstream>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -28,6 +31,7 @@ namespace {
 
 PgDatabase& database() {
   static PgDatabase one("authority");
+  Visit::database = one.url().substr(one.url().rfind('/') + 1);
   return one;
 }
 
@@ -37,7 +41,7 @@ struct Gate {
     settings.database_url = url;
     settings.machine = "gate1";
     settings.fences_pause = 1h;  // so that only what is heard is seen
-    settings.log = [this](std::string_view line) { log.add(std::string(line)); };
+    settings.log = [this](Settings::Weight, std::string_view line) { log.add(std::string(line)); };
   }
   bool logged(const std::string& part) const {
     for (const auto& line : log.all()) {
@@ -50,6 +54,15 @@ struct Gate {
   Settings settings;
 };
 
+// Of the database that the gate's URL names.
+session::Fences& known(Authority& authority) {
+  static std::map<Authority*, std::shared_ptr<session::Fences>> all;
+  auto& fences = all[&authority];
+  fences = nullptr;
+  wait_until("the database to be known", [&] { return (fences = authority.fences(Visit::database)) != nullptr; });
+  return *fences;
+}
+
 std::string fresh_scope() {
   static int number = 0;
   return "authority " + std::to_string(++number);
@@ -59,9 +72,8 @@ std::string rule(const std::string& scope, const std::string& takeover, const st
   return "[rule one]\nlease = " + scope + "\nttl = " + ttl + "\ntakeover = " + takeover + "\n";
 }
 
-void await_listening(PgSession& observer) {
-  wait_until("the proxy to listen",
-             [&] { return observer.value("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query ILIKE 'listen%termgate%'") != "0"; });
+void await_listening(const Authority& authority) {
+  wait_until("the proxy to watch", [&] { return authority.watching().backend; });
 }
 
 }  // namespace
@@ -72,16 +84,16 @@ TEST_CASE("proxy authority: a raise in plain SQL is heard and a forged notificat
   // Before the authority, whose thread adds to it until the end.
   Gathered<std::pair<std::string, std::int64_t>> seen;
   Authority authority(gate.settings);
-  authority.subscribe([&](std::string_view of, std::int64_t fence) { seen.add({std::string(of), fence}); });
+  authority.subscribe([&](std::uint64_t, std::string_view of, std::int64_t fence) { seen.add({std::string(of), fence}); });
   PgSession db(database().url());
-  await_listening(db);
+  await_listening(authority);
   const auto start = std::chrono::steady_clock::now();
   db.must("SELECT * FROM termgate.seal('" + scope + "', 5)");
   REQUIRE(seen.await({scope, 5}));
   const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start);
   CAPTURE(took.count());
   CHECK(took < 1000ms);
-  CHECK(authority.highest_fence(scope) == 5);
+  CHECK(known(authority).highest(scope) == 5);
 
   PgSession nobody(database().url_as("authority_nobody", ""));
   nobody.must("SELECT pg_notify('termgate', '{\"scope\":\"" + scope + "\",\"term\":9,\"schema\":\"termgate\"}')");
@@ -90,9 +102,9 @@ TEST_CASE("proxy authority: a raise in plain SQL is heard and a forged notificat
   nobody.must("SELECT pg_notify('termgate', '{\"scope\":\"s' || i || '\",\"term\":9,\"schema\":\"termgate\"}') FROM generate_series(1, 3000) i");
   db.must("SELECT * FROM termgate.seal('" + scope + "', 6)");
   REQUIRE(seen.await({scope, 6}));
-  CHECK(authority.highest_fence(scope) == 6);
-  CHECK(authority.highest_fence("s1") == 0);
-  CHECK(authority.highest_fence("unheard of " + scope) == 0);
+  CHECK(known(authority).highest(scope) == 6);
+  CHECK(known(authority).highest("s1") == 0);
+  CHECK(known(authority).highest("unheard of " + scope) == 0);
 }
 
 TEST_CASE("proxy authority: an audited reset is heard too", "[F3][live][authority]") {
@@ -100,12 +112,12 @@ TEST_CASE("proxy authority: an audited reset is heard too", "[F3][live][authorit
   Gate gate("");
   Authority authority(gate.settings);
   PgSession db(database().url());
-  await_listening(db);
+  await_listening(authority);
   db.must("SELECT * FROM termgate.seal('" + scope + "', 1000)");
-  wait_until("the raise", [&] { return authority.highest_fence(scope) == 1000; });
+  wait_until("the raise", [&] { return known(authority).highest(scope) == 1000; });
   db.must("SELECT * FROM termgate.reset_fence('" + scope + "', 7, 'operator', 'mistyped')");
-  wait_until("the reset", [&] { return authority.highest_fence(scope) == 7; });
-  CHECK(authority.doubt(scope).empty());
+  wait_until("the reset", [&] { return known(authority).highest(scope) == 7; });
+  CHECK(known(authority).doubt(scope).empty());
 }
 
 TEST_CASE("proxy authority: what was raised while the connection was lost is read afterwards", "[F2][live][authority]") {
@@ -113,14 +125,14 @@ TEST_CASE("proxy authority: what was raised while the connection was lost is rea
   Gate gate("");
   Authority authority(gate.settings);
   PgSession db(database().url());
-  await_listening(db);
-  db.must("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = current_database() AND query ILIKE 'listen%termgate%'; "
+  await_listening(authority);
+  db.must("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'termgate watch'; "
           "SELECT * FROM termgate.seal('" + scope + "', 5)");
-  wait_until("the raise", [&] { return authority.highest_fence(scope) == 5; });
-  CHECK(gate.logged("not heard of for now"));
-  wait_until("the log", [&] { return gate.logged("reached again"); });
+  wait_until("the raise", [&] { return known(authority).highest(scope) == 5; });
+  CHECK(gate.logged("cannot watch for fence changes (retrying)"));
+  wait_until("the log", [&] { return gate.logged("are watched again"); });
   db.must("SELECT * FROM termgate.seal('" + scope + "', 6)");
-  wait_until("the next raise", [&] { return authority.highest_fence(scope) == 6; });
+  wait_until("the next raise", [&] { return known(authority).highest(scope) == 6; });
 }
 
 TEST_CASE("proxy authority: takeover wait across two proxies", "[F1][F2][live][authority]") {
@@ -174,7 +186,7 @@ TEST_CASE("proxy authority: takeover newest evicts the frozen transaction of the
   CHECK(took < 3000ms);
   CHECK(first.term() == 0);
   CHECK(frozen.run("COMMIT").ended());
-  CHECK(authority.highest_fence(scope) == second.term());
+  CHECK(known(authority).highest(scope) == second.term());
   PgSession db(database().url());
   CHECK(db.value("SELECT count(*) FROM termgate.audit WHERE scope = '" + scope + "' AND detail::text LIKE '%takeover = newest%127.0.0.2@gate1 has come%'") == "1");
 }
@@ -235,12 +247,13 @@ TEST_CASE("proxy authority: refusals are written to the audit once a second", "[
   Gate gate("", database().url_as("authority_lead", "lead"));
   Authority authority(gate.settings);
   PgSession db(database().url());
-  for (int i = 0; i < 1000; ++i) authority.happened({.kind = session::Incident::Kind::refused, .scope = scope, .term = 3, .code = "TG001"});
+  known(authority);
+  for (int i = 0; i < 1000; ++i) authority.happened(Visit::database, {.kind = session::Incident::Kind::refused, .scope = scope, .term = 3, .code = "TG001"});
   const std::string total = "SELECT coalesce(sum((detail ->> 'count')::int), 0) FROM termgate.audit WHERE action = 'refuse' AND scope = '" + scope + "'";
   wait_until("the first report", [&] { return db.value(total) == "1000"; });
   CHECK(db.value("SELECT count(*) FROM termgate.audit WHERE action = 'refuse' AND scope = '" + scope + "'") == "1");
   CHECK(db.value("SELECT detail ->> 'client' FROM termgate.audit WHERE action = 'refuse' AND scope = '" + scope + "'") == "proxy");
-  authority.happened({.kind = session::Incident::Kind::refused, .scope = scope, .term = 3, .code = "TG001"});
+  authority.happened(Visit::database, {.kind = session::Incident::Kind::refused, .scope = scope, .term = 3, .code = "TG001"});
   wait_until("the second report", [&] { return db.value(total) == "1001"; });
 }
 
@@ -273,4 +286,223 @@ TEST_CASE("proxy authority: several hosts at once come to one holder and one ter
   CHECK(one.leads(scope));
   CHECK(two.leads(scope));
   CHECK(std::to_string(visits[holders()[0]]->term()) == db.value("SELECT term FROM termgate.fence('" + scope + "')"));
+}
+
+namespace {
+
+std::string name_of(const PgDatabase& of) { return of.url().substr(of.url().rfind('/') + 1); }
+
+// Connections that watch, in that database.
+std::string watchers(PgSession& observer, const std::string& in) {
+  return observer.value("SELECT count(*) FROM pg_stat_activity WHERE datname = '" + in + "' AND application_name = 'termgate watch'");
+}
+
+int threads() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("Threads:")) return std::stoi(line.substr(8));
+  }
+  return 0;
+}
+
+}  // namespace
+
+TEST_CASE("proxy authority: each database has its fences and one never judges another", "[F2][F7][live][authority]") {
+  const auto scope = fresh_scope();
+  PgDatabase other("authority_other");
+  PgSession here(database().url()), there(other.url());
+  here.must("SELECT * FROM termgate.seal('" + scope + "', 7)");
+  there.must("SELECT * FROM termgate.seal('" + scope + "', 50)");
+  Gate gate("");
+  Gathered<std::pair<std::uint64_t, std::int64_t>> seen;
+  gate.settings.watch_idle_pause = 300ms;
+  Authority authority(gate.settings);
+  authority.subscribe([&](std::uint64_t of, std::string_view what, std::int64_t fence) {
+    if (what == scope) seen.add({of, fence});
+  });
+  session::Fences& own = known(authority);
+  wait_until("the fence here", [&] { return own.highest(scope) == 7; });
+  CHECK(watchers(here, name_of(other)) == "0");
+  {
+    const auto fences = authority.fences(name_of(other));
+    CHECK(fences.get() != &own);
+    CHECK(authority.fences(name_of(other)) == fences);
+    std::this_thread::sleep_for(50ms);
+    CHECK(watchers(here, name_of(other)) == "0");  // nobody there has a scope yet
+    wait_until("the fence there", [&] { return fences->highest(scope) == 50; });
+    CHECK(watchers(here, name_of(other)) == "1");
+    CHECK(authority.watching().databases == 1);
+    CHECK(own.highest(scope) == 7);
+    // What is raised there is heard, and told for that database only.
+    there.must("SELECT * FROM termgate.seal('" + scope + "', 51)");
+    CHECK(seen.await({fences->id(), 51}));
+    here.must("SELECT * FROM termgate.seal('" + scope + "', 8)");
+    CHECK(seen.await({own.id(), 8}));
+    CHECK(fences->highest(scope) == 51);
+    // What its server says to a client's session is a hint: it is read, and found untrue.
+    fences->hint(scope, 4'000'000'000'000'000'000);
+    std::this_thread::sleep_for(300ms);
+    CHECK(fences->highest(scope) == 51);
+    // A doubt is its own as well.
+    there.must("ALTER TABLE termgate.fences DISABLE TRIGGER ALL; UPDATE termgate.fences SET term = 40 WHERE scope = '" + scope + "'; ALTER TABLE termgate.fences ENABLE TRIGGER ALL");
+    fences->hint(scope, 40);
+    wait_until("the doubt", [&] { return !fences->doubt(scope).empty(); });
+    CHECK_THAT(fences->doubt(scope), Catch::Contains("the database \"" + name_of(other) + "\" shows 40") && Catch::Contains("seen 51"));
+    CHECK(own.doubt(scope).empty());
+    CHECK(own.doubt({}).empty());
+    // A lost connection is made anew, and the doubt is still there.
+    here.must("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = '" + name_of(other) + "' AND application_name = 'termgate watch'");
+    wait_until("the log", [&] { return gate.logged("database \"" + name_of(other) + "\" are watched again"); });
+    CHECK_FALSE(fences->doubt(scope).empty());
+    CHECK(fences->highest(scope) == 51);
+  }
+  wait_until("the watch to end", [&] { return watchers(here, name_of(other)) == "0"; });
+  CHECK(authority.watching().databases == 0);
+}
+
+TEST_CASE("proxy authority: a database that somebody else owns is not read", "[F7][live][authority]") {
+  const auto scope = fresh_scope();
+  const auto url = database().url_as("authority_lead", "lead");
+  PgSession admin(database().url());
+  admin.run("CREATE ROLE authority_mallory LOGIN");
+  admin.run("DROP DATABASE IF EXISTS authority_forged");
+  admin.must("CREATE DATABASE authority_forged OWNER authority_mallory");
+  const auto at = database().url().find("postgres@");
+  PgSession mallory(database().url().substr(0, at) + "authority_mallory@" + database().url().substr(at + 9, database().url().rfind('/') + 1 - at - 9) + "authority_forged");
+  // Code that would run with the rights of whoever reads it.
+  mallory.must("CREATE SCHEMA termgate; CREATE FUNCTION termgate.ran() RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_notify('ran', current_user); RETURN 4000000000000000000; END $$; "
+               "CREATE VIEW termgate.fence_status AS SELECT '" + scope + "'::text AS scope, termgate.ran() AS term, now() AS raised_at, 'me'::text AS raised_by, 'writer'::text AS raise_by, "
+               "false AS in_doubt, NULL::bigint AS reset_from; GRANT USAGE ON SCHEMA termgate TO PUBLIC; GRANT SELECT ON termgate.fence_status TO PUBLIC; LISTEN ran");
+  Gate gate("", url);
+  {
+    Authority authority(gate.settings);
+    session::Fences& own = known(authority);
+    wait_until("the watch", [&] { return authority.watching().backend; });
+    const auto forged = authority.fences("authority_forged");
+    CHECK(forged->highest(scope) == 0);
+    wait_until("the log", [&] { return gate.logged("cannot watch for fence changes of database \"authority_forged\""); });
+    CHECK(gate.logged("belongs to role \"authority_mallory\""));
+    CHECK(forged->highest(scope) == 0);
+    CHECK(own.highest(scope) == 0);
+    std::this_thread::sleep_for(3500ms);  // more than one attempt
+    CHECK(authority.watching().failures > 1);
+    std::size_t said = 0;
+    for (const auto& line : gate.log.all()) said += line.find("authority_forged") != std::string::npos ? 1 : 0;
+    CHECK(said == 1);
+    CHECK(watchers(admin, "authority_forged") == "0");
+    CHECK(authority.obstacle() == session::Obstacle::none);
+  }
+  mallory.must("SELECT 1");
+  CHECK(mallory.notifications() == 0);
+  mallory.must("SELECT * FROM termgate.fence_status");
+  mallory.must("SELECT 1");
+  CHECK(mallory.notifications() == 1);  // the trap would have told
+  admin.run("DROP DATABASE authority_forged WITH (FORCE)");
+}
+
+TEST_CASE("proxy authority: connections and threads for many databases are bounded", "[live][authority]") {
+  const auto scope = fresh_scope();
+  std::vector<std::unique_ptr<PgDatabase>> all;
+  for (int i = 0; i < 6; ++i) {
+    all.push_back(std::make_unique<PgDatabase>("authority_many" + std::to_string(i)));
+    PgSession(all.back()->url()).must("SELECT * FROM termgate.seal('" + scope + "', " + std::to_string(10 + i) + ")");
+  }
+  PgSession admin(database().url());
+  const auto count = [&] { return std::stoi(admin.value("SELECT count(*) FROM pg_stat_activity WHERE datname LIKE 'authority_many%' AND application_name = 'termgate watch'")); };
+  Gate gate("");
+  gate.settings.watched_databases_max = 2;
+  gate.settings.watch_keep_pause = 500ms;
+  gate.settings.watch_idle_pause = 1h;
+  Authority authority(gate.settings);
+  known(authority);
+  int before = 0;
+  std::vector<std::shared_ptr<session::Fences>> fences;
+  for (const auto& one : all) fences.push_back(authority.fences(name_of(*one)));
+  // One after the other is asked about, and has its turn once the one before has been left alone for long enough.
+  int most = 0;
+  for (std::size_t i = 0; i < fences.size(); ++i) {
+    CAPTURE(i);
+    wait_until("its fence", [&] {
+      most = std::max(most, count());
+      const auto fence = fences[i]->highest(scope);
+      CHECK((fence == 0 || fence == 10 + static_cast<std::int64_t>(i)));
+      return fence != 0;
+    });
+    if (i == 0) before = threads();
+  }
+  CHECK(most >= 1);
+  CHECK(most <= 2);
+  CHECK(fences[0]->highest(scope) == 0);
+  // Where all are asked about all the time, those that have a place keep it.
+  const auto until = std::chrono::steady_clock::now() + 2s;
+  const auto failures = authority.watching().failures;
+  while (std::chrono::steady_clock::now() < until) {
+    int watched = 0;
+    for (std::size_t i = 0; i < fences.size(); ++i) watched += fences[i]->highest(scope) == 10 + static_cast<std::int64_t>(i) ? 1 : 0;
+    CHECK(watched <= 2);
+    CHECK(count() <= 2);
+    std::this_thread::sleep_for(50ms);
+  }
+  CHECK(authority.watching().failures == failures);
+  CHECK(threads() == before);
+}
+
+TEST_CASE("proxy authority: a database without layer 1 or without a place is not refused anything from memory", "[live][authority]") {
+  const auto scope = fresh_scope();
+  PgSession admin(database().url());
+  admin.run("DROP DATABASE IF EXISTS authority_bare");
+  admin.must("CREATE DATABASE authority_bare");
+  Gate gate("");
+  Authority authority(gate.settings);
+  known(authority);
+  const auto bare = authority.fences("authority_bare");
+  CHECK(bare->highest(scope) == 0);
+  wait_until("the log", [&] { return gate.logged("cannot watch for fence changes of database \"authority_bare\""); });
+  CHECK(gate.logged("Termgate is not installed there"));
+  const auto missing = authority.fences("authority \"is\" not=there?&host=elsewhere");
+  CHECK(missing->highest(scope) == 0);
+  wait_until("the log", [&] { return gate.logged("database \"authority \\\"is\\\" not=there?&host=elsewhere\" does not exist") || gate.logged("not=there?&host=elsewhere\" does not exist"); });
+  // Once it is installed it is watched.
+  Database::open(database().url().substr(0, database().url().rfind('/') + 1) + "authority_bare").install();
+  PgSession(database().url().substr(0, database().url().rfind('/') + 1) + "authority_bare").must("SELECT * FROM termgate.seal('" + scope + "', 3)");
+  wait_until("the fence", [&] { return bare->highest(scope) == 3; });
+  admin.run("DROP DATABASE authority_bare WITH (FORCE)");
+}
+
+TEST_CASE("proxy authority: a lease is no term for a session of another database", "[F2][live][authority]") {
+  const auto scope = fresh_scope();
+  Gate gate(rule(scope, "wait"), database().url_as("authority_lead", "lead"));
+  Authority authority(gate.settings);
+  known(authority);
+  const std::string own = Visit::database;
+  Visit::database = "authority_elsewhere";
+  Visit there(authority, "192.0.2.7");
+  Visit::database = own;
+  CHECK(there.establish() < 5s);
+  CHECK(there.term() == 0);
+  CHECK_THAT(there.why_not(), Catch::Contains("in \"authority_elsewhere\""));
+  CHECK(authority.leases_held() == 0);
+  Visit here(authority, "192.0.2.7");
+  here.establish();
+  CHECK(here.term() == 1);
+  CHECK(there.term() == 0);
+}
+
+TEST_CASE("proxy authority: what keeps it from its database has one word and one line of the log", "[live][authority]") {
+  PgSession admin(database().url());
+  const auto at = database().url().find("postgres@");
+  const auto rest = database().url().substr(at + 9);
+  Gate nobody("", database().url().substr(0, at) + "authority_no_such_role@" + rest);
+  Gate away("", "postgresql://postgres@127.0.0.1:1/postgres?connect_timeout=2");
+  Gate unread("", database().url_as("authority_without", ""));
+  Authority refused(nobody.settings), unreachable(away.settings), not_granted(unread.settings);
+  wait_until("the refusal", [&] { return refused.obstacle() == session::Obstacle::login_refused; });
+  wait_until("the failure", [&] { return unreachable.obstacle() == session::Obstacle::unreachable; });
+  wait_until("the error", [&] { return not_granted.obstacle() == session::Obstacle::not_installed; });
+  std::this_thread::sleep_for(2500ms);
+  CHECK(nobody.log.all().size() == 1);
+  CHECK(away.log.all().size() == 1);
+  CHECK(unread.log.all().size() == 1);
+  CHECK(unread.logged("permission denied"));
+  CHECK(refused.watching().failures > 1);
 }

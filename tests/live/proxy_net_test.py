@@ -348,7 +348,11 @@ def drain(url):
 
 
 def http(url):
+    run(termgate, "init", "--db", url)  # without layer 1 it is not ready
     proxy = Proxy(url)
+    deadline = time.monotonic() + 10  # it is ready once it watches the fences
+    while proxy.get("/readyz")[0] != 200 and time.monotonic() < deadline:
+        time.sleep(0.05)
     check("HTTP: alive and ready", proxy.get("/healthz")[0] == 200 and proxy.get("/readyz")[0] == 200)
     check("HTTP: nothing else is there", [proxy.get(path)[0] for path in ("/", "/api/v1/scopes", "/leader?scope=none")] == [404, 404, 503])
     check("HTTP: another name is refused", proxy.get("/metrics", host="evil.example")[0] == 421)

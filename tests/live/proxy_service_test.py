@@ -41,7 +41,8 @@ def drain(server):
             ("a statement", [], query("insert into drained values (2)")),
             ("a statement in a transaction", ["begin"], query("insert into drained values (2)")),
             ("a thousand statements", [], query("insert into drained values (2)") * 1000),
-            ("a large statement half sent", [], query("insert into drained values (2)") + query("select '" + "x" * 3_000_000 + "'")[:2_000_000]),
+            # More than the proxy holds, and no more than a kernel surely takes: behind what it does not take nobody's end is heard.
+            ("a large statement half sent", [], query("insert into drained values (2)") + query("select '" + "x" * 900_000 + "'")[:500_000]),
             ("an extended statement", [], parse("", "insert into drained values (2)") + bind("", "") + execute() + SYNC)):
         for kind, parameters in (("declared", declared("drain", 7)), ("undeclared", {})):
             proxy = lab.proxy(server.url, "--drain-timeout", "10s", "--without-term", "allow")
@@ -522,8 +523,8 @@ def leader(server):
     check("leader: leases held are counted", proxy.metric("termgate_leases_held") == 1 and other.metric("termgate_leases_held") == 0)
     for name, path, status in (("an unknown scope", "/leader?scope=nobody", 503), ("no parameter", "/leader", 400), ("an empty scope", "/leader?scope=", 400),
                                ("another parameter only", "/leader?scop=x", 400), ("a broken escape", "/leader?scope=%zz", 400), ("half an escape", "/leader?scope=a%4", 400),
-                               ("a bare %", "/leader?scope=%", 400), ("two scopes", "/leader?scope=a&scope=b", 400), ("a NUL", "/leader?scope=%00", 503),
-                               ("bytes that are no text", "/leader?scope=%ff%fe", 503), ("a long scope", "/leader?scope=" + "x" * 3000, 503)):
+                               ("a bare %", "/leader?scope=%", 400), ("two scopes", "/leader?scope=a&scope=b", 400), ("a NUL", "/leader?scope=%00", 400),
+                               ("bytes that are no text", "/leader?scope=%ff%fe", 400), ("a long scope", "/leader?scope=" + "x" * 3000, 400)):
         check(f"leader: {name} is {status}", proxy.get(path)[0] == status, proxy.get(path))
     check("leader: POST is refused", b" 405 " in http_raw(proxy, f"POST /leader?scope={scope} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"))
 
@@ -573,7 +574,7 @@ def ready(server):
     check("ready: with the server", proxy.get("/readyz") == (200, "ok\n"))
     client = Wire(proxy.port)
     lab.run(lab.pg_server, "kill", mortal.folder)
-    check("ready: not once the server has died", eventually(lambda: proxy.get("/readyz") == (503, "not ready\n"), 4, 0.1))
+    check("ready: not once the server has died", eventually(lambda: proxy.get("/readyz") == (503, "unreachable\n"), 4, 0.1))
     check("ready: alive all the same", proxy.get("/healthz")[0] == 200)
     check("ready: a session of the dead server has ended", refusal(lambda: client.ask("select 1")) is not None)
     told = refusal(lambda: Wire(proxy.port))
@@ -682,11 +683,16 @@ def slow_http(server):
     check("HTTP: answers beside 63 half-sent requests", proxy.get("/healthz", timeout=5)[0] == 200)
     half.append(socket.create_connection(("127.0.0.1", proxy.http)))
     began = time.monotonic()
-    check("HTTP: all its places taken, it is back when they have timed out", proxy.get("/healthz", timeout=15)[0] == 200 and time.monotonic() - began < 12)
+    check("HTTP: all its places taken, the one that was silent for longest goes", [proxy.get(path, timeout=15)[0] for path in ("/healthz", "/readyz", "/metrics", "/leader?scope=s")] == [200, 200, 200, 503] and
+          time.monotonic() - began < 3, f"{time.monotonic() - began:.1f} s")
+    half += [socket.create_connection(("127.0.0.1", proxy.http)) for _ in range(300)]
+    check("HTTP: nor do hundreds of them stop it", proxy.get("/readyz", timeout=5)[0] == 200)
     check("HTTP: clients do not mind", Wire(proxy.port).ask("select 1")[0] == ["1"])
     for one in half:
         one.close()
-    for name, text, status in (("garbage", "\x16\x03\x01 nonsense\r\n\r\n", 400), ("no host", "GET /metrics HTTP/1.1\r\nConnection: close\r\n\r\n", 421),
+    for name, text, status in (("garbage", "\x16\x03\x01 nonsense\r\n\r\n", 400), ("no host", "GET /metrics HTTP/1.1\r\nConnection: close\r\n\r\n", 400), ("no host in 1.0", "GET /metrics HTTP/1.0\r\n\r\n", 421),
+                               ("two hosts", "GET /metrics HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\nConnection: close\r\n\r\n", 400),
+                               ("one host twice", "GET /healthz HTTP/1.1\r\nHost: localhost\r\nhost: localhost\r\nConnection: close\r\n\r\n", 400),
                                ("a foreign host", "GET /leader?scope=x HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n", 421),
                                ("an IPv6 host", "GET /healthz HTTP/1.1\r\nHost: [::1]:80\r\nConnection: close\r\n\r\n", 200),
                                ("a body", "GET /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello", 413)):
@@ -859,7 +865,7 @@ def certificates(server):
         proxy = lab.proxy(to)
         told = refusal(lambda: Wire(proxy.port))
         check(f"mutual TLS: {name} is told", told and told["C"] == "08006" and words in told["M"], told)
-        check(f"mutual TLS: {name} is logged", proxy.logged(f"(tls_failed .*with=server|connection_closed) .*{words}"), proxy.log())
+        check(f"mutual TLS: {name} is logged", proxy.logged(f"(tls_failed .*with=server|login_refused) .*{words}"), proxy.log())
         proxy.stop()
     for name, bad, words in (("a missing key", f"&sslcert={good[1]}&sslkey=/nowhere.key", "/nowhere.key"), ("a foreign key", f"&sslcert={good[1]}&sslkey={foreign[0]}", foreign[0])):
         try:

@@ -41,12 +41,12 @@ MISTAKES = {
     "snapshot": ("DO $x$ BEGIN EXECUTE replace(pg_get_functiondef('termgate._share_row'::regproc), ' FOR SHARE', ''); END $x$", CROWD),
     # A check that is believed after a ROLLBACK TO has undone it: a trigger remembers it by a lock of the session, which stays.
     "believed": ("""
-        ALTER FUNCTION termgate._guard(oid, text, text) RENAME TO _guard_right;
-        CREATE FUNCTION termgate._guard(p_table oid, p_scope text, p_mode text) RETURNS void LANGUAGE plpgsql SECURITY DEFINER AS $$
+        ALTER FUNCTION termgate._guard(oid, text, text, pg_snapshot) RENAME TO _guard_right;
+        CREATE FUNCTION termgate._guard(p_table oid, p_scope text, p_mode text, p_snapshot pg_snapshot) RETURNS void LANGUAGE plpgsql SECURITY DEFINER AS $$
         DECLARE v_transaction int := mod(pg_current_xact_id()::text::bigint, 2000000000);
         BEGIN
           IF EXISTS (SELECT 1 FROM pg_locks l WHERE l.pid = pg_backend_pid() AND l.locktype = 'advisory' AND l.classid = 4711 AND l.objid = v_transaction) THEN RETURN; END IF;
-          PERFORM termgate._guard_right(p_table, p_scope, p_mode);
+          PERFORM termgate._guard_right(p_table, p_scope, p_mode, p_snapshot);
           PERFORM pg_advisory_unlock(4711, l.objid::int) FROM pg_locks l WHERE l.pid = pg_backend_pid() AND l.locktype = 'advisory' AND l.classid = 4711;
           PERFORM pg_advisory_lock(4711, v_transaction);
         END $$""", []),

@@ -95,8 +95,10 @@ class Gathered {
 // One session behind an Authority: comes, is let in, and goes when this object does.
 class Visit {
  public:
+  static inline std::string database = "billing";  // that all of them come to
+
   Visit(authority::Authority& at, const std::string& host, const std::string& user = "app") : at_(at), number_(next()), presence_(std::make_shared<FakePresence>()) {
-    admission_ = at_.admit(number_, {{"127.0.0.1:6432", host, {user, "billing", "test", false}}, presence_});
+    admission_ = at_.admit(number_, {{"127.0.0.1:6432", host, {user, database, "test", false}}, presence_});
   }
   ~Visit() { at_.ended(number_); }
   Visit(const Visit&) = delete;

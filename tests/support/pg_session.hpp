@@ -53,6 +53,16 @@ class PgSession {
     if (!result.ok()) throw std::runtime_error(sql + ": " + result.code + " " + result.message);
     return result;
   }
+  // Those that came with the last answers.
+  int notifications() {
+    int count = 0;
+    PQconsumeInput(connection_);
+    while (PGnotify* one = PQnotifies(connection_)) {
+      PQfreemem(one);
+      ++count;
+    }
+    return count;
+  }
   std::string value(const std::string& sql) { return must(sql).value(); }
 
   // Sends and comes back at once; finish() waits for the result.
@@ -114,12 +124,13 @@ inline void wait_until(const std::string& what, const std::function<bool()>& con
 // A database of its own with layer 1 in it, on the server of TERMGATE_TEST_POSTGRESQL; dropped at the end.
 class PgDatabase {
  public:
-  explicit PgDatabase(const std::string& name) : server_(std::getenv("TERMGATE_TEST_POSTGRESQL")), name_(name + "_" + std::to_string(getpid())) {
+  enum class Install { layer_1, none };
+  explicit PgDatabase(const std::string& name, Install install = Install::layer_1) : server_(std::getenv("TERMGATE_TEST_POSTGRESQL")), name_(name + "_" + std::to_string(getpid())) {
     PgSession admin(server_);
     admin.run("DROP DATABASE IF EXISTS " + name_ + " WITH (FORCE)");
     admin.must("CREATE DATABASE " + name_);
     url_ = server_.substr(0, server_.rfind('/') + 1) + name_;
-    Database::open(url_).install();
+    if (install == Install::layer_1) Database::open(url_).install();
   }
   ~PgDatabase() {
     try {
@@ -131,6 +142,15 @@ class PgDatabase {
   PgDatabase& operator=(const PgDatabase&) = delete;
 
   const std::string& url() const { return url_; }
+
+  // Installs layer 1 as a role of its own that is no superuser, as docs/security.md advises; `rights` is what it is granted besides CREATE on the database.
+  void install_as(const std::string& owner, const std::string& rights = "pg_signal_backend") {
+    PgSession admin(url_);
+    admin.run("CREATE ROLE " + owner + " LOGIN");
+    admin.must("GRANT CREATE ON DATABASE " + name_ + " TO " + owner);
+    if (!rights.empty()) admin.must("GRANT " + rights + " TO " + owner);
+    Database::open(url_as(owner, "")).install();
+  }
 
   // The URL for another role, made on first use and granted that level.
   std::string url_as(const std::string& role, const std::string& level) const {

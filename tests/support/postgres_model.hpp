@@ -43,7 +43,7 @@ class PostgresModel {
   enum class What {
     unknown, empty, read, hidden_write, write, hole, flip_default, begin, begin_read_only, begin_read_write, commit, commit_chain, rollback, savepoint, rollback_to, release,
     set_transaction_off, set_transaction_on, set_default_off, set_default_on, reset_default, set_term_4, set_term_5, set_local_term_4, set_scope, copy_in, copy_out, vacuum, call,
-    prepare_write, prepare_read, execute_x, execute_y, deallocate_all, discard_all, show_default, show_answer, who_serves, check, check_session, hold, release_hold,
+    prepare_write, prepare_read, execute_x, execute_y, deallocate_all, discard_all, show_default, show_answer, who_serves, check, check_again, hold, release_hold,
   };
 
   struct Text {
@@ -87,7 +87,7 @@ class PostgresModel {
       {"COPY t TO STDOUT", What::copy_out},
       {"VACUUM t", What::vacuum},
       {"CALL p()", What::call},
-      {"DO $$ BEGIN PERFORM p(); END $$", What::call},
+      {"DO $$ BEGIN PERFORM p(); END $$", What::write},
       {"PREPARE x AS INSERT INTO t VALUES (1)", What::prepare_write},
       {"PREPARE y AS SELECT a FROM t", What::prepare_read},
       {"EXECUTE x", What::execute_x},
@@ -97,7 +97,9 @@ class PostgresModel {
       {"SHOW default_transaction_read_only", What::show_default},
       {"FROB t", What::unknown},
       // A client's up to here.
-      {"SELECT pg_catalog.pg_backend_pid()", What::who_serves},
+      {"SELECT pg_catalog.pg_backend_pid(), pg_catalog.current_setting('termgate.scope', true), pg_catalog.current_setting('termgate.term', true), "
+       "EXISTS (SELECT FROM pg_catalog.pg_rewrite r WHERE r.ev_type OPERATOR(pg_catalog.<>) '1')",
+       What::who_serves},
       {"SELECT 'off'::text AS default_transaction_read_only", What::show_answer},
       {"SELECT 'on'::text AS default_transaction_read_only", What::show_answer},
       {"SET default_transaction_read_only TO on", What::set_default_on},
@@ -105,8 +107,8 @@ class PostgresModel {
       {"SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY", What::set_default_on},
       {"SET transaction_read_only TO on", What::set_transaction_on},
       {"SET transaction_read_only TO off", What::set_transaction_off},
-      {"SELECT \"termgate\".check_term($1, $2)", What::check},
-      {"SELECT * FROM \"termgate\".check_session($1, $2)", What::check_session},
+      {"SELECT * FROM \"termgate\".check_claim($1, $2, $3, $4)", What::check},
+      {"SELECT * FROM \"termgate\".check_again($1, $2)", What::check_again},
       {"SELECT * FROM \"termgate\".hold_session($1, $2)", What::hold},
       {"SELECT \"termgate\".release_session($1)", What::release_hold},
   };
@@ -226,7 +228,7 @@ class PostgresModel {
   }
   static bool needs_snapshot(What what) {
     switch (what) {
-      case What::read: case What::hidden_write: case What::write: case What::flip_default: case What::show_answer: case What::who_serves: case What::check: case What::check_session: case What::hold:
+      case What::read: case What::hidden_write: case What::write: case What::flip_default: case What::show_answer: case What::who_serves: case What::check: case What::check_again: case What::hold:
       case What::release_hold: return true;
       default: return false;
     }
@@ -248,6 +250,7 @@ class PostgresModel {
       ++world_.commits;
     }
     tx_ = Transaction();
+    portals_.clear();  // none outlives its transaction
     if (was) now_ = kept_;
     now_.term = local_ ? kept_term_ : now_.term;
     local_ = false;
@@ -255,6 +258,7 @@ class PostgresModel {
   void abort() {
     if (tx_.active) now_ = kept_;
     tx_ = Transaction();
+    portals_.clear();
     local_ = false;
   }
   void fail() {
@@ -295,13 +299,8 @@ class PostgresModel {
     tx_.term = wanted;
     if (what == What::hold) held = true, held_term_ = wanted;
     const std::string told_term = std::to_string(wanted), told_fence = std::to_string(world_.fence);
-    if (what == What::check) {
-      const pgwire::Field value = told_fence;
-      pgwire::append_data_row(rows, std::span(&value, 1));
-    } else {
-      const pgwire::Field values[] = {wanted_scope, told_term, told_fence};
-      pgwire::append_data_row(rows, values);
-    }
+    const pgwire::Field values[] = {wanted_scope, told_term, told_fence};
+    pgwire::append_data_row(rows, values);
     return {};
   }
 
@@ -334,7 +333,13 @@ class PostgresModel {
         if (auto failure = write(sql)) return failure;
         returns_row("SELECT 1");
         break;
-      case What::who_serves:
+      case What::who_serves: {
+        const std::string term = std::to_string(now_.term);
+        const pgwire::Field fields[] = {one, now_.scope.empty() ? pgwire::Field() : pgwire::Field(now_.scope), now_.term == 0 ? pgwire::Field() : pgwire::Field(term), "f"};
+        pgwire::append_data_row(rows, fields);
+        tag = "SELECT 1";
+        break;
+      }
       case What::show_answer:
       case What::show_default:
       case What::read: returns_row("SELECT 1"); break;
@@ -474,10 +479,21 @@ class PostgresModel {
         held = false;
         tag = "DISCARD ALL";
         break;
-      case What::check:
-      case What::check_session:
-      case What::hold: {
+      case What::check_again: {
         if (values.size() != 2) return Failure{"08P01", "two parameters are needed"};
+        const std::string term = std::to_string(now_.term);
+        if (now_.scope.empty() || now_.term == 0 || (values[0] && values[1] && *values[0] == now_.scope && *values[1] == term)) {
+          const pgwire::Field fields[] = {now_.scope.empty() ? pgwire::Field() : pgwire::Field(now_.scope), now_.term == 0 ? pgwire::Field() : pgwire::Field(term), pgwire::Field()};
+          pgwire::append_data_row(rows, fields);
+        } else if (auto failure = check({}, {}, what, rows)) {
+          return failure;
+        }
+        tag = "SELECT 1";
+        break;
+      }
+      case What::check:
+      case What::hold: {
+        if (values.size() != (what == What::hold ? 2u : 4u)) return Failure{"08P01", "other parameters are needed"};
         if (auto failure = check(values[0], values[1], what, rows)) return failure;
         tag = "SELECT 1";
         break;

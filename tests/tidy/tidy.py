@@ -93,6 +93,16 @@ for path in tracked("sql/*.sql"):
     if not path.read_text(encoding="utf-8").lstrip().startswith("--"):
         breach(path, "has no head: parameters, rows, locks, which of F1 to F7 it keeps")
 
+# The body of a function is read anew in each session, under that session's standard_conforming_strings and client_encoding: there a backslash in a
+# literal means this or that, and a message with other than ASCII cannot be sent to everybody.
+for path in tracked("sql/postgres/*.sql", "sql/postgres/install/*.sql"):
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        code = line if "--" not in line else re.sub(r"(^|\s)--\s.*", "", line)
+        if "\\" in code:
+            breach(path, f"line {number}: a backslash in a literal depends on standard_conforming_strings; use chr(92)")
+        if "…" in code and path.name not in ("0011_doctor.sql", "0012_grants.sql"):
+            breach(path, f"line {number}: a message with … cannot be sent to a client of another encoding")
+
 for folder in ["fencing", "sql", "storage/postgres", "storage/sqlite", "storage/odbc", "proxy", "proxy/pgwire", "proxy/statements", "proxy/dialect", "proxy/lite", "proxy/authority", "cli", "tests"]:
     readme = root / folder / "README.md"
     if not readme.exists():

@@ -14,9 +14,11 @@ if(TARGET termgate_sqlite)
   find_package(SQLite3 REQUIRED)
   termgate_test(unit_sqlite LABEL unit
     SOURCES
+      unit/storage/sqlite_attached.cpp
       unit/storage/sqlite_driver.cpp
       unit/storage/sqlite_errors.cpp
       unit/storage/sqlite_law.cpp
+      unit/storage/sqlite_moved.cpp
       unit/storage/sqlite_power_loss.cpp
       unit/storage/sqlite_protect.cpp
       unit/storage/sqlite_write_queue.cpp

@@ -17,8 +17,10 @@
 #include <termgate/detail/refusal_log.hpp>
 #include <termgate/error.hpp>
 
+#include "fence_book.hpp"
 #include "fence_watch.hpp"
 #include "host_lease.hpp"
+#include "watches.hpp"
 #include "workers.hpp"
 
 namespace termgate::authority {
@@ -67,10 +69,11 @@ struct Authority::Inside {
     std::shared_ptr<HostLease> lease;
     std::shared_ptr<Presence> presence;
     bool open = false;
+    std::string database;
   };
 
   explicit Inside(Settings given) : settings(std::move(given)) {
-    if (!settings.log) settings.log = [](std::string_view) {};
+    if (!settings.log) settings.log = [](Settings::Weight, std::string_view) {};
     if (settings.machine.empty()) settings.machine = name_of_machine();
     if (!settings.rules_path.empty()) rules = std::make_shared<const Rules>(read_rules(settings.rules_path));
     if (!settings.database_url.empty()) use_database();
@@ -84,12 +87,57 @@ struct Authority::Inside {
     options.connections_max = worker_threads + 2;
     options.answer_wait = milliseconds(20'000);  // longer than an acquisition may take: grace and check_wait
     database.emplace(Database::open(settings.database_url, options));
-    auto feed = detail::open_fence_feed(settings.database_url);
+    auto feed = detail::open_fence_feed(settings.database_url, settings.schema);
     workers.emplace(worker_threads);
-    common.emplace(HostLease::Common{*workers, *database, settings.settle_wait, [this](const std::string& scope, std::int64_t fence) { watch.saw(scope, fence); },
-                                     [this](const std::string& line) { settings.log(line); }});
-    watch.start(*database, std::move(feed), settings.schema, settings.fences_pause, [this](const std::string& line) { settings.log(line); });
+    const auto log_as = [this](Settings::Weight weight) { return [this, weight](const std::string& line) { settings.log(weight, line); }; };
+    common.emplace(HostLease::Common{*workers, *database, settings.settle_wait, [this](const std::string& scope, std::int64_t fence) { own->believe(scope, fence); },
+                                     log_as(Settings::Weight::info)});
+    if (feed) {
+      Watches::Options others;
+      others.url = settings.database_url;
+      others.schema = settings.schema;
+      others.databases_max = settings.watched_databases_max;
+      others.pause = settings.fences_pause;
+      others.idle_pause = settings.watch_idle_pause;
+      others.keep_pause = settings.watch_keep_pause;
+      others.rose = [this](const FenceBook& book, std::string_view scope, std::int64_t fence) { rose(book, scope, fence); };
+      others.failed = log_as(Settings::Weight::warning);
+      others.recovered = log_as(Settings::Weight::info);
+      watches.emplace(std::move(others));
+    } else {
+      one_for_all = true;
+    }
+    FenceWatch::Events events;
+    events.known = [this](const std::string& name, const std::string& owner) {
+      {
+        const std::lock_guard lock(own_name_mutex);
+        own_name = name;
+      }
+      watches->begin(owner);
+    };
+    events.failed = log_as(Settings::Weight::error);
+    events.recovered = log_as(Settings::Weight::info);
+    watch.emplace(*own, *database, std::move(feed), settings.schema, settings.fences_pause, std::move(events));
+    watch_for_hints = &*watch;
     report_later();
+  }
+
+  void rose(const FenceBook& book, std::string_view scope, std::int64_t fence) {
+    if (&book == own.get()) {
+      for (const auto& lease : all_leases()) {
+        if (lease->scope().name() == scope) lease->fence_rose(fence);
+      }
+    }
+    const std::lock_guard lock(calling);
+    if (callback) callback(book.id(), scope, fence);
+  }
+
+  // Whether the database that a start-up message names is that of database_url. None: not known yet.
+  std::optional<bool> is_own(std::string_view name) const {
+    if (one_for_all) return true;
+    const std::lock_guard lock(own_name_mutex);
+    if (!own_name) return std::nullopt;
+    return *own_name == name;
   }
 
   ~Inside() {
@@ -98,11 +146,12 @@ struct Authority::Inside {
       stopping = true;
     }
     stopped.notify_all();
+    watch_for_hints = nullptr;
     if (looker.joinable()) looker.join();
     // Held before the workers drop their tasks: one of those may be all that is left of a lease whose last session has just gone.
-    const auto leases = all_leases();
+    const auto held = all_leases();
     if (workers) workers->stop();
-    for (const auto& lease : leases) {
+    for (const auto& lease : held) {
       if (!lease->give_back_now()) break;
     }
   }
@@ -184,9 +233,27 @@ struct Authority::Inside {
       leases[key] = lease;
     }
     lease->set(term.ttl, term.takeover);
-    sessions[session] = {lease, arrival.presence, false};
-    return lease;
+    sessions[session] = {lease, arrival.presence, false, arrival.visitor.applicant.database};
+    return std::make_shared<LeaseHere>(*this, lease, arrival.visitor.applicant.database);
   }
+
+  // A lease orders the writers of the database that it is kept in. For a session of another one it is no term at all: there it would seal nothing.
+  class LeaseHere final : public session::TermSource {
+   public:
+    LeaseHere(const Inside& inside, std::shared_ptr<const HostLease> lease, std::string database) : inside_(inside), lease_(std::move(lease)), database_(std::move(database)) {}
+    Standing now() const override {
+      if (inside_.is_own(database_).value_or(true)) return lease_->now();
+      Standing standing;
+      standing.why_not = fmt::format("no term for scope \"{}\": its lease is kept in the database of --backend, and this session is in \"{}\"; a proxy of its own can hold a lease there",
+                                     lease_->scope().name(), database_);
+      return standing;
+    }
+
+   private:
+    const Inside& inside_;
+    const std::shared_ptr<const HostLease> lease_;
+    const std::string database_;
+  };
 
   std::vector<std::shared_ptr<HostLease>> all_leases() const {
     std::vector<std::shared_ptr<HostLease>> all;
@@ -235,13 +302,24 @@ struct Authority::Inside {
 
   detail::RefusalLog refusals;
   std::optional<Database> database;
-  FenceWatch watch{[this](std::string_view scope, std::int64_t fence) {
-    for (const auto& lease : all_leases()) {
-      if (lease->scope().name() == scope) lease->fence_rose(fence);
-    }
-  }};
   std::optional<Workers> workers;
   std::optional<HostLease::Common> common;
+
+  std::mutex calling;  // guards callback, also while it is called
+  std::function<void(std::uint64_t, std::string_view, std::int64_t)> callback;
+
+  mutable std::mutex own_name_mutex;  // guards own_name
+  std::optional<std::string> own_name;  // the database of database_url
+  bool one_for_all = false;             // there is but one database, whatever clients call it
+  std::atomic<FenceWatch*> watch_for_hints{nullptr};
+  const std::shared_ptr<FenceBook> own = std::make_shared<FenceBook>(
+      std::string(), detail::FenceMemory::scopes_max,
+      FenceBook::Events{[this](const FenceBook& book, std::string_view scope, std::int64_t fence) { rose(book, scope, fence); },
+                        [this](FenceBook&) {
+                          if (FenceWatch* reads = watch_for_hints) reads->wake();
+                        }});
+  std::optional<Watches> watches;
+  std::optional<FenceWatch> watch;  // last: its thread uses the ones above
 };
 
 Authority::Authority(Settings settings) : inside_(std::make_unique<Inside>(std::move(settings))) {}
@@ -281,7 +359,7 @@ void Authority::established(std::uint64_t session, std::function<void()> settled
   {
     const std::lock_guard lock(inside_->mutex);
     const auto found = inside_->sessions.find(session);
-    if (found != inside_->sessions.end() && !found->second.open) {
+    if (found != inside_->sessions.end() && !found->second.open && inside_->is_own(found->second.database).value_or(true)) {
       found->second.open = true;
       lease = found->second.lease;
       presence = found->second.presence;
@@ -320,18 +398,40 @@ std::string Authority::reload() {
   }
 }
 
-std::int64_t Authority::highest_fence(std::string_view scope) const { return inside_->watch.highest(std::string(scope)); }
+std::shared_ptr<session::Fences> Authority::fences(std::string_view database) {
+  const auto own = inside_->is_own(database);
+  if (!own) return nullptr;
+  if (*own) return inside_->own;
+  return inside_->watches->fences(std::string(database));
+}
 
-void Authority::saw_fence(std::string_view scope, std::int64_t fence) { inside_->watch.saw(std::string(scope), fence); }
+void Authority::subscribe(std::function<void(std::uint64_t, std::string_view, std::int64_t)> callback) {
+  const std::lock_guard lock(inside_->calling);
+  inside_->callback = std::move(callback);
+}
 
-void Authority::subscribe(std::function<void(std::string_view, std::int64_t)> callback) { inside_->watch.subscribe(std::move(callback)); }
+session::Obstacle Authority::obstacle() const { return inside_->watch ? inside_->watch->obstacle() : session::Obstacle::none; }
 
-std::string Authority::doubt(std::string_view scope) const { return inside_->watch.doubt(scope); }
+int Authority::server_major() const { return inside_->watch ? inside_->watch->server_major() : 0; }
 
-void Authority::happened(const session::Incident& incident) {
+session::Watching Authority::watching() const {
+  const Inside& in = *inside_;
+  session::Watching watching;
+  watching.backend = in.own->watched();
+  if (in.watch) watching.failures = in.watch->failures();
+  if (in.watches) {
+    watching.failures += in.watches->failures();
+    watching.databases = in.watches->watched();
+    watching.databases_limit = static_cast<std::int64_t>(in.settings.watched_databases_max);
+  }
+  return watching;
+}
+
+void Authority::happened(std::string_view database, const session::Incident& incident) {
   Inside& in = *inside_;
   if (incident.kind != session::Incident::Kind::refused || incident.code != "TG001") return;
-  if (!in.database || !is_scope(incident.scope) || incident.term < 1 || incident.term > Term::max_value) return;
+  // Another database's audit is not ours to write.
+  if (!in.database || !in.is_own(database).value_or(false) || !is_scope(incident.scope) || incident.term < 1 || incident.term > Term::max_value) return;
   // Only gathered here: they go out once a second, by a worker.
   if (const auto due = in.refusals.note(std::string(incident.scope), incident.term, milliseconds_since_1970())) in.refusals.put_back(*due);
 }

@@ -1,8 +1,10 @@
 #include <termgate/authority/rules.hpp>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cstdint>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <set>
@@ -307,11 +309,11 @@ Rules parse_rules(std::string_view text, const std::string& file) { return Parse
 
 Rules read_rules(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
-  if (!in) throw InvalidInput(fmt::format("{}:0: the file of rules cannot be read", path));
+  if (!in) throw InvalidInput(fmt::format("{}: the file of rules cannot be read: {}", path, std::strerror(errno)));
   // One byte more than is allowed shows that there is more.
   std::string text(rules_bytes_max + 1, '\0');
   in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (in.bad()) throw InvalidInput(fmt::format("{}:0: the file of rules cannot be read", path));
+  if (in.bad()) throw InvalidInput(fmt::format("{}: the file of rules cannot be read: {}", path, std::strerror(errno)));
   text.resize(static_cast<std::size_t>(in.gcount()));
   return parse_rules(text, path);
 }

@@ -98,6 +98,12 @@ std::int64_t HighestTerms::saw(const std::string& scope, std::int64_t term) {
   return highest;
 }
 
+std::int64_t HighestTerms::of(const std::string& scope) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = highest_.find(scope);
+  return found == highest_.end() ? 0 : found->second;
+}
+
 TermFile::TermFile(std::string path, std::shared_ptr<HighestTerms> highest) : path_(std::move(path)), highest_(std::move(highest)), seen_("not yet") { look(); }
 
 void TermFile::look() {
@@ -114,7 +120,7 @@ void TermFile::look() {
 session::TermSource::Standing TermFile::read() {
   const int descriptor = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) {
-    if (errno == ENOENT || errno == ENOTDIR) return nothing(fmt::format("no term declared: the file {} is not there", path_), "TG002");
+    if (errno == ENOENT || errno == ENOTDIR) return nothing(fmt::format("the file {} is not there", path_), "TG002");
     return nothing(fmt::format("the file {} cannot be read: {}", path_, std::strerror(errno)), "TG005");
   }
   std::string text(bytes_max + 1, '\0');
@@ -136,10 +142,7 @@ session::TermSource::Standing TermFile::read() {
   auto declaration = read_declaration(text);
   if (!declaration.problem.empty()) return nothing(fmt::format("the file {} is malformed: {}", path_, declaration.problem), "TG005");
   const std::int64_t highest = highest_->saw(declaration.scope->name(), declaration.term->value());
-  if (declaration.term->value() < highest) {
-    return nothing(fmt::format("stale term {} for scope \"{}\": the file {} fell back, {} was shown before", declaration.term->value(), declaration.scope->name(), path_, highest),
-                   "TG001");
-  }
+  if (declaration.term->value() < highest) return fell_back(*declaration.scope, *declaration.term, highest);
   Standing standing;
   standing.scope = std::move(declaration.scope);
   standing.term = declaration.term;
@@ -147,8 +150,19 @@ session::TermSource::Standing TermFile::read() {
 }
 
 session::TermSource::Standing TermFile::now() const {
-  const std::lock_guard lock(mutex_);
-  return standing_;
+  Standing standing;
+  {
+    const std::lock_guard lock(mutex_);
+    standing = standing_;
+  }
+  if (!standing.term) return standing;
+  // Another file may have shown a higher one since this one was read.
+  const std::int64_t highest = highest_->of(standing.scope->name());
+  return standing.term->value() < highest ? fell_back(*standing.scope, *standing.term, highest) : standing;
+}
+
+session::TermSource::Standing TermFile::fell_back(const Scope& scope, Term term, std::int64_t highest) const {
+  return nothing(fmt::format("stale term {} for scope \"{}\": the file {} fell back, {} was shown before", term.value(), scope.name(), path_, highest), "TG001");
 }
 
 }  // namespace termgate::authority

@@ -20,6 +20,7 @@ constexpr std::size_t outside_max = 1000;
 constexpr std::size_t roomy_lanes = 4;
 constexpr int roomy_kib = 32 << 10, cache_kib = 2 << 10;
 constexpr milliseconds look{20};  // the warden's, while somebody waits
+constexpr milliseconds look_at_file{200};
 }  // namespace
 
 class Engine::Waiting {
@@ -47,10 +48,11 @@ class Engine::Waiting {
   bool over_ = false;
 };
 
-Engine::Engine(EngineOptions options) : options_(std::move(options)) {
+Engine::Engine(EngineOptions options) : options_(std::move(options)), memory_(options_.memory ? options_.memory : std::make_shared<detail::FenceMemory>()) {
   how_.path = options_.path;
   writer_ = std::make_unique<Lane>(how_, options_.install, roomy_kib);
   writer_->writable = true;
+  file_ = writer_->connection().law().file();
   queue_ = std::make_unique<sqlite::WriteQueue>(writer_->connection(), how_.synchronous, how_.wait);
   try {
     if (const auto grace = writer_->connection().law().setting("eviction_grace_ms")) grace_ = milliseconds(std::stoll(*grace));
@@ -147,16 +149,35 @@ void Engine::heard(const sqlite::Knocked& knocked) {
 }
 
 void Engine::passed(std::string scope, std::int64_t term) {
+  memory_->saw(scope, term);
   const std::lock_guard lock(watch_mutex_);
   holder_passed_.push_back({std::move(scope), term});
 }
 
+void Engine::note_moved() noexcept {
+  moved_ = true;
+  const std::lock_guard lock(watch_mutex_);
+  watched_.notify_one();
+}
+
 void Engine::watch() {
   std::unique_lock lock(watch_mutex_);
+  auto looked = Clock::now();
   while (!stopping_) {
+    if (!told_moved_ && (moved_ || Clock::now() - looked >= look_at_file)) {
+      lock.unlock();
+      if (!moved_ && file_.replaced()) moved_ = true;
+      if (moved_) {
+        told_moved_ = true;
+        if (options_.on_moved) options_.on_moved();
+      }
+      lock.lock();
+      looked = Clock::now();
+      continue;
+    }
     std::erase_if(outside_, [now = Clock::now()](const Outside& one) { return now - one.heard > outside_gone; });
     if (waiters_.empty() && outside_.empty()) {
-      watched_.wait(lock, [&] { return stopping_ || !waiters_.empty() || !outside_.empty(); });
+      watched_.wait_for(lock, look_at_file, [&] { return stopping_ || !waiters_.empty() || !outside_.empty() || (moved_ && !told_moved_); });
       continue;
     }
     watched_.wait_for(lock, look);

@@ -25,6 +25,8 @@
 
 #include <termgate/dialect/translate.hpp>
 
+#include <termgate/detail/fence_memory.hpp>
+
 #include "lane.hpp"
 #include "plan.hpp"
 #include "waiters.hpp"
@@ -42,6 +44,10 @@ struct EngineOptions {
   std::size_t lanes_max = 128;
   std::chrono::milliseconds idle_holder_max{3000};
   std::function<void(sqlite3*)> install = {};
+  // What earlier engines of the path have seen of fences; none: nothing yet.
+  std::shared_ptr<detail::FenceMemory> memory = {};
+  // Called once, on a thread of the engine's, when the file is found to have been moved or replaced.
+  std::function<void()> on_moved = {};
 };
 
 class Engine {
@@ -68,6 +74,12 @@ class Engine {
   Lane& writer() noexcept { return *writer_; }
   // The one who has the baton has passed the check.
   void passed(std::string scope, std::int64_t term);
+  // The highest fence that was seen of the scope at this path, in whatever file that was.
+  detail::FenceMemory& memory() noexcept { return *memory_; }
+
+  // The file is not the one any more that the path names. Nothing is written then; who is told so connects again.
+  bool moved() const noexcept { return moved_; }
+  void note_moved() noexcept;
 
   // The statements of a text; a memory of the last ones.
   Plans plan(const std::string& text);
@@ -95,6 +107,11 @@ class Engine {
 
   std::mutex plans_mutex_;  // guards plans_
   std::unordered_map<std::string, Plans> plans_;
+
+  const std::shared_ptr<detail::FenceMemory> memory_;
+  sqlite::FileWatch file_;  // the warden's
+  std::atomic<bool> moved_{false};
+  bool told_moved_ = false;  // the warden's
 
   std::mutex watch_mutex_;  // guards what follows
   std::condition_variable watched_;

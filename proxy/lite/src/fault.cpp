@@ -146,12 +146,22 @@ Fault constraint(int extended_code, std::string_view message) {
 
 }  // namespace
 
+namespace {
+Fault file_moved() {
+  Fault fault{"57P01", "terminating connection: the database file was moved, removed or replaced, or its log was; nothing was written"};
+  fault.hint = "Connect again: the server opens the file that is there now.";
+  fault.fatal = fault.file_moved = true;
+  return fault;
+}
+}  // namespace
+
 Fault fault_of(int extended_code, std::string_view message) {
   if (is_code(message)) return {std::string(message.substr(0, 5)), std::string(message)};
   const std::string text(message);
   if (message.find("Termgate is not installed") != std::string_view::npos || message.starts_with("no such table: termgate_") || message.starts_with("no such table: main.termgate_")) {
     return {"3F000", text};
   }
+  if (extended_code == SQLITE_READONLY_DBMOVED) return file_moved();
   if (extended_code == SQLITE_BUSY_SNAPSHOT) return {"40001", "could not serialize access: another session has committed since this transaction began to read"};
   switch (extended_code & 0xff) {
     case SQLITE_CONSTRAINT: return constraint(extended_code, message);
@@ -185,6 +195,7 @@ Fault fault_of(const std::exception& error) {
     return fault;
   }
   if (const auto* gone = dynamic_cast<const Unavailable*>(&error)) {
+    if (gone->code() == "SQLITE_READONLY_DBMOVED") return file_moved();
     if (gone->code() == "SQLITE_INTERRUPT") return {"57014", "canceling statement due to user request"};
     if (gone->code() == "SQLITE_FULL") return {"53100", text};
     if (gone->code().empty()) return {"40001", text};

@@ -18,6 +18,7 @@ struct Fault {
   std::string constraint = {};
   std::size_t position = 0;  // characters from 1; 0: none
   bool fatal = false;        // the session ends with it
+  bool file_moved = false;   // the file is not the one any more that was opened
 };
 
 class Failed : public std::exception {
@@ -38,6 +39,7 @@ class Failed : public std::exception {
 //   BUSY, LOCKED                           TG006
 //   INTERRUPT                              57014
 //   READONLY                               25006
+//   READONLY_DBMOVED                       57P01, fatal
 //   AUTH                                   42501
 //   FULL, IOERR, CORRUPT                   53100 58030 XX001
 Fault fault_of(int extended_code, std::string_view message);

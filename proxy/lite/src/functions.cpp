@@ -11,7 +11,7 @@ namespace termgate::lite {
 namespace {
 
 // What a value of one statement may grow to by a function: repeat(), lpad() and kin ask before they build.
-constexpr std::size_t answer_bytes_max = std::size_t{1} << 28;
+constexpr std::size_t answer_bytes_max = std::size_t{1} << 26;
 
 struct Registered {
   CatalogState* state;
@@ -180,6 +180,12 @@ void register_functions(sqlite3* connection, CatalogState& state) {
     const bool any = function.arguments_max < 0;
     for (int count = any ? -1 : function.arguments_min; count <= (any ? -1 : function.arguments_max); ++count) {
       sqlite3_create_function_v2(connection, name.c_str(), count, flags, new Registered{&state, body}, scalar, nullptr, nullptr, [](void* held) { delete static_cast<Registered*>(held); });
+    }
+  }
+  for (const Body& body : plain_functions()) {
+    for (const int count : body.name == "replace" ? std::vector{3} : body.name == "like" ? std::vector{2, 3} : std::vector{2}) {
+      sqlite3_create_function_v2(connection, std::string(body.name).c_str(), count, SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS, new Registered{&state, &body}, scalar, nullptr, nullptr,
+                                 [](void* held) { delete static_cast<Registered*>(held); });
     }
   }
 }

@@ -66,6 +66,8 @@ std::span<const Body> number_functions();
 std::span<const Body> time_functions();
 std::span<const Body> session_functions();
 std::span<const Body> catalog_functions();
+// In place of SQLite's own of the name; the number of arguments is SQLite's.
+std::span<const Body> plain_functions();
 
 // Elements of '{1,"a b",NULL}' and of int2vector's '1 2'; 22P02 where it is neither. nullopt: NULL. Inner arrays are elements.
 using Elements = std::vector<std::optional<std::string>>;

@@ -4,6 +4,7 @@
 
 #include "forms.hpp"
 #include "functions.hpp"
+#include "search.hpp"
 
 namespace termgate::lite {
 namespace {
@@ -113,7 +114,7 @@ void from_string(Call& call) {
   } else if (!text.empty()) {
     std::string_view rest = text;
     for (;;) {
-      const auto at = rest.find(separator);
+      const auto at = find_text(rest, separator);
       put(rest.substr(0, at));
       if (at == std::string_view::npos) break;
       rest.remove_prefix(at + separator.size());

@@ -1,14 +1,17 @@
 // Text: patterns, parts, padding, quoting, encodings.
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <iterator>
 #include <limits>
 #include <memory>
+#include <unordered_map>
 
 #include <boost/regex.hpp>
 
 #include "forms.hpp"
 #include "functions.hpp"
+#include "search.hpp"
 
 namespace termgate::lite {
 namespace {
@@ -69,6 +72,20 @@ const Expression& expression_of(Call& call, int argument, bool ignore_case) {
 // ^ and $ are the ends of the text, and . is any character, as in PostgreSQL.
 const auto matching = boost::match_default | boost::match_single_line;
 
+// Between two matches: each of them is bounded, their number is not.
+class Questions {
+ public:
+  void ask(const Call& call) {
+    const auto now = std::chrono::steady_clock::now();
+    if (now - asked_ < std::chrono::milliseconds(5)) return;
+    asked_ = now;
+    if (call.state.session().cancelled()) fail("57014", "canceling statement due to user request");
+  }
+
+ private:
+  std::chrono::steady_clock::time_point asked_ = std::chrono::steady_clock::now();
+};
+
 // Boost ends a match that would take for ever with an exception.
 template <class Work>
 auto bounded(const Work& work) {
@@ -120,7 +137,9 @@ void regexp_replace(Call& call) {
     const auto& compiled = expression_of(call, 1, flags.find('i') != std::string::npos).compiled;
     std::string out;
     auto from = text.begin();
+    Questions questions;
     for (boost::sregex_iterator match(text.begin(), text.end(), compiled, matching), none; match != none; ++match) {
+      questions.ask(call);
       out.append(from, (*match)[0].first);
       for (std::size_t i = 0; i < replacement.size(); ++i) {
         if (replacement[i] != '\\' || i + 1 >= replacement.size()) {
@@ -147,7 +166,9 @@ void regexp_split(Call& call) {
     Elements parts;
     auto from = text.begin();
     const auto& compiled = expression_of(call, 1, call.count > 2 && call.text(2).find('i') != std::string::npos).compiled;
+    Questions questions;
     for (boost::sregex_iterator match(text.begin(), text.end(), compiled, matching), none; match != none; ++match) {
+      questions.ask(call);
       // An empty match splits between characters, not at the ends.
       if ((*match)[0].first == (*match)[0].second && ((*match)[0].first == text.begin() || (*match)[0].first == text.end())) continue;
       parts.emplace_back(std::string(from, (*match)[0].first));
@@ -324,7 +345,7 @@ void split_part(Call& call) {
   std::vector<std::string_view> parts;
   std::string_view rest = text;
   for (;;) {
-    const auto at = separator.empty() ? std::string_view::npos : rest.find(separator);
+    const auto at = separator.empty() ? std::string_view::npos : find_text(rest, separator);
     parts.push_back(rest.substr(0, at));
     if (at == std::string_view::npos) break;
     rest.remove_prefix(at + separator.size());
@@ -337,12 +358,13 @@ void split_part(Call& call) {
 void translate_characters(Call& call) {
   const std::string text = call.text(0), from_text = call.text(1), to_text = call.text(2);
   const auto from = characters(from_text), to = characters(to_text);
+  std::unordered_map<std::string_view, std::size_t> places;
+  for (std::size_t i = 0; i < from.size(); ++i) places.emplace(from[i], i);  // the first of a character counts
   std::string out;
   for (const std::string_view each : characters(text)) {
-    const auto found = std::find(from.begin(), from.end(), each);
-    const auto place = static_cast<std::size_t>(found - from.begin());
-    if (found == from.end()) out += each;
-    else if (place < to.size()) out += to[place];
+    const auto found = places.find(each);
+    if (found == places.end()) out += each;
+    else if (found->second < to.size()) out += to[found->second];
   }
   call.answer(out);
 }

@@ -52,6 +52,12 @@ bool Control::must_stop() noexcept {
   return now - stop_asked_ >= moment;
 }
 
+void Control::tick() {
+  if (!timed_out()) return;
+  const std::lock_guard lock(mutex_);
+  if (running_ != nullptr && !shared_) sqlite3_interrupt(running_);
+}
+
 void Control::evict(std::string why) {
   const std::lock_guard lock(mutex_);
   if (evicted_) return;
@@ -64,12 +70,18 @@ void Control::evict(std::string why) {
 
 // --- Lane
 
+namespace {
+constexpr int value_bytes_max = (1 << 26) + (1 << 16);  // with a row's other columns
+}
+
 Lane::Lane(const OpenAs& how, const std::function<void(sqlite3*)>& install, int kib) : cache_kib(kib), connection_(how, false, false) {
   connection_.control(("PRAGMA main.cache_size = -" + std::to_string(kib)).c_str());
   // Anything that the guard did not see prepared is ours.
   sqlite3_set_authorizer(handle(), authorize, this);
   sqlite3_limit(handle(), SQLITE_LIMIT_EXPR_DEPTH, 500);  // within a session's stack
   sqlite3_limit(handle(), SQLITE_LIMIT_TRIGGER_DEPTH, 50);
+  // A value is held whole, often several times over, in the one process that serves everybody.
+  sqlite3_limit(handle(), SQLITE_LIMIT_LENGTH, value_bytes_max);
   // VACUUM INTO is an ATTACH that no authorizer sees before it runs.
   sqlite3_limit(handle(), SQLITE_LIMIT_ATTACHED, 0);
   sqlite3_commit_hook(handle(), [](void* self) { return static_cast<Lane*>(self)->writable ? 0 : 1; }, this);
@@ -91,6 +103,13 @@ int Lane::authorize(void* held, int action, const char* first, const char* secon
   if (!self.from_network_ || self.catalog_->reading()) return SQLITE_OK;
   if (action == SQLITE_FUNCTION && second != nullptr && function_writes(second)) self.calls_writer_ = true;
   self.named_.ask(action, second);
+  if (action == SQLITE_ALTER_TABLE && second != nullptr) self.altered_.emplace_back(action, second);
+  if (action == SQLITE_DROP_TABLE && first != nullptr) self.altered_.emplace_back(action, first);
+  if (action == SQLITE_CREATE_INDEX || action == SQLITE_DROP_INDEX || action == SQLITE_ALTER_TABLE) self.changes_indexes_ = true;
+  if (action == SQLITE_FUNCTION && second != nullptr) {
+    self.renames_ = self.renames_ || sqlite3_stricmp(second, "sqlite_rename_table") == 0;
+    self.renames_column_ = self.renames_column_ || sqlite3_stricmp(second, "sqlite_rename_column") == 0;
+  }
   return may(action, first, second, self.refused_) ? SQLITE_OK : SQLITE_DENY;
 }
 
@@ -121,7 +140,8 @@ void Lane::name_index(Fault& fault) {
 
 sqlite3_stmt* Lane::prepare_now(const std::string& sql) {
   refused_.clear();
-  calls_writer_ = false;
+  altered_.clear();
+  calls_writer_ = changes_indexes_ = renames_ = renames_column_ = false;
   sqlite3_stmt* statement = nullptr;
   const auto attempt = [&](const std::string& text) {
     from_network_ = true;
@@ -136,10 +156,33 @@ sqlite3_stmt* Lane::prepare_now(const std::string& sql) {
     if (!longer.empty()) code = attempt(longer);
     if (code != SQLITE_OK) code = attempt(sql);
   }
-  if (const bool named = named_.may(sql, refused_); code == SQLITE_OK && named) return statement;
+  if (const bool named = named_.may(sql, refused_); code == SQLITE_OK && named) {
+    if (!altered_.empty()) refuse_altering();
+    if (refused_.empty()) return statement;
+  }
   if (code == SQLITE_OK) sqlite3_finalize(statement);
   if (!refused_.empty()) throw Failed("42501", refused_);
   fail(code);
+}
+
+// An adopted table is read by its name where a scope has no fence yet, and a protected one is protected by its name.
+void Lane::refuse_altering() {
+  for (const auto& [action, table] : altered_) {
+    if (action == SQLITE_ALTER_TABLE && !renames_ && !renames_column_) continue;
+    for (const auto& [sql, how] : {std::pair{"SELECT 1 FROM main.termgate_adopted WHERE table_name = ?1 COLLATE NOCASE", "adopted"}, std::pair{"SELECT 1 FROM main.termgate_protected WHERE table_name = ?1 COLLATE NOCASE", "protected"}}) {
+      // What a protected table's columns are called, its triggers follow.
+      if (action == SQLITE_ALTER_TABLE && !renames_ && std::string_view(how) == "protected") continue;
+      sqlite3_stmt* asked = nullptr;
+      if (sqlite3_prepare_v2(handle(), sql, -1, &asked, nullptr) != SQLITE_OK) continue;  // without layer 1
+      sqlite3_bind_text(asked, 1, table.c_str(), -1, SQLITE_STATIC);
+      const bool is = sqlite3_step(asked) == SQLITE_ROW;
+      sqlite3_finalize(asked);
+      if (!is) continue;
+      const std::string undo = std::string(how) == "adopted" ? "unadopt" : "unprotect";
+      refused_ = "permission denied: table \"" + table + "\" is " + how + "; the file's owner says termgate " + undo + " first";
+      return;
+    }
+  }
 }
 
 // PostgreSQL lets INSERT have fewer values than the table has columns, SQLite only where the columns are named: here they are, where
@@ -221,7 +264,7 @@ Lane::Text Lane::prepare(const std::string& sql) {
     text.held_.splice(text.held_.begin(), kept_, found);
   } else {
     sqlite3_stmt* statement = prepare_now(sql);
-    text.held_.push_back({sql, statement, calls_writer_, nullptr});
+    text.held_.push_back({sql, statement, calls_writer_, changes_indexes_, nullptr});
   }
   return text;
 }
@@ -239,6 +282,15 @@ void Lane::keep(std::list<Kept>& one) noexcept {
   if (kept_.size() <= kept_max) return;
   sqlite3_finalize(kept_.back().statement);
   kept_.pop_back();
+}
+
+// A new unique index is a new way for REPLACE to remove rows: the triggers of protect() look for those of each. In the same transaction.
+void Lane::follow_indexes() {
+  try {
+    if (connection_.law().installed_version() > 0) connection_.law().renew_triggers();
+  } catch (const std::exception& error) {
+    throw Failed(fault_of(error));
+  }
 }
 
 Lane::Text& Lane::Text::operator=(Text&& other) noexcept {
@@ -261,6 +313,7 @@ int Lane::Text::step() {
     int code = sqlite3_step(statement);
     if (code == SQLITE_ROW || code == SQLITE_DONE) {
       stepped_ = true;
+      if (code == SQLITE_DONE && held_.front().changes_indexes) lane_->follow_indexes();
       return code;
     }
     // The older interface says what it was only here.

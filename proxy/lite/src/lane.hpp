@@ -39,7 +39,13 @@ class Control {
   // The session's own thread: until when its statement may run (statement_timeout); max: for ever.
   void limit(std::chrono::steady_clock::time_point deadline) noexcept { deadline_ = deadline; }
   std::chrono::steady_clock::time_point limit() const noexcept { return deadline_; }
-  bool timed_out() const noexcept { return deadline_ != std::chrono::steady_clock::time_point::max() && std::chrono::steady_clock::now() >= deadline_; }
+  bool timed_out() const noexcept {
+    const auto deadline = deadline_.load();
+    return deadline != std::chrono::steady_clock::time_point::max() && std::chrono::steady_clock::now() >= deadline;
+  }
+  // Now and then, from another thread: some of SQLite's instructions go through a whole table and ask nothing but whether they are
+  // interrupted.
+  void tick();
   bool cancelled() const noexcept { return cancelled_; }
   // From within SQLite, on the session's thread: whether the statement has to stop. One that shares a commit is given a moment to end by itself.
   bool must_stop() noexcept;
@@ -68,7 +74,7 @@ class Control {
   sqlite3* running_ = nullptr;
   bool shared_ = false;
   bool waits_ = false;
-  std::chrono::steady_clock::time_point deadline_ = std::chrono::steady_clock::time_point::max();
+  std::atomic<std::chrono::steady_clock::time_point> deadline_{std::chrono::steady_clock::time_point::max()};
   std::chrono::steady_clock::time_point stop_asked_{};  // when must_stop() met it first; the session's thread
   int questions_left_ = 0;
   bool overran_ = false;
@@ -105,6 +111,7 @@ class Lane {
     std::string sql;
     sqlite3_stmt* statement = nullptr;
     bool calls_writer = false;
+    bool changes_indexes = false;  // which the triggers of protect() go by
     std::shared_ptr<const Described> described;
   };
   // A statement of this lane's, given back to its memory at the end. Not beyond the lane.
@@ -152,6 +159,8 @@ class Lane {
   friend class Text;
   static int authorize(void* self, int action, const char* first, const char* second, const char* schema, const char* asking);
   sqlite3_stmt* prepare_now(const std::string& sql);
+  void refuse_altering();
+  void follow_indexes();
   std::string with_columns(const std::string& sql);
   void keep(std::list<Kept>& one) noexcept;
   void name_index(Fault& fault);
@@ -164,6 +173,9 @@ class Lane {
   bool from_network_ = false;  // a text of a client's is being prepared
   std::string refused_;
   bool calls_writer_ = false;
+  bool changes_indexes_ = false;
+  std::vector<std::pair<int, std::string>> altered_;  // what the text that is being prepared alters or drops
+  bool renames_ = false, renames_column_ = false;
   Named named_;
   std::list<Kept> kept_;  // most recently used first
 };

@@ -29,6 +29,7 @@ namespace {
 // libpg_query, bounded by proxy/statements and proxy/dialect, and SQLite's parser are content with 2 MB; pages are taken when touched.
 constexpr std::size_t stack_bytes = 4u << 20;
 constexpr std::size_t read_bytes = 32u << 10;
+constexpr int tick_ms = 250;
 
 [[noreturn]] void refuse(const char* what) { throw std::system_error(errno, std::generic_category(), what); }
 
@@ -36,7 +37,8 @@ constexpr std::size_t read_bytes = 32u << 10;
 
 class Server::Inside {
  public:
-  explicit Inside(ServerOptions options) : options_(std::move(options)), engine_({options_.path, std::max<std::size_t>(options_.sessions_max, 16), options_.idle_holder_max}) {
+  explicit Inside(ServerOptions options) : options_(std::move(options)) {
+    engine_ = open_file();
     if (!options_.users_path.empty()) (void)read_users(options_.users_path);
     wake_ = eventfd(0, EFD_CLOEXEC);
     listener_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -52,19 +54,22 @@ class Server::Inside {
   }
 
   ~Inside() {
-    stop();
+    while (!stop(std::chrono::hours(1))) {
+    }
+    engine_.reset();  // its warden may call end_sessions_of()
     close(listener_);
     close(wake_);
   }
 
-  void stop() noexcept {
-    if (stopping_.exchange(true)) return;
-    const std::uint64_t one = 1;
-    (void)!write(wake_, &one, sizeof one);
-    accepter_.join();
+  bool stop(std::chrono::milliseconds patience) noexcept {
+    if (!stopping_.exchange(true)) {
+      const std::uint64_t one = 1;
+      (void)!write(wake_, &one, sizeof one);
+      accepter_.join();
+    }
     std::unique_lock lock(mutex_);
     for (auto& [pid, entry] : sessions_) entry->control.evict("terminating connection due to administrator command");
-    gone_.wait(lock, [&] { return sessions_.empty(); });
+    return gone_.wait_for(lock, patience, [&] { return sessions_.empty(); });
   }
 
   const std::string& address() const noexcept { return address_; }
@@ -91,15 +96,23 @@ class Server::Inside {
     Control control;
     std::atomic<bool> sending{false};
 
+    std::shared_ptr<Engine> engine;
+
     std::mutex turn;             // guards what follows: whose thread it is that has the session
     Session* session = nullptr;  // while there is one
     std::uint64_t received = 0, answered = 0;  // bytes, on the connection
   };
 
   void accept_all() {
+    auto tick = std::chrono::steady_clock::now();
     for (;;) {
       pollfd both[2] = {{listener_, POLLIN, 0}, {wake_, POLLIN, 0}};
-      if (poll(both, 2, -1) < 0 && errno != EINTR) return;
+      if (poll(both, 2, tick_ms) < 0 && errno != EINTR) return;
+      if (const auto now = std::chrono::steady_clock::now(); now >= tick) {
+        tick = now + std::chrono::milliseconds(tick_ms);
+        const std::lock_guard lock(mutex_);
+        for (auto& [pid, entry] : sessions_) entry->control.tick();
+      }
       if (both[1].revents != 0) return;
       if ((both[0].revents & POLLIN) == 0) continue;
       const int descriptor = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
@@ -118,8 +131,47 @@ class Server::Inside {
     }
   }
 
+  std::shared_ptr<Engine> open_file() {
+    const auto moved = std::make_shared<std::atomic<Engine*>>(nullptr);
+    auto engine = std::make_shared<Engine>(EngineOptions{options_.path, std::max<std::size_t>(options_.sessions_max, 16), options_.idle_holder_max, {}, memory_, [this, moved] { end_sessions_of(*moved); }});
+    *moved = engine.get();
+    return engine;
+  }
+
+  // The one of the file that the path names now; nullptr where none can be opened. Not with mutex_ held.
+  std::shared_ptr<Engine> engine() {
+    using Clock = std::chrono::steady_clock;
+    const std::lock_guard lock(engine_mutex_);
+    if (!engine_->moved()) return engine_;
+    if (Clock::now() < open_again_) return nullptr;
+    try {
+      engine_ = open_file();
+      return engine_;
+    } catch (const std::exception&) {
+      open_again_ = Clock::now() + std::chrono::milliseconds(200);
+      return nullptr;
+    }
+  }
+
+  // On a thread of that engine's.
+  void end_sessions_of(const Engine* engine) {
+    const std::lock_guard lock(mutex_);
+    for (auto& [pid, entry] : sessions_) {
+      if (entry->engine.get() == engine) entry->control.evict("terminating connection: the database file was moved, removed or replaced, or its log was");
+    }
+  }
+
   void begin(int descriptor) {
     auto entry = std::make_shared<Entry>();
+    entry->engine = engine();
+    if (!entry->engine) {
+      // At once, and not after the start-up message: who only asks whether we are ready hears it too.
+      std::string report;
+      pgwire::append_error_response(report, pgwire::report("FATAL", "57P03", "the database file was moved, removed or replaced, and there is none at its path that can be opened"));
+      (void)!send(descriptor, report.data(), report.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+      close(descriptor);
+      return;
+    }
     Entry* made = entry.get();
     made->inside = this;
     made->descriptor = descriptor;
@@ -182,7 +234,7 @@ class Server::Inside {
           options.nonce += "0123456789abcdef"[byte & 15];
         }
       }
-      Session session(engine_, entry.control, std::move(options), [&](std::string_view bytes) {
+      Session session(*entry.engine, entry.control, std::move(options), [&](std::string_view bytes) {
         entry.sending = true;
         entry.answered += bytes.size();
         while (!lost && !bytes.empty()) {
@@ -242,14 +294,19 @@ class Server::Inside {
 
   void forget(Entry& entry) {
     const int descriptor = entry.descriptor;
+    std::shared_ptr<Engine> engine;  // the last of an engine's goes without the lock, which its own thread may wait for
     const std::lock_guard lock(mutex_);
+    engine.swap(entry.engine);
     sessions_.erase(entry.pid);
     close(descriptor);
     gone_.notify_all();
   }
 
   const ServerOptions options_;
-  Engine engine_;
+  const std::shared_ptr<detail::FenceMemory> memory_ = std::make_shared<detail::FenceMemory>();
+  std::mutex engine_mutex_;  // guards the next two; mutex_ may be taken while it is held
+  std::shared_ptr<Engine> engine_;
+  std::chrono::steady_clock::time_point open_again_{};
   int wake_ = -1;
   int listener_ = -1;
   std::string address_;
@@ -265,6 +322,6 @@ Server::Server(ServerOptions options) : inside_(std::make_unique<Inside>(std::mo
 Server::~Server() = default;
 const std::string& Server::address() const noexcept { return inside_->address(); }
 Server::Shortcut Server::shortcut(std::uint32_t pid, std::string_view key) const { return inside_->shortcut(pid, key); }
-void Server::stop() noexcept { inside_->stop(); }
+bool Server::stop(std::chrono::milliseconds patience) noexcept { return inside_->stop(patience); }
 
 }  // namespace termgate::lite

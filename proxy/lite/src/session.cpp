@@ -128,6 +128,7 @@ void Session::with_patience(const Work& work) {
 // SQLite and its functions know only that the statement was to stop.
 Fault Session::told(const std::exception& error) const {
   Fault fault = fault_of(error);
+  if (fault.file_moved) engine_.note_moved();
   if (fault.sqlstate == "57014" && !control_.cancelled() && control_.timed_out()) fault.message = "canceling statement due to statement timeout";
   return fault;
 }
@@ -636,6 +637,8 @@ void Session::become_writer(const Want& want) {
       throw Failed("TG006", "TG006 blocked for " + std::to_string(waited.count()) + " ms: " + sqlite::lock_holder(tx_.lane->handle()) + " holds the database; nothing was written");
     }
     tx_.began = true;
+  } else {
+    connection.law().require_file();  // begun as a reader
   }
   tx_.writer = true;
   connection.law().begin_transaction();
@@ -726,12 +729,11 @@ void Session::commit_lane() {
     if (!portal->hold) portal->text = {};
   }
   sqlite::Connection& connection = tx_.lane->connection();
-  const int code = connection.control("COMMIT");
-  if (code == SQLITE_OK) {
+  int extended = SQLITE_OK;
+  if (connection.commit(extended) == SQLITE_OK) {
     connection.law().transaction_committed();
     return release_lane();
   }
-  const int extended = sqlite3_extended_errcode(tx_.lane->handle());
   Fault fault = fault_of(extended, sqlite3_errmsg(tx_.lane->handle()));
   if (sqlite::commit_outcome_unknown(extended)) fault.fatal = true;
   release_lane();

@@ -210,6 +210,8 @@ class Session final : private CatalogSession {
   void run_own(Portal& portal, const OwnCall& call);
   Want want_of(const Portal& portal) const;
   std::vector<std::optional<std::string>> arguments_of(const Portal& portal, const OwnCall& call) const;
+  // TG002 unless both are there.
+  static void need_declared(const std::string& scope, std::int64_t term);
   std::int64_t check(const std::string& scope, std::int64_t term);
   std::optional<std::int64_t> look_at_fence(const std::string& scope);
   std::int64_t check_or_defer(const std::string& scope, std::int64_t term);

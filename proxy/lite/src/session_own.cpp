@@ -44,10 +44,11 @@ std::vector<std::optional<std::string>> Session::arguments_of(const Portal& port
 Want Session::want_of(const Portal& portal) const {
   if (portal.plan == nullptr || !portal.plan->own) return {};
   const OwnCall& call = *portal.plan->own;
-  if (call.name != "check_term" && call.name != "check_session" && call.name != "hold_session" && call.name != "seal") return {};
+  if (call.name != "check_term" && call.name != "check_claim" && call.name != "check_again" && call.name != "check_session" && call.name != "hold_session" && call.name != "seal") return {};
   try {
     auto given = arguments_of(portal, call);
     given.resize(2);
+    if (call.name == "check_again") given = {std::nullopt, std::nullopt};  // its arguments are what was checked before
     const auto [scope, term] = declared(given[0], given[1]);
     return {scope, term};
   } catch (const std::exception&) {
@@ -70,10 +71,32 @@ std::pair<std::string, std::int64_t> Session::declared(const std::optional<std::
   return {scope, term.empty() ? 0 : number_of(term)};
 }
 
+void Session::need_declared(const std::string& scope, std::int64_t term) {
+  if (!scope.empty() && term != 0) return;
+  Fault fault{"TG002", term != 0 ? "TG002 no scope declared for term " + std::to_string(term) + ": a write needs both"
+                       : !scope.empty() ? "TG002 no term declared for scope \"" + scope + "\": a write needs both"
+                                        : "TG002 no term declared: a write needs a scope and a term"};
+  fault.hint = "Declare both: SET LOCAL termgate.scope = '…'; SET LOCAL termgate.term = '…' in the transaction; or PGOPTIONS '-c termgate.scope=… -c termgate.term=…'; "
+               "or application_name 'termgate.scope=…;termgate.term=…;'; or the comment /*termgate.scope='…',termgate.term='…'*/ at the statement.";
+  throw Failed(fault);
+}
+
 std::int64_t Session::check(const std::string& scope, std::int64_t term) {
   const Scope named(scope);
   const Term of(term);
+  const std::int64_t remembered = engine_.memory().highest(scope);
   const std::int64_t fence = tx_.lane->connection().law().check_term(named, of);
+  if (fence < remembered) {
+    // An older copy of the file, unless an audited reset took the fence down.
+    Lane::Text text = tx_.lane->prepare("SELECT 1 FROM termgate_fences WHERE scope = ?1 AND reset_from >= ?2");
+    sqlite3_bind_text64(text.get(), 1, scope.data(), scope.size(), SQLITE_STATIC, SQLITE_UTF8);
+    sqlite3_bind_int64(text.get(), 2, remembered);
+    if (text.step() != SQLITE_ROW) {
+      throw Failed("TG004", "TG004 fence in doubt for scope \"" + scope + "\": the file shows " + std::to_string(fence) + ", this server has seen " + std::to_string(remembered) +
+                                "; was an older copy of the file put back? Then: termgate fence declare-restored --scope … --above …");
+    }
+    engine_.memory().forget(scope);
+  }
   engine_.passed(scope, term);
   return fence;
 }
@@ -116,17 +139,26 @@ void Session::run_own(Portal& portal, const OwnCall& call) {
     const std::int64_t term = number_of(*given[1]);
     may_write();
     rows.push_back({check_or_defer(*given[0], term)});
-  } else if (call.name == "check_session" || call.name == "hold_session") {
-    takes(0, 2);
-    const auto [scope, term] = declared(given[0], given[1]);
-    if (scope.empty() || term == 0) {
-      Fault fault{"TG002", term != 0 ? "TG002 no scope declared for term " + std::to_string(term) + ": a write needs both"
-                           : !scope.empty() ? "TG002 no term declared for scope \"" + scope + "\": a write needs both"
-                                            : "TG002 no term declared: a write needs a scope and a term"};
-      fault.hint = "Declare both: SET LOCAL termgate.scope = '…'; SET LOCAL termgate.term = '…' in the transaction; or PGOPTIONS '-c termgate.scope=… -c termgate.term=…'; "
-                   "or application_name 'termgate.scope=…;termgate.term=…;'; or the comment /*termgate.scope='…',termgate.term='…'*/ at the statement.";
-      throw Failed(fault);
+  } else if (call.name == "check_again") {
+    // As on PostgreSQL: no fence in the answer where the session declares no claim, or what was checked before.
+    takes(2, 2);
+    const auto [scope, term] = declared(std::nullopt, std::nullopt);
+    const bool half = scope.empty() || term == 0;
+    if (half || (scope == given[0].value_or("") && given[1] && term == number_of(*given[1]))) {
+      rows.push_back({scope.empty() ? Stored() : Stored(scope), term == 0 ? Stored() : Stored(term), Stored()});
+    } else {
+      need_declared(scope, term);
+      may_write();
+      rows.push_back({scope, term, check_or_defer(scope, term)});
     }
+  } else if (call.name == "check_claim" || call.name == "check_session" || call.name == "hold_session") {
+    takes(call.name == "check_claim" ? 4 : 0, call.name == "check_claim" ? 4 : 2);
+    auto [scope, term] = declared(given[0], given[1]);
+    if (call.name == "check_claim" && scope.empty() && term == 0 && given[2] && given[3]) {
+      scope = *given[2];
+      term = number_of(*given[3]);
+    }
+    need_declared(scope, term);
     if (call.name == "hold_session" && held_) throw Failed("TG005", "TG005 this session already holds the lock of a scope: release_session() first");
     may_write();
     rows.push_back({scope, term, check_or_defer(scope, term)});

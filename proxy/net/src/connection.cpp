@@ -56,7 +56,6 @@ void Connection::begin() {
 
 void Connection::ready(End& end, std::uint32_t events) {
   if (stage_ == Stage::over || !end.stream.is_open()) return;
-  worker_.set_speaker(this);
   switch (stage_) {
     case Stage::proxy_header: read_proxy_header(); break;
     case Stage::first_byte: read_first_byte(); break;
@@ -90,7 +89,6 @@ void Connection::ready(End& end, std::uint32_t events) {
       pump();
       break;
   }
-  worker_.set_speaker(nullptr);
 }
 
 void Connection::read_proxy_header() {
@@ -100,7 +98,7 @@ void Connection::read_proxy_header() {
       session::Incident incident;
       incident.kind = session::Incident::Kind::malformed;
       incident.message = header.problem;
-      worker_.happened(incident);
+      happened(incident);
       return end("malformed PROXY header");
     }
     if (header.kind != ProxyHeader::Kind::need_more) {
@@ -151,7 +149,7 @@ void Connection::begin_session(bool encrypted) {
   peer.local = local_;
   peer.encrypted_already = encrypted;
   peer.cancel_key = head_;
-  session_ = std::make_unique<session::Session>(settings_->options.session, std::move(peer), worker_, clock_now());
+  session_ = std::make_unique<session::Session>(settings_->options.session, std::move(peer), *this, clock_now());
   if (worker_.draining()) session_->resume(session::Drain{}, clock_now());
 }
 
@@ -226,10 +224,16 @@ void Connection::lost(End& end, std::string_view why) {
   if (why_.empty()) why_ = fmt::format("{} {}", end.client ? "client" : "server", why.empty() ? "closed" : why);
   if (end.client)
     session_->resume(session::ClientGone{}, clock_now());
-  else if (!why.empty() && end.stream.is_tls() && !server_spoke_ && session_->phase() == session::Session::Phase::login)
+  else if (!why.empty() && end.stream.is_tls() && !server_spoke_ && session_->phase() == session::Session::Phase::login) {
     // A server that refuses our certificate says so beneath its protocol: the client would see a bare close.
-    session_->resume(session::Cut{"08006", fmt::format("the server ended the login: {}", why)}, clock_now());
-  else
+    const std::string message = fmt::format("the server ended the login: {}", why);
+    session::Incident incident;
+    incident.kind = session::Incident::Kind::login_refused;
+    incident.code = "08006";
+    incident.message = message;
+    happened(incident);
+    session_->resume(session::Cut{incident.code, message}, clock_now());
+  } else
     session_->resume(session::ServerLost{why}, clock_now());
 }
 
@@ -322,9 +326,7 @@ bool Connection::take_shortcut(std::string_view bytes) {
 void Connection::let_go() {
   held_back_ = false;
   if (stage_ != Stage::session) return;
-  worker_.set_speaker(this);
   pump();
-  worker_.set_speaker(nullptr);
 }
 
 bool Connection::run_actions() {
@@ -451,30 +453,28 @@ void Connection::admitted(session::Admission admission) {
     if (let_in) worker_.shared().authority.ended(id_);
     return;
   }
-  admitted_ = opened_ = let_in;
+  admitted_ = let_in;
   observed_ = admission.enforce == session::Enforce::observe;
   const session::Applicant& who = session_->applicant();
-  if (let_in) {
-    worker_.counters().opened.add();
-    worker_.shared().log.say(LogLevel::info, "connection_opened",
-                             {{"connection", id_}, {"client", peer_.text()}, {"listener", listener_.options.name}, {"user", who.user}, {"database", who.database},
-                              {"application_name", who.application_name}, {"tls", client_.stream.is_tls()}});
-  } else {
+  if (!let_in) {
     why_ = "refused";
     worker_.shared().log.say(LogLevel::warning, "connection_refused",
                              {{"connection", id_}, {"client", peer_.text()}, {"listener", listener_.options.name}, {"user", who.user}, {"database", who.database},
                               {"code", admission.refused_sqlstate}, {"message", admission.refused_message}});
   }
-  worker_.set_speaker(this);
   session_->resume(session::Admitted{std::move(admission)}, clock_now());
   pump();
-  worker_.set_speaker(nullptr);
 }
 
 // Until the lease that stands for this client is there, or it is known why not, its first statement waits in its own socket.
 void Connection::establish() {
   if (!admitted_ || std::exchange(established_, true)) return;
-  unsettled_ = true;
+  unsettled_ = opened_ = true;
+  const session::Applicant& who = session_->applicant();
+  worker_.counters().opened.add();
+  worker_.shared().log.say(LogLevel::info, "connection_opened",
+                           {{"connection", id_}, {"client", peer_.text()}, {"listener", listener_.options.name}, {"user", who.user}, {"database", who.database},
+                            {"application_name", who.application_name}, {"tls", client_.stream.is_tls()}});
   worker_.shared().authority.established(id_, [worker = &worker_, id = id_] {
     worker->post([worker, id] {
       Connection* connection = worker->find(id);
@@ -634,7 +634,6 @@ void Connection::watch(End& end) {
 
 void Connection::look_at_clock(Instant now) {
   if (stage_ == Stage::over) return;
-  worker_.set_speaker(this);
   if (retry_connect_ && stage_ == Stage::session && now < deadline_) {
     retry_connect_ = false;
     next_address();
@@ -679,18 +678,17 @@ void Connection::look_at_clock(Instant now) {
       pump();
     }
   }
-  worker_.set_speaker(nullptr);
 }
 
-void Connection::fences_rose(const std::unordered_map<std::string, std::int64_t>& fences) {
-  if (stage_ != Stage::session) return;
+void Connection::fences_rose(const Worker::Risen& risen) {
+  if (stage_ != Stage::session || !fences_) return;
+  const auto ours = risen.find(fences_->id());
+  if (ours == risen.end()) return;
   // A session without a transaction asks for the highest fence when it begins one.
   if (session_->phase() != session::Session::Phase::in_transaction && session_->phase() != session::Session::Phase::active) return;
-  worker_.set_speaker(this);
   const auto now = clock_now();
-  for (const auto& [scope, fence] : fences) session_->resume(session::FenceSeen{scope, fence}, now);
+  for (const auto& [scope, fence] : ours->second) session_->resume(session::FenceSeen{scope, fence}, now);
   pump();
-  worker_.set_speaker(nullptr);
 }
 
 void Connection::drain() {
@@ -699,10 +697,8 @@ void Connection::drain() {
     return;
   }
   if (stage_ != Stage::session) return;
-  worker_.set_speaker(this);
   session_->resume(session::Drain{}, clock_now());
   pump();
-  worker_.set_speaker(nullptr);
 }
 
 bool Connection::hung_up() const {
@@ -712,11 +708,9 @@ bool Connection::hung_up() const {
 
 void Connection::cut(std::string_view sqlstate, std::string_view message) {
   if (stage_ != Stage::session) return end("cut");
-  worker_.set_speaker(this);
   why_ = "cut";
   session_->resume(session::Cut{sqlstate, message}, clock_now());
   pump();
-  worker_.set_speaker(nullptr);
 }
 
 void Connection::give_up(std::string_view sqlstate, std::string_view message, std::string_view why) {
@@ -735,10 +729,60 @@ Connection::Seen Connection::seen() const {
   return {session_->phase() == session::Session::Phase::in_transaction, session_->memory_bytes()};
 }
 
+// --- session::Surroundings ---
+
+// Not before the server has let the client in: only then does it ask, and nobody else is to make us look at a database.
+session::Fences* Connection::fences() const {
+  if (!fences_) fences_ = worker_.shared().authority.fences(session_->applicant().database);
+  return fences_.get();
+}
+
+std::int64_t Connection::highest_fence(std::string_view scope) const {
+  const session::Fences* known = fences();
+  const std::int64_t fence = known != nullptr ? known->highest(scope) : 0;
+  // A term that nothing has checked must refuse nobody, so it counts only where nothing is refused.
+  return observed_ ? std::max(fence, worker_.shared().observed.highest(observed_key(scope))) : fence;
+}
+
+void Connection::saw_fence(std::string_view scope, std::int64_t fence) {
+  if (session::Fences* known = fences()) known->hint(scope, fence);
+}
+
+std::string Connection::doubt(std::string_view scope) const {
+  const session::Fences* known = fences();
+  return known != nullptr ? known->doubt(scope) : std::string();
+}
+
+void Connection::saw_term(std::string_view scope, std::int64_t term) { worker_.shared().observed.saw(observed_key(scope), term); }
+
+int Connection::server_major() const {
+  const Shared& shared = worker_.shared();
+  const int major = shared.server_major;
+  return major != 0 ? major : shared.authority.server_major();
+}
+
+void Connection::saw_server_major(int major) {
+  std::atomic<int>& seen = worker_.shared().server_major;
+  if (seen != major) seen = major;
+}
+
+statements::Cache& Connection::statements() { return worker_.statements(); }
+
+void Connection::happened(const session::Incident& incident) { worker_.happened(*this, incident); }
+
+// Neither a scope nor a database's name has a NUL.
+std::string Connection::observed_key(std::string_view scope) const {
+  std::string key = session_->applicant().database;
+  key += '\0';
+  key += scope;
+  return key;
+}
+
 // --- the end ---
 
 void Connection::leave() {
   Shared& shared = worker_.shared();
+  fences_.reset();
   if (std::exchange(admitted_, false)) shared.authority.ended(id_);
   if (std::exchange(entered_, false)) {
     const session::Applicant& who = session_->applicant();

@@ -10,7 +10,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 
 #include <termgate/session/session.hpp>
 
@@ -20,10 +19,10 @@
 
 namespace termgate::net {
 
-class Connection {
+class Connection final : public session::Surroundings {
  public:
   Connection(Worker& worker, std::uint64_t id, int descriptor, const Endpoint& peer, const OpenListener& listener, std::shared_ptr<const Settings> settings);
-  ~Connection();
+  ~Connection() override;
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
@@ -34,11 +33,10 @@ class Connection {
   std::size_t place() const noexcept { return place_; }
   void set_place(std::size_t place) noexcept { place_ = place; }
   bool silent() const noexcept { return stage_ == Stage::proxy_header || stage_ == Stage::first_byte; }
-  bool observed() const noexcept { return observed_; }
   session::Instant began() const noexcept { return began_; }
 
   void look_at_clock(session::Instant now);
-  void fences_rose(const std::unordered_map<std::string, std::int64_t>& fences);
+  void fences_rose(const Worker::Risen& risen);
   void let_go();  // what was held back
   void drain();
   bool hung_up() const;  // the client has closed its side, perhaps unread yet behind what it said before
@@ -52,6 +50,19 @@ class Connection {
     std::size_t bytes = 0;
   };
   Seen seen() const;
+
+  // Who it is, once it has said so; nullptr before, and once it is over.
+  const session::Applicant* who() const noexcept { return session_ ? &session_->applicant() : nullptr; }
+
+  // --- session::Surroundings ---
+  std::int64_t highest_fence(std::string_view scope) const override;
+  void saw_fence(std::string_view scope, std::int64_t fence) override;
+  std::string doubt(std::string_view scope) const override;
+  void saw_term(std::string_view scope, std::int64_t term) override;
+  int server_major() const override;
+  void saw_server_major(int major) override;
+  statements::Cache& statements() override;
+  void happened(const session::Incident& incident) override;
 
   // Answers of errands.
   void admitted(session::Admission admission);
@@ -108,6 +119,8 @@ class Connection {
   void drain_farewell();
 
   CancelRegistry::Target target() const;
+  session::Fences* fences() const;  // nullptr: nothing is known of any
+  std::string observed_key(std::string_view scope) const;
 
   Worker& worker_;
   const std::uint64_t id_;
@@ -124,7 +137,7 @@ class Connection {
   bool retry_connect_ = false;
   bool entered_ = false;   // has a place in the limits
   bool admitted_ = false;  // the authority knows of it
-  bool opened_ = false;    // … or knew
+  bool opened_ = false;    // the server has let it in
   bool observed_ = false;     // --enforce observe
   bool established_ = false;  // … and that the server has let it in
   bool unsettled_ = false;    // … and has not said yet that the first statement may come
@@ -135,6 +148,7 @@ class Connection {
   End client_;
   End server_;
   std::unique_ptr<session::Session> session_;
+  mutable std::shared_ptr<session::Fences> fences_;  // of the session's database, once somebody has asked
   std::deque<session::Action::Kind> actions_;
   std::string head_;  // of a PROXY header; later the secret that cancel requests must know
   std::optional<std::list<Connection*>::iterator> greeting_;

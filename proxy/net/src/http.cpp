@@ -1,5 +1,7 @@
 #include "http.hpp"
 
+#include <functional>
+#include <list>
 #include <optional>
 #include <stdexcept>
 #include <thread>
@@ -13,6 +15,8 @@
 
 #include <fmt/format.h>
 
+#include <termgate/scope.hpp>
+
 namespace termgate::net {
 namespace {
 
@@ -24,7 +28,8 @@ using tcp = asio::ip::tcp;
 constexpr std::uint32_t header_bytes_max = 8u << 10;
 constexpr std::chrono::seconds request_takes{10};
 constexpr std::chrono::seconds errand_takes{10};
-constexpr int connections_max = 64;
+constexpr int connections_max = 64;  // past it the one that has been silent for longest goes
+constexpr int leaving_max = 64;       // that have been given up and are not gone yet
 
 int hex(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -75,7 +80,10 @@ HttpAnswer answer_http(std::string_view method, std::string_view target, std::st
   if (!known) return {404, "not found\n"};
   if (method != "GET" && method != "HEAD") return {405, "GET and HEAD only\n"};
   if (path == "/healthz") return {200, "ok\n"};
-  if (path == "/readyz") return questions.ready() ? HttpAnswer{200, "ok\n"} : HttpAnswer{503, "not ready\n"};
+  if (path == "/readyz") {
+    const std::string obstacle = questions.obstacle();
+    return obstacle.empty() ? HttpAnswer{200, "ok\n"} : HttpAnswer{503, obstacle + "\n"};
+  }
   if (path == "/metrics") return {200, questions.metrics(), "text/plain; version=0.0.4; charset=utf-8"};
   std::string_view rest = query;
   std::optional<std::string> scope;
@@ -90,6 +98,7 @@ HttpAnswer answer_http(std::string_view method, std::string_view target, std::st
     rest = end == std::string_view::npos ? std::string_view{} : rest.substr(end + 1);
   }
   if (!scope || scope->empty()) return {400, "write /leader?scope=S\n"};
+  if (const char* problem = name_problem(*scope)) return {400, fmt::format("scope: {}\n", problem)};
   return questions.leads(*scope) ? HttpAnswer{200, "leader\n"} : HttpAnswer{503, "not leader\n"};
 }
 
@@ -104,6 +113,8 @@ class HttpServer::Inside {
   const HttpOptions options;
   const HttpQuestions questions;
   Errands& errands;
+  // Those that are waited for, the one that has been silent for longest first; each takes itself out.
+  std::list<std::function<void()>*> silent;
   int connections = 0;
   bool waiting = false;
   asio::io_context loop{1};
@@ -120,6 +131,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection<Owner>
  public:
   HttpConnection(tcp::socket socket, Owner& owner) : stream_(std::move(socket)), owner_(owner) { ++owner_.connections; }
   ~HttpConnection() {
+    heard();
     --owner_.connections;
     if (owner_.waiting) owner_.accept();
   }
@@ -129,17 +141,28 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection<Owner>
     parser_->header_limit(header_bytes_max);
     parser_->body_limit(0);
     stream_.expires_after(request_takes);
+    place_ = owner_.silent.insert(owner_.silent.end(), &give_up_);
     http::async_read(stream_, buffer_, *parser_, [self = this->shared_from_this()](beast::error_code error, std::size_t) { self->got(error); });
   }
 
  private:
+  void heard() {
+    if (!place_) return;
+    owner_.silent.erase(*place_);
+    place_.reset();
+  }
+
   void got(beast::error_code error) {
+    heard();
     if (error == http::error::end_of_stream || error == beast::error::timeout) return;
     if (error == http::error::body_limit) return answer({413, "no bodies here\n"}, false);
     if (error == http::error::header_limit) return answer({431, "headers longer than 8 kB\n"}, false);
     if (error && error.category() == http::make_error_code(http::error::bad_method).category()) return answer({400, "malformed request\n"}, false);
     if (error) return;
     const auto& request = parser_->get();
+    // Of two the reader in front of us may have believed the other one.
+    const auto hosts = request.count(http::field::host);
+    if (hosts > 1 || (hosts == 0 && request.version() >= 11)) return answer({400, "one Host header is wanted\n"}, false);
     // Whether the process lives is said even where all errands wait for a name server.
     if (request.target() == "/healthz" && request.method() == http::verb::get && host_is_ours(request[http::field::host], owner_.options)) return answer({200, "ok\n"}, request.keep_alive());
     // The answer may take its time, and the loop has others to serve.
@@ -177,6 +200,11 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection<Owner>
 
   beast::tcp_stream stream_;
   Owner& owner_;
+  std::function<void()> give_up_ = [this] {
+    heard();
+    stream_.close();
+  };
+  std::optional<std::list<std::function<void()>*>::iterator> place_;
   beast::flat_buffer buffer_{header_bytes_max * 2};
   std::optional<http::request_parser<http::empty_body>> parser_;
   http::response<http::string_body> response_;
@@ -185,7 +213,12 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection<Owner>
 }  // namespace
 
 void HttpServer::Inside::accept() {
-  waiting = connections >= connections_max;
+  if (connections >= connections_max && !silent.empty()) {
+    // Its place is taken out at once, so that the next one takes another's; the rest of it ends in its own time.
+    std::function<void()>* longest = silent.front();
+    (*longest)();
+  }
+  waiting = connections >= connections_max + leaving_max;
   if (waiting) return;
   acceptor.async_accept([this](beast::error_code error, tcp::socket socket) {
     if (error == asio::error::operation_aborted) return;

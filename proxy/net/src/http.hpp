@@ -14,7 +14,7 @@ namespace termgate::net {
 
 // What it asks; called on errand threads, each of which may take its time.
 struct HttpQuestions {
-  std::function<bool()> ready;
+  std::function<std::string()> obstacle;  // one word; empty: new clients can be served
   std::function<std::string()> metrics;
   std::function<bool(std::string_view scope)> leads;
 };

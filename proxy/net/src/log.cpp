@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <ctime>
 
@@ -71,6 +72,48 @@ bool plain(std::string_view text) {
 }
 
 }  // namespace
+
+std::string statement_words(std::string_view sql) {
+  constexpr int words_max = 3;
+  constexpr std::size_t bytes_max = 100;
+  const auto begins = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
+  std::string words;
+  std::size_t at = 0;
+  for (int count = 0; count < words_max && at < sql.size();) {
+    const char c = sql[at];
+    if (c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f' || c == '\v' || (count == 0 && (c == '(' || c == ';'))) {
+      ++at;
+    } else if (sql.substr(at).starts_with("--")) {
+      at = std::min(sql.find('\n', at), sql.size());
+    } else if (sql.substr(at).starts_with("/*")) {
+      int depth = 0;
+      do {
+        if (sql.substr(at).starts_with("/*")) {
+          ++depth;
+          at += 2;
+        } else if (sql.substr(at).starts_with("*/")) {
+          --depth;
+          at += 2;
+        } else {
+          ++at;
+        }
+      } while (depth > 0 && at < sql.size());
+    } else if (begins(c)) {
+      auto end = at;
+      while (end < sql.size() && (begins(sql[end]) || (sql[end] >= '0' && sql[end] <= '9') || sql[end] == '.')) ++end;
+      // E'…' is a value.
+      if (end < sql.size() && (sql[end] == '\'' || sql[end] == '&' || sql[end] == '$')) break;
+      if (words.size() + (end - at) > bytes_max) break;
+      if (!words.empty()) words += ' ';
+      words += sql.substr(at, end - at);
+      ++count;
+      at = end;
+    } else {
+      break;
+    }
+  }
+  return words;
+}
 
 std::string log_line(LogFormat format, LogLevel level, std::chrono::system_clock::time_point at, std::string_view event, std::initializer_list<LogField> fields) {
   const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(at.time_since_epoch()).count();

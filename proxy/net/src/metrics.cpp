@@ -40,6 +40,7 @@ void Counters::note(const session::Incident& incident) {
     case Kind::would_refuse: would_refuse.add(); break;
     case Kind::evicted: evicted.add(); break;
     case Kind::malformed: malformed.add(); break;
+    case Kind::login_refused: logins_refused.add(); break;
   }
 }
 
@@ -78,8 +79,14 @@ std::string metrics_text(const std::vector<std::shared_ptr<Counters>>& counters,
   gauge("termgate_session_bytes", gauges.session_bytes, "Memory that sessions hold for data under way.");
   gauge("termgate_leases_held", gauges.leases_held, "Leases held for applications.");
   gauge("termgate_draining", gauges.draining ? 1 : 0, "1 once no new clients are taken.");
+  gauge("termgate_fences_watched", gauges.watching.backend ? 1 : 0, "1 while raised fences of the database of --backend are heard of.");
+  gauge("termgate_databases_watched", gauges.watching.databases, "Other databases whose fences are watched now.");
+  gauge("termgate_databases_watched_limit", gauges.watching.databases_limit, "--max-watched-databases.");
+  head("termgate_watch_failures_total", "counter", "Watches of fences that were lost or could not begin.");
+  fmt::format_to(out, "termgate_watch_failures_total {}\n", gauges.watching.failures);
   counter("termgate_connections_accepted_total", &Counters::accepted, "Connections taken from listeners.");
-  counter("termgate_connections_opened_total", &Counters::opened, "Clients that were let in.");
+  counter("termgate_connections_opened_total", &Counters::opened, "Clients that the server has let in.");
+  counter("termgate_logins_refused_total", &Counters::logins_refused, "Clients that the server, or the proxy in its place, did not let in.");
   counter("termgate_connections_closed_total", &Counters::closed, "Connections that ended.");
   head("termgate_connections_refused_total", "counter", "Clients turned away, by the limit that was met.");
   for (const auto& [limit, member] : {std::pair{"connections", &Counters::refused_limit_connections}, {"greeting", &Counters::refused_limit_greeting},

@@ -104,8 +104,8 @@ class Server::Inside {
       shared.workers.push_back(std::make_unique<Worker>(shared, counters.back()));
     }
     shared.listening = threads;
-    authority.subscribe([this](std::string_view scope, std::int64_t fence) {
-      for (const auto& worker : shared.workers) worker->fence_rose(scope, fence);
+    authority.subscribe([this](std::uint64_t fences, std::string_view scope, std::int64_t fence) {
+      for (const auto& worker : shared.workers) worker->fence_rose(fences, scope, fence);
     });
   }
 
@@ -127,6 +127,7 @@ class Server::Inside {
     gauges.greeting = shared.greeting.load();
     gauges.draining = shared.draining.load();
     gauges.leases_held = shared.authority.leases_held();
+    gauges.watching = shared.authority.watching();
     for (const auto& worker : shared.workers) {
       gauges.in_transaction += worker->in_transaction();
       gauges.session_bytes += worker->session_bytes();
@@ -134,8 +135,20 @@ class Server::Inside {
     return gauges;
   }
 
-  bool ready() {
-    if (shared.draining) return false;
+  // What keeps new clients from being served, in one word.
+  std::string obstacle() {
+    if (shared.draining) return "draining";
+    if (!server_answers()) return "unreachable";
+    switch (shared.authority.obstacle()) {
+      case session::Obstacle::none: break;
+      case session::Obstacle::unreachable: return "unreachable";
+      case session::Obstacle::login_refused: return "login-refused";
+      case session::Obstacle::not_installed: return "not-installed";
+    }
+    return {};
+  }
+
+  bool server_answers() {
     const std::lock_guard lock(probe_mutex);
     const auto now = std::chrono::steady_clock::now();
     if (probed_at && now - *probed_at < probe_lasts) return probed;
@@ -166,7 +179,7 @@ Server::~Server() = default;
 void Server::serve_http(const HttpOptions& options) {
   Inside* inside = inside_.get();
   inside->http.emplace(options,
-                       HttpQuestions{[inside] { return inside->ready(); },
+                       HttpQuestions{[inside] { return inside->obstacle(); },
                                      [inside, version = options.version] { return metrics_text(inside->counters, inside->gauges(), version); },
                                      [inside](std::string_view scope) { return !inside->shared.draining && inside->shared.authority.leads(scope); }},
                        inside->shared.errands);

@@ -47,6 +47,7 @@ struct Shared {
   std::vector<std::unique_ptr<Worker>> workers;
 
   std::atomic<std::uint64_t> last_id{0};
+  std::atomic<int> server_major{0};  // of the last session that logged in
   std::atomic<std::int64_t> greeting{0};
   std::atomic<std::int64_t> cancels_under_way{0};
   std::atomic<unsigned> listening{0};  // threads; the last one to stop closes the listeners, so that clients are refused and do not wait

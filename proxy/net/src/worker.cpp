@@ -113,11 +113,11 @@ void Worker::post(std::function<void()> task) {
   if (wake) waker_->wake();
 }
 
-void Worker::fence_rose(std::string_view scope, std::int64_t fence) {
+void Worker::fence_rose(std::uint64_t fences, std::string_view scope, std::int64_t fence) {
   bool wake = false;
   {
     const std::lock_guard lock(mutex_);
-    std::int64_t& highest = rose_[std::string(scope)];
+    std::int64_t& highest = rose_[fences][std::string(scope)];
     highest = std::max(highest, fence);
     wake = !std::exchange(awake_, true);
   }
@@ -214,34 +214,40 @@ void Worker::bury(CancelTask& task) {
   tasks_.pop_back();
 }
 
-std::int64_t Worker::highest_fence(std::string_view scope) const {
-  const std::int64_t fence = shared_.authority.highest_fence(scope);
-  // A term that nothing has checked must refuse nobody, so it counts only where nothing is refused.
-  return speaker_ != nullptr && speaker_->observed() ? std::max(fence, shared_.observed.highest(std::string(scope))) : fence;
-}
-
-void Worker::happened(const session::Incident& incident) {
+void Worker::happened(const Connection& connection, const session::Incident& incident) {
   using Kind = session::Incident::Kind;
   counters_->note(incident);
-  const auto id = speaker_ != nullptr ? speaker_->id() : 0;
+  const session::Applicant* known = connection.who();
+  const session::Applicant who = known != nullptr && incident.kind != Kind::transaction && incident.kind != Kind::fenced ? *known : session::Applicant();
+  const auto id = connection.id();
+  const auto client = [&] { return connection.peer().text(); };
   switch (incident.kind) {
     case Kind::transaction:
     case Kind::fenced: return;
     case Kind::refused:
     case Kind::would_refuse:
-      shared_.log.say_seldom(fmt::format("{}/{}", incident.code, incident.scope), LogLevel::warning, incident.kind == Kind::refused ? "refused" : "would_refuse",
+      // An application's name is the client's to choose, so it is no subject of its own.
+      shared_.log.say_seldom(fmt::format("{}/{}/{}", incident.code, incident.scope, who.user), LogLevel::warning, incident.kind == Kind::refused ? "refused" : "would_refuse",
                              {{"connection", id}, {"code", incident.code}, {"scope", incident.scope}, {"term", incident.term}, {"fence", incident.fence},
-                              {"from_memory", incident.from_memory}, {"message", incident.message}});
+                              {"from_memory", incident.from_memory}, {"user", who.user}, {"database", who.database}, {"application_name", who.application_name},
+                              {"statement", statement_words(incident.statement)}, {"message", incident.message}});
       break;
     case Kind::evicted:
-      shared_.log.say(LogLevel::warning, "evicted", {{"connection", id}, {"scope", incident.scope}, {"term", incident.term}, {"fence", incident.fence}});
+      shared_.log.say(LogLevel::warning, "evicted",
+                      {{"connection", id}, {"scope", incident.scope}, {"term", incident.term}, {"fence", incident.fence}, {"user", who.user}, {"database", who.database},
+                       {"application_name", who.application_name}});
+      break;
+    case Kind::login_refused:
+      shared_.log.say_seldom(fmt::format("login/{}/{}/{}", connection.peer().host(), who.user, incident.code), LogLevel::warning, "login_refused",
+                             {{"connection", id}, {"client", client()}, {"user", who.user}, {"database", who.database}, {"application_name", who.application_name},
+                              {"code", incident.code}, {"message", incident.message}});
       break;
     case Kind::malformed:
-      shared_.log.say_seldom("malformed/" + (speaker_ != nullptr ? speaker_->peer().host() : ""), LogLevel::warning, "malformed",
-                             {{"connection", id}, {"client", speaker_ != nullptr ? speaker_->peer().text() : ""}, {"code", incident.code}, {"message", incident.message}});
+      shared_.log.say_seldom("malformed/" + connection.peer().host(), LogLevel::warning, "malformed",
+                             {{"connection", id}, {"client", client()}, {"code", incident.code}, {"message", incident.message}});
       break;
   }
-  shared_.authority.happened(incident);
+  shared_.authority.happened(who.database, incident);
 }
 
 void Worker::watch_listeners(bool wanted) {
@@ -319,7 +325,7 @@ void Worker::take(int descriptor, const Endpoint& peer, const OpenListener* list
 
 void Worker::run_posted() {
   std::vector<std::function<void()>> tasks;
-  std::unordered_map<std::string, std::int64_t> rose;
+  Risen rose;
   {
     const std::lock_guard lock(mutex_);
     tasks.swap(posted_);

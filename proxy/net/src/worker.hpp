@@ -37,18 +37,18 @@ class Pollable {
   virtual void ready(std::uint32_t events) = 0;
 };
 
-class Worker final : public session::Surroundings {
+class Worker final {
  public:
   static constexpr std::size_t buffer_bytes = 64u << 10;
 
   Worker(Shared& shared, std::shared_ptr<Counters> counters);
-  ~Worker() override;
+  ~Worker();
 
   // --- any thread ---
   void start();
   void join();
   void post(std::function<void()> task);
-  void fence_rose(std::string_view scope, std::int64_t fence);
+  void fence_rose(std::uint64_t fences, std::string_view scope, std::int64_t fence);
   std::size_t load() const noexcept { return load_.load(std::memory_order_relaxed); }
   std::int64_t in_transaction() const noexcept { return in_transaction_.load(std::memory_order_relaxed); }
   std::int64_t session_bytes() const noexcept { return session_bytes_.load(std::memory_order_relaxed); }
@@ -75,15 +75,12 @@ class Worker final : public session::Surroundings {
   // on this machine that is woken by the first takes the processor from the rest.
   bool others_wait() const noexcept { return others_wait_; }
   void hold_back(std::uint64_t id) { held_back_.push_back(id); }
-  void set_speaker(const Connection* connection) noexcept { speaker_ = connection; }
+  statements::Cache& statements() noexcept { return cache_; }
+  // Of a connection of this thread,: counted, logged, given to the authority.
+  void happened(const Connection& connection, const session::Incident& incident);
 
-  // --- session::Surroundings ---
-  std::int64_t highest_fence(std::string_view scope) const override;
-  void saw_term(std::string_view scope, std::int64_t term) override { shared_.observed.saw(std::string(scope), term); }
-  void saw_fence(std::string_view scope, std::int64_t fence) override { shared_.authority.saw_fence(scope, fence); }
-  std::string doubt(std::string_view scope) const override { return shared_.authority.doubt(scope); }
-  statements::Cache& statements() override { return cache_; }
-  void happened(const session::Incident& incident) override;
+  // By fences' id() and scope.
+  using Risen = std::unordered_map<std::uint64_t, std::unordered_map<std::string, std::int64_t>>;
 
  private:
   class Acceptor;
@@ -111,7 +108,6 @@ class Worker final : public session::Surroundings {
   std::vector<std::unique_ptr<CancelTask>> tasks_;
   std::vector<std::unique_ptr<Connection>> buried_;  // until the events at hand are done with
   std::vector<std::unique_ptr<CancelTask>> buried_tasks_;
-  const Connection* speaker_ = nullptr;
   bool others_wait_ = false;
   std::vector<std::uint64_t> held_back_;
   session::Instant accept_again_{};
@@ -127,7 +123,7 @@ class Worker final : public session::Surroundings {
 
   std::mutex mutex_;  // guards posted_, rose_, awake_
   std::vector<std::function<void()>> posted_;
-  std::unordered_map<std::string, std::int64_t> rose_;
+  Risen rose_;
   bool awake_ = false;
 
   std::thread thread_;

@@ -45,6 +45,15 @@ Decoded<Parse> decode_parse(std::string_view body) noexcept {
   return parse;
 }
 
+std::vector<std::uint32_t> decode_parse_types(std::string_view body) {
+  Cursor cursor(body);
+  cursor.text();
+  cursor.text();
+  std::vector<std::uint32_t> types(cursor.u16());
+  for (std::uint32_t& type : types) type = cursor.u32();
+  return types;
+}
+
 Decoded<Bind> decode_bind(std::string_view body) noexcept {
   Cursor cursor(body);
   Bind bind;

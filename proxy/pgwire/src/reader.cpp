@@ -61,7 +61,8 @@ Rules Rules::backend(const Limits& limits) noexcept {
   for (const char type : {type::copy_in_response, type::copy_out_response, type::copy_both_response}) rules[type] = whole(3, small_bytes_max);
   for (const char type : {type::error_response, type::notice_response}) rules[type] = {true, 1, limits.message_bytes_max, limits.report_whole_bytes_max, 0};
   rules[type::row_description] = {true, 2, limits.message_bytes_max, -1, 2};
-  rules[type::parameter_description] = {true, 2, 2 + 4 * 65'535, -1, 2};
+  // The count wraps at 65,535, and the server sends the parameters beyond it all the same.
+  rules[type::parameter_description] = {true, 2, limits.message_bytes_max, -1, 2};
   rules[type::data_row] = {true, 2, limits.message_bytes_max, -1, 0};
   rules[type::copy_data] = {true, 0, limits.message_bytes_max, -1, 0};
   rules[type::function_call_response] = {true, 4, limits.message_bytes_max, -1, 0};

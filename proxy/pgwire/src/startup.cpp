@@ -36,6 +36,12 @@ StartupEvent refused(const Malformed& why, std::size_t used) noexcept {
   return event;
 }
 
+StartupEvent no_packet(const Malformed& why, std::size_t used) noexcept {
+  StartupEvent event = refused(why, used);
+  event.unanswered = true;
+  return event;
+}
+
 // Words that other protocols begin with, to say what came rather than how long it would have been.
 const char* other_protocol(std::string_view four) noexcept {
   for (const char* word : {"GET ", "POST", "PUT ", "HEAD", "OPTI", "DELE", "CONN", "PRI ", "PATC", "TRAC"}) {
@@ -81,25 +87,25 @@ StartupEvent StartupReader::next(std::string_view input) noexcept try {
   };
   if (!take_up_to(4)) {
     // A length's first byte is 0; anything else is another protocol, and waiting for more of it could be for ever.
-    if (buffer_[0] != 0) return refused(malformed("invalid length of startup packet: its first byte is 0x%02x", static_cast<unsigned char>(buffer_[0])), event.used);
+    if (buffer_[0] != 0) return no_packet(malformed("invalid length of startup packet: its first byte is 0x%02x", static_cast<unsigned char>(buffer_[0])), event.used);
     return event;
   }
   const std::uint32_t length = read_u32(buffer_.data());
   if (length < 8 || length > startup_packet_bytes_max) {
-    if (const char* protocol = other_protocol({buffer_.data(), 4})) return refused(malformed("this is a PostgreSQL port, and what came looks like %s", protocol), event.used);
-    return refused(malformed("invalid length of startup packet: %lu bytes, 8 to %zu are allowed", static_cast<unsigned long>(length), startup_packet_bytes_max), event.used);
+    if (const char* protocol = other_protocol({buffer_.data(), 4})) return no_packet(malformed("this is a PostgreSQL port, and what came looks like %s", protocol), event.used);
+    return no_packet(malformed("invalid length of startup packet: %lu bytes, 8 to %zu are allowed", static_cast<unsigned long>(length), startup_packet_bytes_max), event.used);
   }
   if (!take_up_to(8)) return event;
   const std::uint32_t code = read_u32(buffer_.data() + 4);
   if (code == ssl_code || code == gssenc_code) {
-    if (length != 8) return refused(malformed("invalid length of an encryption request: %lu bytes, 8 are needed", static_cast<unsigned long>(length)), event.used);
+    if (length != 8) return no_packet(malformed("invalid length of an encryption request: %lu bytes, 8 are needed", static_cast<unsigned long>(length)), event.used);
     event.kind = code == ssl_code ? StartupEvent::Kind::ssl_request : StartupEvent::Kind::gssenc_request;
     given_ = true;
     return event;
   }
   if (code == cancel_code) {
     if (length < cancel_fixed_bytes + cancel_key_bytes_min || length > cancel_fixed_bytes + cancel_key_bytes_max) {
-      return refused(malformed("invalid length of cancel request: %lu bytes, 16 to 268 are allowed", static_cast<unsigned long>(length)), event.used);
+      return no_packet(malformed("invalid length of cancel request: %lu bytes, 16 to 268 are allowed", static_cast<unsigned long>(length)), event.used);
     }
     if (!take_up_to(length)) return event;
     event.kind = StartupEvent::Kind::cancel_request;
@@ -109,9 +115,11 @@ StartupEvent StartupReader::next(std::string_view input) noexcept try {
     return event;
   }
   if (code >> 16 != 3) {
-    return refused(malformed_as("0A000", "unsupported frontend protocol %lu.%lu: 3.0 to 3.%u are spoken here", static_cast<unsigned long>(code >> 16),
+    StartupEvent unknown = refused(malformed_as("0A000", "unsupported frontend protocol %lu.%lu: 3.0 to 3.%u are spoken here", static_cast<unsigned long>(code >> 16),
                                 static_cast<unsigned long>(code & 0xffff), protocol_minor_max),
-                   event.used);
+                                   event.used);
+    unknown.before_3 = code >> 16 < 3;
+    return unknown;
   }
   if (!take_up_to(length)) return event;
 

@@ -26,7 +26,7 @@ enum class Asked : std::uint8_t {
 };
 
 // The statements that we prepare.
-enum Ours : std::uint8_t { ours_writable, ours_locked, ours_default_on, ours_default_off, ours_check, ours_session, ours_hold, ours_release, ours_count };
+enum Ours : std::uint8_t { ours_writable, ours_locked, ours_default_on, ours_default_off, ours_check, ours_again, ours_prepared, ours_hold, ours_release, ours_count };
 
 // On whose behalf it was sent.
 enum class Role : std::uint8_t {
@@ -35,7 +35,7 @@ enum class Role : std::uint8_t {
   who_serves,   // pg_backend_pid(), to be compared with BackendKeyData
   put_back,     // of the session's access mode, without which nothing that follows is safe
   writable,     // SET transaction_read_only = off
-  check,        // check_session(): its row is scope, term, fence
+  check,        // check_claim(), check_again(): its row is scope, term, fence
   in_advance,   // the same two in a transaction of their own, so that a raise is committed by itself; what fails fails again later
   begin,        // of a frame around the client's text
   framed,       // the client's text inside a frame: its last CommandComplete waits for the COMMIT
@@ -55,14 +55,16 @@ struct Expected {
   Role role = Role::client;
   Change change = Change::none;
   bool hidden = false;        // its answers are not the client's
-  std::size_t read_hash = 0;  // of a text that is taken for a read, for `bind` and `execute`
-  bool first_execute = false;
+  std::size_t read_hash = 0;  // of a text that is taken for a read: where it meets READ ONLY, it is known as a writer from then on
   bool row_seen = false;
+  bool existed = false;       // of a `parse`: the name stands for something already, and goes on doing so where this one fails
   bool copy_ends = false;     // the client's CopyDone or CopyFail went right behind it
   bool hide_no_data = false;  // a simple query has no NoData
   bool late_complete = false;  // its CommandComplete waits for the commit, which may yet fail
   bool late_description = false;  // its RowDescription waits for what comes next: an error comes without one
   Ours ours = ours_count;     // of a Parse of ours
+  std::uint32_t changes = 0;  // of a check: how many declarations had been sent before it
+  bool given = false;         // … and whether its scope and term were given by us, or declared for its transaction alone
   std::string text;           // the name for `parse` and `bind`; the bytes for `nothing`
 };
 

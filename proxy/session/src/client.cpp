@@ -68,7 +68,7 @@ void Session::State::pump() {
 
 bool Session::State::blocked_but_for_deferred() const noexcept {
   if (in_copy_in_ || client_mid_frame_) return false;
-  return script_.running || hold_.stage != Hold::Stage::none || again_.wanted;
+  return script_.running || hold_.stage != Hold::Stage::none;
 }
 
 bool Session::State::blocked() const noexcept { return deferred_.has_value() || blocked_but_for_deferred(); }
@@ -174,6 +174,7 @@ void Session::State::client_event(const Event& event) {
   if (server_skips_) {
     if (event.type == frontend::sync) {
       server_skips_ = false;
+      if (!tx_.in_block) tx_ = Transaction();  // it is undone: nothing of it is left to be checked
       group_ = Group();
       group_.begun = group_.direct = true;
       return on_sync(event);

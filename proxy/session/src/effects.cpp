@@ -126,7 +126,7 @@ Effects effects_of(const Statement& statement, std::string_view sql) {
   effects.and_chain = statement.and_chain;
   effects.access = statement.access;
   effects.calls_functions = statement.calls_functions;
-  effects.changes_declaration = statement.calls_unknown || statements::is_declared_setting(statement.name);
+  effects.changes_declaration = statement.calls_unknown || statement.declares || statements::is_declared_setting(statement.name);
   effects.read_only_hole = statement.read_only_hole;
   effects.calls_unknown = statement.calls_unknown;
   effects.unsettles = statement.changes_lexing || statement.sets_read_only;
@@ -187,12 +187,19 @@ Effects effects_of(const Statement& statement, std::string_view sql) {
       effects.takes_snapshot = false;
       effects.forgets_prepared = statement.all;
       break;
+    case Kind::declare_cursor:
+      effects.opens_calling_cursor = statement.calls_unknown || statement.declares;
+      if (statement.perhaps_alone) effects.way = Way::alone;
+      break;
     case Kind::prepare:
       effects.prepares = statement.name;
       effects.prepares_read = statement.inner == Kind::provably_read && !statement.read_only_hole;
       effects.prepares_plain_write = statement.inner == Kind::write && !statement.read_only_hole;
       effects.changes_declaration = effects.calls_functions = false;
       effects.prepares_calls = statement.calls_functions;
+      effects.prepares_declares = statement.only_declares;
+      effects.prepares_exactly = statement.exactly_declares;
+      effects.prepares_declared = statement.declared;
       break;
     case Kind::execute: effects.runs_prepared = true; break;
     case Kind::explain: effects.runs_prepared = statement.inner == Kind::execute; break;
@@ -204,6 +211,11 @@ Effects effects_of(const Statement& statement, std::string_view sql) {
       effects.way = Way::alone;
       effects.changes_declaration = effects.unsettles = effects.calls_functions = true;
       effects.unlocks = holds_word(sql, "pg_advisory_unlock");
+      if (statement.kind == Kind::do_block && !statement.holds_transaction_words) {
+        // Nothing in it can end the transaction that it stands in, so it is a write like others.
+        effects.way = Way::write;
+        effects.read_only_hole = true;
+      }
       break;
     case Kind::prepare_transaction:
       effects.way = Way::write;
@@ -221,6 +233,12 @@ Effects effects_of(const Statement& statement, std::string_view sql) {
     effects.way = Way::read;
     effects.read_only_hole = effects.unsettles = false;
   }
+  if (statement.only_declares && statement.kind == Kind::write) {
+    effects.exactly_declares = statement.exactly_declares;
+    effects.way = Way::neutral;
+    effects.only_declares = effects.takes_snapshot = effects.changes_declaration = true;
+    effects.read_only_hole = effects.unsettles = effects.calls_unknown = false;
+  }
   if (statement.calls_termgate && effects.kind == Kind::write) {
     const std::string_view text = sql.substr(std::min(statement.offset, sql.size()), statement.length);
     const std::string function = only_call(text);
@@ -230,41 +248,91 @@ Effects effects_of(const Statement& statement, std::string_view sql) {
     effects.own_check_writes = effects.own_check_passes || function == "append" || function == "append_many";
     // A domain's CHECK may run anything; only behind this it is undone where the term is stale.
     if (!effects.own_check_passes && text.find("::") != std::string_view::npos) effects.own_check = false;
+    // Layer 1 declares nothing.
+    if (effects.own_check) effects.changes_declaration = effects.calls_unknown = false;
   }
   return effects;
 }
 
+namespace {
+
+constexpr int rank(Way way) noexcept { return way == Way::neutral ? 0 : way == Way::read ? 1 : way == Way::control ? 2 : way == Way::write ? 3 : 4; }
+
+}  // namespace
+
+// The one union of these flags: a flag that is added to Effects has its line here.
+void add(Effects& all, const Effects& one) {
+  if (rank(one.way) > rank(all.way)) all.way = one.way, all.kind = one.kind;
+  all.takes_snapshot |= one.takes_snapshot;
+  all.read_only_hole |= one.read_only_hole;
+  all.calls_functions |= one.calls_functions;
+  all.calls_unknown |= one.calls_unknown;
+  all.own_check &= one.own_check;
+  all.own_check_passes &= one.own_check_passes;
+  all.own_check_writes |= one.own_check_writes;
+  all.changes_declaration |= one.changes_declaration;
+  all.only_declares &= one.only_declares;
+  all.exactly_declares &= one.exactly_declares;
+  all.opens_calling_cursor |= one.opens_calling_cursor;
+  all.unsettles |= one.unsettles;
+  all.forgets_prepared |= one.forgets_prepared;
+  all.unlocks |= one.unlocks;
+  all.runs_prepared |= one.runs_prepared;
+  all.is_copy_in |= one.is_copy_in;
+  all.prepares.clear();  // the caller notes each name by itself
+  all.sets_default_access |= one.sets_default_access;
+  all.sets_access |= one.sets_access;
+  all.access_refused |= one.access_refused;
+  all.and_chain |= one.and_chain;
+}
+
 Effects effects_of(const statements::Classified& text, std::string_view sql) {
-  if (text.statements.size() == 1) return effects_of(text.statements.front(), sql);
-  Effects all;
-  all.way = Way::neutral;
-  all.kind = Kind::empty;
-  all.takes_snapshot = false;
-  const auto rank = [](Way way) { return way == Way::neutral ? 0 : way == Way::read ? 1 : way == Way::control ? 2 : way == Way::write ? 3 : 4; };
-  bool own_check_only = true;
-  for (const Statement& statement : text.statements) {
-    const Effects one = effects_of(statement, sql);
-    if (rank(one.way) > rank(all.way)) all.way = one.way, all.kind = one.kind;
-    if ((one.way == Way::write || one.way == Way::alone) && !one.own_check) own_check_only = false;
-    all.takes_snapshot |= one.takes_snapshot;
-    all.own_check |= one.own_check;
-    all.own_check_passes |= one.own_check_passes;
-    all.own_check_writes |= one.own_check_writes;
-    all.changes_declaration |= one.changes_declaration;
-    all.calls_functions |= one.calls_functions;
-    all.calls_unknown |= one.calls_unknown;
-    all.read_only_hole |= one.read_only_hole;
-    all.unsettles |= one.unsettles;
-    all.forgets_prepared |= one.forgets_prepared;
-    all.runs_prepared |= one.runs_prepared;
-    all.sets_default_access |= one.sets_default_access;
-    all.sets_access |= one.sets_access;
-  }
-  all.own_check = all.own_check && own_check_only;
+  Effects all = effects_of(text.statements.front(), sql);
+  for (std::size_t i = 1; i < text.statements.size(); ++i) add(all, effects_of(text.statements[i], sql));
+  if (text.statements.size() == 1) return all;
   // EXECUTE among others: what it runs is not looked up, so the whole counts as a write.
   if (all.runs_prepared && rank(all.way) < rank(Way::write)) all.way = Way::write;
   all.runs_prepared = false;
   return all;
+}
+
+Unit unit_of(const Effects& effects, bool named, bool final_rule) noexcept {
+  Unit unit;
+  unit.named = named;
+  unit.hole = effects.read_only_hole;
+  switch (effects.way) {
+    case Way::control:
+      switch (effects.kind) {
+        case Kind::begin: unit.does = Does::begin; break;
+        case Kind::savepoint: unit.does = Does::savepoint; break;
+        case Kind::commit: unit.does = Does::commit; break;
+        default: unit.does = Does::rollback; break;
+      }
+      break;
+    case Way::neutral:
+      if (effects.only_declares) unit.does = Does::declares;
+      else if (effects.kind == Kind::fetch || effects.kind == Kind::move) unit.does = Does::fetch;
+      else unit.does = effects.takes_snapshot ? Does::reads : Does::quiet;
+      break;
+    case Way::read: unit.does = effects.calls_unknown ? Does::calls : Does::reads; break;
+    case Way::write:
+      if (effects.kind == Kind::prepare_transaction) unit.does = Does::prepares;
+      else unit.does = effects.own_check && !final_rule ? Does::own_call : Does::writes;
+      break;
+    case Way::alone: unit.does = effects.kind == Kind::call || effects.kind == Kind::do_block ? Does::code : Does::alone; break;
+  }
+  if (unit.does == Does::code) unit.hole = true;
+  unit.redeclares = effects.changes_declaration && effects.way == Way::neutral;
+  return unit;
+}
+
+std::string with_own_set_config(std::string_view sql, const statements::Statement& statement, std::size_t offset) {
+  constexpr std::string_view schema = "pg_catalog.";
+  std::string text(sql);
+  for (auto at = statement.set_config_at.rbegin(); at != statement.set_config_at.rend(); ++at) {
+    if (*at != static_cast<std::size_t>(-1)) text.insert(*at - offset, schema);
+  }
+  return text;
 }
 
 Change change_of(const Effects& effects) noexcept {
@@ -277,7 +345,8 @@ Change change_of(const Effects& effects) noexcept {
 
 Effects effects_of_unknown() {
   Effects effects;
-  effects.changes_declaration = effects.unsettles = effects.calls_functions = effects.read_only_hole = true;
+  effects.changes_declaration = effects.unsettles = effects.calls_functions = effects.calls_unknown = effects.read_only_hole = true;
+  effects.opens_calling_cursor = true;
   return effects;
 }
 

@@ -8,6 +8,7 @@
 #include <termgate/statements/classify.hpp>
 
 #include "answers.hpp"
+#include "guard.hpp"
 
 namespace termgate::session {
 
@@ -31,12 +32,17 @@ struct Effects {
   bool own_check_passes = false;     // … and that passes the check for the rest of the transaction
   bool own_check_writes = false;     // … or that writes itself: what must not happen where a fence is in doubt
   bool changes_declaration = false;  // of scope and term, or may
+  bool only_declares = false;        // a query with set_config() of scope or term that is a read otherwise
+  bool exactly_declares = false;     // … and surely does nothing else
+  bool opens_calling_cursor = false;  // DECLARE of a query that calls functions: FETCH runs them
   bool unsettles = false;            // what follows cannot be judged before its answer is here
   bool forgets_prepared = false;     // DEALLOCATE ALL, DISCARD ALL
   bool unlocks = false;              // names a function that would give up the lock it runs under
   bool runs_prepared = false;        // EXECUTE: `name` was prepared before
   bool is_copy_in = false;
   std::string prepares;              // the name that a PREPARE gives, and what it gives it to
+  statements::Declaration prepares_declared;  // … with the claim of its comments, which binds every EXECUTE
+  bool prepares_declares = false, prepares_exactly = false;
   bool prepares_read = false, prepares_plain_write = false, prepares_calls = false;
   // SET and the like of what is ours to keep: the session's or the transaction's access mode.
   bool sets_default_access = false;
@@ -56,6 +62,12 @@ Change change_of(const Effects& effects) noexcept;
 Effects effects_of(const statements::Statement& statement, std::string_view sql);
 // Of a text that is run as a whole, and is sent as one: the strongest of its statements'.
 Effects effects_of(const statements::Classified& text, std::string_view sql);
+// `one` on top of `all`, of which both run.
+void add(Effects& all, const Effects& one);
+// As the decision sees it. `own_call` counts only where no rule of the operator's is final.
+Unit unit_of(const Effects& effects, bool named, bool final_rule) noexcept;
+// The text with pg_catalog. in front of each set_config() that names no schema. `offset`: where the text begins in the one that was classified.
+std::string with_own_set_config(std::string_view sql, const statements::Statement& statement, std::size_t offset = 0);
 // Of what nothing is known: counts as a write that may do anything.
 Effects effects_of_unknown();
 

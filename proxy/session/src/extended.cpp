@@ -1,5 +1,8 @@
 // The messages of the extended protocol, one function each: names are followed here; what they mean for the pipeline that they stand in
 // is group.cpp's.
+#include <algorithm>
+#include <functional>
+
 #include "names.hpp"
 #include "state.hpp"
 
@@ -15,16 +18,25 @@ void Session::State::on_parse(const Event& event) {
   if (!parse) return end("08P01", parse.problem().reason());
   group_begins();
   if (is_reserved(parse->statement)) return refuse_reserved();
-  std::string_view sql = parse->sql;
+  const std::string_view sql = parse->sql;
   const Text text = classified(sql);
   if (names_ours(*text)) return refuse_reserved();
+  const statements::Statement& statement = text->statements.front();
   Effects effects = effects_of(*text, sql);
-  if (effects.way == Way::read && known_writer(sql)) effects.way = Way::write;
+  const std::size_t hash = effects.way == Way::read ? hash_of(sql) : 0;
+  if (hash != 0 && known_writer(hash)) effects.way = Way::write;
   if (text->statements.size() > 1) effects = effects_of_unknown();  // the server refuses it
+  // The input of a parameter of a user's own type may run code.
+  const std::vector<std::uint32_t> types = pgwire::decode_parse_types(event.body);
+  const bool own_types = std::any_of(types.begin(), types.end(), [](std::uint32_t type) { return type >= first_user_oid; });
+  if (own_types) {
+    effects.exactly_declares = false;
+    effects.own_check = effects.own_check_passes = false;
+  }
 
   std::string rewritten, frame;
   if (active() && effects.kind == Kind::show) {
-    const std::string& name = text->statements.front().name;
+    const std::string& name = statement.name;
     const bool by_default = name == "default_transaction_read_only";
     if (by_default || name == "transaction_read_only") {
       const bool read_only = by_default || !tx_.in_block ? default_.believed : tx_.client_read_only;
@@ -32,31 +44,36 @@ void Session::State::on_parse(const Event& event) {
     }
   } else if (active() && ours_to_keep(effects) && effects.access != Access::read_only) {
     rewritten = without_read_write(sql, effects);
+  } else if (active() && (effects.only_declares || effects.prepares_declares) && !statement.set_config_at.empty()) {
+    rewritten = with_own_set_config(sql, statement);
   }
 
   const std::string name(cut(parse->statement));
+  const std::size_t identity = std::hash<std::string_view>()(sql);
+  const bool existed = !name.empty() && statements_.count(name) != 0;
   if (statements_.size() < names_max || statements_.count(name) != 0) {
-    const auto [at, added] = statements_.try_emplace(name, Known{effects, text, effects.way == Way::read ? hash_of(sql) : 0});
+    Known known{effects, statement.declared, effects.runs_prepared ? std::string(cut(statement.name)) : std::string(), identity, hash};
+    const auto [at, added] = statements_.try_emplace(name, known);
     // A name that stands for something else already: the server refuses it, unless that was closed behind our back.
-    if (!added && (name.empty() || at->second.text == text)) at->second = Known{effects, text, effects.way == Way::read ? hash_of(sql) : 0};
+    if (!added && (name.empty() || at->second.identity == identity)) at->second = std::move(known);
     else if (!added) at->second.effects = effects_of_unknown();
     if (added) group_.parsed.push_back(name);
   }
   if (group_.direct && tx_.in_block) {
-    const Effects what = resolved(effects, text.get());
-    guard_block(what, claim_of(text.get()), false);
+    const Effects what = resolved(effects, statement.name);
+    guard_block(what, claim_for(statement.declared, effects, statement.name), false);
     if (what.takes_snapshot && !tx_.writable) tx_.snapshot = true;
   }
   if (rewritten.empty()) {
     forward_extended(event, Asked::parse);
   } else {
-    pgwire::append_parse(frame, parse->statement, rewritten);
+    pgwire::append_parse(frame, parse->statement, rewritten, types);
     Event other = event;
     other.frame = frame;
     forward_extended(other, Asked::parse);
   }
   Expected* asked = last_asked();
-  if (asked != nullptr && asked->asked == Asked::parse) asked->text = name;  // else the group was refused just now
+  if (asked != nullptr && asked->asked == Asked::parse) asked->text = name, asked->existed = existed;  // else the group was refused just now
 }
 
 void Session::State::on_bind(const Event& event) {
@@ -78,12 +95,14 @@ void Session::State::on_bind(const Event& event) {
     return refuse_reserved();
   }
   const Known* known = known_statement(statement);
-  Known bound = known != nullptr ? *known : Known{effects_of_unknown(), nullptr, 0};
+  Known bound;
+  if (known != nullptr) bound = *known;
+  else bound.effects = effects_of_unknown();
   if (portals_.size() < names_max || portals_.count(portal) != 0) portals_[portal] = bound;
   // A write is decided here already, so that its values, however many, go straight through.
-  const Effects effects = resolved(bound.effects, bound.text.get());
+  const Effects effects = resolved(bound.effects, bound.executes);
   if (effects.way == Way::write || tx_.in_block || !event.last) {
-    decide(effects, bound, false);
+    guard_group(effects, bound, false, event.last);
     if (stage_ != Stage::ready) return;
     if (group_.refused) {
       client_parts_ = Parts::drop;
@@ -109,20 +128,17 @@ void Session::State::on_execute(const Event& event) {
   group_begins();
   if (is_reserved(execute->portal)) return refuse_reserved();
   const auto found = portals_.find(execute->portal);
-  Known known = found != portals_.end() ? found->second : Known{effects_of_unknown(), nullptr, 0};
-  Effects effects = resolved(known.effects, known.text.get());
-  const bool once_only = !answers_.empty() || group_.executed || execute->rows_max != 0;
-  if (once_only && effects.way == Way::read && effects.calls_unknown && may_speak()) effects.way = Way::write;
-  if (known.hash != 0 && effects.way == Way::read && known_writer_hash(known.hash)) effects.way = Way::write;
-  decide(effects, known, true);
+  Known known;
+  if (found != portals_.end()) known = found->second;
+  else known.effects = effects_of_unknown();
+  Effects effects = resolved(known.effects, known.executes);
+  if (known.hash != 0 && effects.way == Way::read && known_writer(known.hash)) effects.way = Way::write;
+  guard_group(effects, known, true, true);
   if (stage_ != Stage::ready || group_.refused) return;
-  const bool first = !group_.executed;
   group_.executed = group_.executed_here = true;
-  group_.first_hash = first ? known.hash : group_.first_hash;
   forward_extended(event, Asked::execute);
   Expected* asked = last_asked();
   if (asked != nullptr) {
-    asked->first_execute = first;
     asked->read_hash = known.hash;
     asked->change = change_of(effects);
   }
@@ -136,21 +152,18 @@ void Session::State::on_execute(const Event& event) {
     lock_group();
     flush_group();
     group_.direct = true;
-    group_.reads_only = false;
   } else if (!tx_.in_block && (was_block || (group_.direct && (effects.kind == Kind::commit || effects.kind == Kind::rollback || effects.kind == Kind::prepare_transaction)))) {
     // Behind its COMMIT another implicit transaction begins.
     group_.direct = false;
     group_.ended_one = true;
-    group_.executed_here = false;
+    group_.executed_here = group_.called = group_.bound = false;
     group_.opening_possible = true;
-    group_.reads_only = false;
   } else if (!group_.direct && effects.way == Way::control) {
     lock_group();
     group_.ended_one = true;
-    group_.executed_here = false;
+    group_.executed_here = group_.called = group_.bound = false;
     group_.opening_at = group_.held.size();
     group_.opening_asked = group_.asked.size();
-    group_.reads_only = false;
   }
 }
 
@@ -197,23 +210,17 @@ void Session::State::on_sync(const Event& event) {
     hold_.waiting = std::move(group_.held);
     hold_.asked = std::move(group_.asked);
     hold_.effects = group_.effects;
-    const Pair pair = group_.claim.pair;
+    const Claim claim = group_.claim;
     group_ = Group();
-    return hold(pair);
+    return hold(claim);
   }
   if (!group_.direct) {
     lock_reads();
     group_.held += event.frame;
     group_.asked.push_back(expected);
-    again_ = Again();
-    if (group_.reads_only && group_.executed && !group_.touched_server && answers_.empty()) {
-      again_.possible = again_.extended = true;
-      again_.bytes = group_.held;
-      again_.hash = group_.first_hash;
-      again_.claim = claim_of(nullptr);
-    }
     flush_group();
   } else {
+    if (!tx_.in_block && active()) add_before_commit();
     to_server_.back() += event.frame;
     answers_.push(expected);
   }
@@ -235,6 +242,7 @@ void Session::State::forward_extended(const Event& event, Asked asked, bool answ
     if (group_.held.size() > options_.held_bytes_max) commit_to_group();
   } else {
     group_.touched_server = true;
+    group_.bound |= asked == Asked::bind;
     client_mid_frame_ = !event.last;
   }
 }

@@ -14,67 +14,100 @@ void Session::State::group_begins() {
   if (group_.begun) return;
   unit_begins();
   group_.begun = true;
-  again_ = Again();
   opening_refused_ = false;
   group_.direct = !active() || tx_.failed || tx_.in_block;
 }
 
-// What a statement is about to run means for the group; puts what is needed before it.
-void Session::State::decide(const Effects& effects, const Known& known, bool runs) {
-  const Claim claim = claim_of(known.text.get());
+// What a statement is about to run means for the group; puts what is needed in front of it.
+void Session::State::guard_group(const Effects& effects, const Known& known, bool runs, bool whole) {
+  Effects executes;
+  executes.runs_prepared = !known.executes.empty();
+  const Claim claim = claim_for(known.declared, executes, known.executes);
   if (!active()) {
     if (runs) observe(effects, claim);
     return;
   }
   if (tx_.failed) return;
+  if (effects.kind == Kind::commit_prepared && runs) {
+    if (const Refusal refusal = doubt_of(Claim())) return refuse_from_memory(refusal, claim.pair);
+  }
   if (group_.needs_hold) return refuse("0A000", "Termgate runs CALL, DO and what must run alone only as the one statement before a Sync", "");
-  if (default_.believed && !tx_.in_block) {
-    if (runs && (effects.way == Way::write || effects.way == Way::alone)) left_to_read_only(effects);
+  if (tx_.in_block) {
+    guard_block(effects, claim, runs || (effects.way == Way::write && !tx_.writable && standing_of(claim) != Standing::none));
     return;
   }
-  if (tx_.in_block || tx_.writable) {
-    if (!tx_.in_block && runs && (effects.kind == Kind::call || effects.kind == Kind::do_block)) {
-      // Up to 17 it could commit our check's lock away in the middle of a pipeline.
-      return refuse("0A000", "Termgate runs CALL and DO only as the one statement before a Sync, or in a transaction block", "");
-    }
-    // The server refuses it in a pipeline, but for early minor releases, which would run it, commit our check's lock away, and go on.
-    if (!tx_.in_block && runs && effects.way == Way::alone) return refuse("0A000", "Termgate runs what must run alone only as the one statement before a Sync", "");
-    guard_block(effects, claim, true);
-    return;
+  const bool code = effects.kind == Kind::call || effects.kind == Kind::do_block;
+  const bool follows = tx_.writable || group_.touched_server || group_.executed_here;
+  if (effects.way == Way::alone && runs && follows && !default_.believed) {
+    // Up to 17 it could commit our check's lock away in the middle of a pipeline, and READ ONLY does not stop VACUUM.
+    return refuse("0A000", code ? "Termgate runs CALL and DO only as the one statement before a Sync, or in a transaction block" : "Termgate runs what must run alone only as the one statement before a Sync, with no Flush before it", "");
   }
-  if (group_.direct) return;
-  switch (effects.way) {
-    case Way::read:
-    case Way::neutral: return;
-    case Way::control:
-      if (runs && effects.kind == Kind::begin && group_.opening_possible && may_speak() && claim.problem.empty() && !refused_from_memory(claim)) {
-        if (!group_.touched_server && group_.opening_at == 0) raise_in_advance(claim.pair);
+  const Unit unit = unit_of(effects, claim.named, final_rule());
+  TransactionView view = view_of(claim, true);
+  view.open = unit.does != Does::reads && unit.does != Does::savepoint && unit.does != Does::code && unit.does != Does::alone;
+  view.fixed = group_.called || (!tx_.writable && !group_.opening_possible);
+  const Act act = decide(unit, view, standing_of(claim), policy());
+  switch (act) {
+    case Act::pass:
+      if (unit.does == Does::own_call) break;
+      if (!runs) return;
+      if (unit.does == Does::calls) group_.called = true;
+      if (claim.named && unit.does >= Does::reads) group_.named.push_back(claim);
+      if (unit.does == Does::begin && standing_of(claim) == Standing::current && group_.opening_possible && !group_.direct) {
+        if (!group_.touched_server && group_.opening_at == 0) raise_in_advance(claim);
         // What was read before belongs to the block's transaction, and has fixed its mode unless it is opened before that.
-        if (group_.executed) open_group(claim.pair, true);
+        if (group_.executed_here) open_group(claim, true);
       }
       return;
-    case Way::alone:
+    case Act::frame:
+      // In READ ONLY of the client's own: a pipeline cannot be framed.
+      return refuse("TG002", "TG002 this session is READ ONLY by its own word, which would not stop this statement: send it in a transaction block, with a scope and a term", "");
+    case Act::hold:
       if (!runs) return;
-      if (!group_.touched_server && !group_.executed && !group_.needs_hold) {
-        group_.needs_hold = true;
-        group_.effects = effects;
-        group_.claim = claim;
-        if (!claim.problem.empty()) return refuse_claim(claim);
-        if (const Refusal refusal = refusal_from_memory(claim)) return refuse_from_memory(refusal, claim.pair);
-        if (effects.unlocks) refuse("0A000", "Termgate cannot run this: it names pg_advisory_unlock, and would give up the lock that fences it", "");
-        return;
-      }
-      // Behind a Flush the server would run it, and READ ONLY does not stop VACUUM.
-      if (effects.kind != Kind::call && effects.kind != Kind::do_block) return refuse("0A000", "Termgate runs what must run alone only as the one statement before a Sync, with no Flush before it", "");
-      return refuse("0A000", "Termgate runs CALL and DO only as the one statement before a Sync, or in a transaction block", "");
-    case Way::write: break;
+      group_.needs_hold = true;
+      group_.effects = effects;
+      group_.claim = claim;
+      if (effects.unlocks) refuse("0A000", "Termgate cannot run this: it names pg_advisory_unlock, and would give up the lock that fences it", "");
+      return;
+    case Act::refuse_claim:
+    case Act::refuse_known:
+    case Act::refuse_no_term:
+      if (!runs && (unit.does == Does::alone || unit.does == Does::code)) return;
+      carry_out(act, effects, claim);
+      return;
+    default: break;
   }
-  group_.reads_only = false;
-  const bool own_check = effects.own_check && !final_rule();
-  if (!own_check && !claim.problem.empty()) return refuse_claim(claim);
-  if (const Refusal refusal = own_check ? refusal_of_own(effects) : refusal_from_memory(claim)) return refuse_from_memory(refusal, claim.pair);
+  if (!runs && unit.does != Does::writes && unit.does != Does::prepares) return;
+  // A member before it may declare what it needs: it is judged when it runs.
+  if (!runs && whole && !group_.held.empty() && standing_of(claim) != Standing::current) return;
+  if (unit.does == Does::own_call) {
+    if (const Refusal refusal = refusal_of_own(effects)) return refuse_from_memory(refusal, claim.pair);
+    if (act == Act::pass) return;
+    // What was read before would run without a check.
+    if (group_.called) return refuse("TG002", "TG002 a call of Termgate's own functions after other calls in one pipeline: send a Sync between them", "");
+  }
+  if (tx_.writable || act == Act::check || act == Act::check_both || act == Act::recheck) {
+    if (!group_.direct) {
+      // A transaction that stays READ ONLY, by the client's own word: the check comes here, and what was read before it needs none.
+      lock_reads();
+      flush_group();
+      group_.direct = true;
+    }
+    carry_out(act, effects, claim);
+    return;
+  }
+  // What was read so far would be able to write from here on: what calls functions must not, nor what stands under a claim that cannot pass.
+  for (const Claim& member : group_.named) {
+    const Standing of = standing_of(member);
+    if (of > Standing::current) return void(carry_out(of == Standing::problem ? Act::refuse_claim : Act::refuse_known, effects, member));
+  }
+  if (group_.called && act == Act::open) {
+    report_refusal("TG002", "TG002 a write after a call in one pipeline", claim.pair, 0, true);
+    return refuse("TG002", "TG002 this write follows a call of a function in a pipeline, which had no claim to run under: send a Sync between them",
+                  "Declare a scope and a term (termgate.scope, termgate.term) before the transaction.");
+  }
   if (!group_.opening_possible) {
-    report_refusal("TG002", "TG002 a write behind a read that was flushed", claim.pair, 0, true);
+    report_refusal("TG002", "TG002 a write after a read that was flushed", claim.pair, 0, true);
     return refuse("TG002", may_speak() ? "TG002 this write follows a read in a pipeline that was flushed before it was known: send a Sync between them" : "TG002 no term declared for a fenced write",
                   "Declare a scope and a term (termgate.scope, termgate.term) before the transaction.");
   }
@@ -86,8 +119,14 @@ void Session::State::decide(const Effects& effects, const Known& known, bool run
     report_refusal("TG002", "TG002 no term declared", {}, 0, true);
     return fail_in_server(error_text("TG002", "TG002 no term declared, and Termgate cannot read this statement", ""));
   }
-  if (!own_check && !group_.touched_server) raise_in_advance(claim.pair);
-  open_group(claim.pair, !own_check);
+  if (act == Act::open && !group_.touched_server && !tx_.redeclared) raise_in_advance(claim);
+  // What a member of the group has declared only counts from there on: its transaction is opened where it begins, and checked here.
+  if (act == Act::open && tx_.redeclared && group_.executed_here) {
+    open_group(claim, false);
+    add_check(claim, Role::check);
+    return;
+  }
+  open_group(claim, act == Act::open);
 }
 
 // Held long enough: what can still be a write is opened, what reads so far goes on as a read.
@@ -97,11 +136,15 @@ void Session::State::commit_to_group() {
   if (group_.needs_hold) return refuse("0A000", "Termgate runs CALL, DO and what must run alone only before a Sync that follows at once", "");
   const bool writes_parsed = std::any_of(group_.parsed.begin(), group_.parsed.end(), [&](const std::string& name) {
     const Known* known = known_statement(name);
-    return known != nullptr && resolved(known->effects, known->text.get()).way == Way::write;
+    if (known == nullptr) return false;
+    const Effects effects = resolved(known->effects, known->executes);
+    return effects.way == Way::write || effects.calls_unknown;
   });
-  if (may_speak() && (group_.executed || writes_parsed) && group_.opening_possible && claim.problem.empty() && !refused_from_memory(claim)) {
-    if (!group_.touched_server) raise_in_advance(claim.pair);
-    open_group(claim.pair, true);
+  const Standing standing = standing_of(claim);
+  const bool stale_members = std::any_of(group_.named.begin(), group_.named.end(), [&](const Claim& named) { return standing_of(named) > Standing::current; });
+  if (!default_.believed && !stale_members && (standing == Standing::current || standing == Standing::uncertain) && (group_.executed || writes_parsed) && group_.opening_possible && !group_.called) {
+    if (!group_.touched_server) raise_in_advance(claim);
+    open_group(claim, !tx_.redeclared);
     return;
   }
   if (!group_.held.empty()) {
@@ -125,8 +168,18 @@ void Session::State::at_beginning(Add add) {
   for (Expected& expected : asked_behind) group_.asked.push_back(std::move(expected));
 }
 
-void Session::State::open_group(const Pair& pair, bool with_check) {
-  at_beginning([&] { add_opening(pair, with_check); });
+void Session::State::open_group(const Claim& claim, bool with_check) {
+  const bool redeclared = tx_.redeclared, acted = tx_.acted, code = tx_.code_declared;
+  at_beginning([&] {
+    add_opening(claim, with_check);
+    // What was read so far may write by now, each under the claim that it names.
+    for (const Claim& named : group_.named) add_check(named, Role::check);
+    group_.named.clear();
+  });
+  // What stands after the opening by now counts as run after it.
+  tx_.redeclared = redeclared || (tx_.redeclared && !with_check);
+  tx_.acted = acted;
+  tx_.code_declared = code;
   flush_group();
   group_.direct = true;
 }
@@ -145,7 +198,10 @@ void Session::State::lock_reads() {
 void Session::State::flush_group() {
   if (group_.held.empty()) return;
   to_server_.back() += group_.held;
-  for (Expected& expected : group_.asked) answers_.push(std::move(expected));
+  for (Expected& expected : group_.asked) {
+    group_.bound |= expected.asked == Asked::bind && !expected.hidden;
+    answers_.push(std::move(expected));
+  }
   if (group_.suspect) default_.broken = true;  // it runs only now, maybe behind a restore that was on its way
   group_.held.clear();
   group_.asked.clear();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "numbers.hpp"
 #include "state.hpp"
 
 namespace termgate::session {
@@ -14,7 +15,29 @@ using pgwire::Event;
 namespace {
 
 // As the server reads a boolean, but for unique prefixes, which nobody writes at start-up.
+constexpr std::string_view read_only_default = "default_transaction_read_only";
+constexpr std::size_t name_bytes_max = 63;  // of a PostgreSQL identifier
+// From here on a login may run triggers, which write as they like where nobody stops them.
+constexpr int login_triggers_since = 17;
+
 bool says_yes(std::string_view value) noexcept { return value == "on" || value == "true" || value == "yes" || value == "1" || value == "t" || value == "y"; }
+
+bool is_ascii(std::string_view text) noexcept {
+  return std::all_of(text.begin(), text.end(), [](char letter) { return static_cast<unsigned char>(letter) < 0x80; });
+}
+
+// PostgreSQL up to 16 cuts a longer name off, and would let it in as somebody, or into something, that no rule and no limit was asked about.
+std::string too_long(std::string_view what, const std::string& name) {
+  if (name.size() <= name_bytes_max) return {};
+  return std::string(what) + " has " + std::to_string(name.size()) + " bytes: PostgreSQL's names have at most " + std::to_string(name_bytes_max) + ", and Termgate does not guess which one is meant";
+}
+
+// For the log: this client does not come in.
+template <class State>
+void refuse_login(State& state, std::string_view sqlstate, std::string_view message) {
+  state.surroundings_.happened({.kind = Incident::Kind::login_refused, .code = sqlstate, .message = message});
+  state.end(sqlstate, message);
+}
 
 }  // namespace
 
@@ -27,8 +50,18 @@ void Session::State::greet(std::string_view bytes) {
       case Kind::need_more: client_in_.erase(0, event.used); return;
       case Kind::malformed:
         surroundings_.happened({.kind = Incident::Kind::malformed, .message = event.problem.reason()});
+        // As PostgreSQL does: who did not speak its protocol at all would not understand the answer, and who has thought better of it (Terminate at once) wants none.
+        if (event.unanswered) return close_all();
+        if (event.before_3) {
+          to_client_.back() += "EFATAL:  " + std::string(event.problem.reason()) + "\n";
+          to_client_.back() += '\0';
+          return close_all();
+        }
         return end(event.problem.sqlstate, event.problem.reason());
-      case Kind::direct_tls: return end("08P01", "this TLS handshake comes at a place where none can be taken");
+      case Kind::direct_tls:
+        // Where TLS is served the caller has dealt with it; PostgreSQL without TLS gives no answer.
+        surroundings_.happened({.kind = Incident::Kind::malformed, .message = "a TLS handshake at a place where none can be taken"});
+        return close_all();
       case Kind::gssenc_request:
       case Kind::ssl_request: {
         const bool ssl = event.kind == Kind::ssl_request;
@@ -69,7 +102,7 @@ void Session::State::greet(std::string_view bytes) {
     statements::Declaration declared = statements::declared_in_application_name(applicant_.application_name);
     const statements::Declaration by_options = statements::declared_in_options(named("options"));
     for (const auto& one : {declared, by_options}) {
-      if (!one.problem.empty()) return end("TG005", one.problem);
+      if (!one.problem.empty()) return refuse_login(*this, "TG005", one.problem);
     }
     // Of two places the later one counts, each half by itself; application_name stands below the options.
     if (declared.scope) declared_.known.scope = declared.scope->name();
@@ -80,15 +113,17 @@ void Session::State::greet(std::string_view bytes) {
       if (!statements::is_declared_setting(name)) continue;
       statements::Declaration one;
       statements::declare(one, name, value, "the start-up message");
-      if (!one.problem.empty()) return end("TG005", one.problem);
+      if (!one.problem.empty()) return refuse_login(*this, "TG005", one.problem);
       if (one.scope) declared_.known.scope = one.scope->name();
       if (one.term) declared_.known.term = one.term->value();
     }
     declared_.spoke = !declared_.known.empty();
     client_in_.erase(0, event.used);
 
-    if (options_.client_tls_required && !login_.encrypted && !peer_.local) return end("28000", "Termgate takes no connection without TLS here");
-    if (applicant_.user.empty()) return end("28000", "no PostgreSQL user name specified in startup packet");
+    if (options_.client_tls_required && !login_.encrypted && !peer_.local) return refuse_login(*this, "28000", "Termgate takes no connection without TLS here");
+    if (applicant_.user.empty()) return refuse_login(*this, "28000", "no PostgreSQL user name specified in startup packet");
+    if (const std::string problem = too_long("the user's name", applicant_.user); !problem.empty()) return refuse_login(*this, "28000", problem);
+    if (const std::string problem = too_long("the database's name", applicant_.database); !problem.empty()) return refuse_login(*this, "28000", problem);
     stage_ = Stage::admitting;
     return act(Action::Kind::admit);
   }
@@ -100,7 +135,7 @@ void Session::State::admitted(const Admission& admission) {
   declared_.rule = admission.rule;
   if (!admission.refused_sqlstate.empty()) return end(admission.refused_sqlstate, admission.refused_message);
   if (applicant_.replication && !admission.replication) {
-    return end("28000", "replication connections are not let through: they read past every fence. Connect to the server directly, or allow them by a rule");
+    return refuse_login(*this, "28000", "replication connections are not let through: they read past every fence. Connect to the server directly, or allow them by a rule");
   }
   stage_ = Stage::connecting;
   act(Action::Kind::connect_server);
@@ -158,7 +193,7 @@ void Session::State::start_login() {
     std::transform(lowered.begin(), lowered.end(), lowered.begin(), [](char letter) { return letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter + ('a' - 'A')) : letter; });
     if (name == "options") {
       asked = value;
-    } else if (lowered == "default_transaction_read_only" && guards()) {
+    } else if (lowered == read_only_default && guards()) {
       default_.believed = says_yes(value);
     } else {
       parameters.emplace_back(name, value);
@@ -178,7 +213,10 @@ void Session::State::start_login() {
   }
   default_.answered = default_.committed = default_.believed;
   // Behind everything of the client's, and a start-up parameter, so that RESET and DISCARD come back to it.
-  if (guards()) parameters.emplace_back("default_transaction_read_only", "on");
+  // A login trigger that writes (an audit of logins, say) would be stopped by that, and nobody could log in. Where there may be one, what it was before the login's end is
+  // the server's own, and restore_default() comes before the client's first word: also after each RESET.
+  login_.read_only_at_start = guards() && surroundings_.server_major() < login_triggers_since;
+  if (login_.read_only_at_start) parameters.emplace_back(read_only_default, "on");
   // A newer minor version than the codec's is negotiated down here; what the server knows it says itself.
   pgwire::append_startup(to_server_.back(), std::min(login_.client_minor, pgwire::protocol_minor_max), parameters);
   login_.startup.clear();
@@ -198,7 +236,7 @@ void Session::State::login_from_client(const Event& event) {
     const std::size_t nul = event.body.find('\0');
     const std::size_t begin = nul == std::string_view::npos ? nul : nul + 5;
     if (login_.plus_removed && begin != std::string_view::npos && begin < event.body.size() && event.body[begin] == 'y') {
-      return end("28000",
+      return refuse_login(*this, "28000",
                  "channel binding cannot pass through a proxy that ends TLS on both sides, and the server insists on it where the client could: connect with channel_binding=disable, or let the proxy reach "
                  "the server without TLS (a Unix socket, loopback)");
     }
@@ -227,14 +265,14 @@ void Session::State::login_from_server(const Event& event) {
       using Type = pgwire::Authentication::Type;
       if (authentication->type == Type::ok) {
         if (!login_.credential_asked && !peer_.local && !options_.trust_backend) {
-          return end("28000",
+          return refuse_login(*this, "28000",
                      "the server asks for no credential (its pg_hba.conf trusts this proxy), and so would let in anybody: Termgate offers it to other machines only with --trust-backend");
         }
       } else if (authentication->type != Type::sasl_final) {
         login_.credential_asked = true;
       }
       if (authentication->type == Type::gss || authentication->type == Type::sspi || authentication->type == Type::kerberos_v5) {
-        return end("28000", "GSSAPI names the server's host and cannot pass through a proxy: use SCRAM, or a certificate between client and proxy");
+        return refuse_login(*this, "28000", "GSSAPI names the server's host and cannot pass through a proxy: use SCRAM, or a certificate between client and proxy");
       }
       if (authentication->type == Type::sasl) {
         login_.awaiting_sasl_initial = true;
@@ -247,7 +285,7 @@ void Session::State::login_from_server(const Event& event) {
             if (!one.ends_with("-PLUS")) mechanisms.push_back(one);
             rest.remove_prefix(std::min(one.size() + 1, rest.size()));
           }
-          if (mechanisms.empty()) return end("28000", "the server takes SCRAM with channel binding only, which cannot pass through a proxy");
+          if (mechanisms.empty()) return refuse_login(*this, "28000", "the server takes SCRAM with channel binding only, which cannot pass through a proxy");
           pgwire::append_authentication_sasl(to_client_.back(), mechanisms);
           return;
         }
@@ -265,14 +303,31 @@ void Session::State::login_from_server(const Event& event) {
       pgwire::append_backend_key_data(to_client_.back(), server_pid_, peer_.cancel_key);
       return act(Action::Kind::registered);
     }
-    case backend::parameter_status: return parameter_status(event);
+    case backend::parameter_status: {
+      if (const auto status = pgwire::decode_parameter_status(event.body)) {
+        // Where the server makes another role of the name (db_user_namespace), the rules and limits were asked about nobody.
+        if (status->name == "session_authorization" && !options_.server_pooler && status->value != applicant_.user && is_ascii(status->value) && is_ascii(applicant_.user)) {
+          return refuse_login(*this, "28000", "the server let user \"" + applicant_.user + "\" in as \"" + std::string(status->value) + "\", and Termgate's rules are about the name that was given");
+        }
+        if (status->name == "server_version") {
+          const auto major = static_cast<int>(number(status->value.substr(0, status->value.find_first_not_of("0123456789"))));
+          surroundings_.saw_server_major(major);
+          // What comes back to the server's own value by RESET is noticed by what newer servers report.
+          if (guards() && !login_.read_only_at_start && major < login_triggers_since && !options_.server_pooler) {
+            return refuse_login(*this, "57P03", "the server is of another version than it was before: connect again");
+          }
+        }
+      }
+      return parameter_status(event);
+    }
     case backend::notice_response: to_client_.back() += event.frame; return;
     case backend::error_response:
+      if (const auto report = pgwire::decode_report(event.body)) surroundings_.happened({.kind = Incident::Kind::login_refused, .code = report->sqlstate(), .message = report->message()});
       to_client_.back() += event.frame;
       return;  // FATAL: the server closes the connection after it
     case backend::ready_for_query:
-      if (guards()) {
-        login_.ready = event.frame;  // given when it is known what serves
+      if (asks_at_login()) {
+        login_.ready = event.frame;  // given when it is known what serves, and what is declared
       } else {
         to_client_.back() += event.frame;
       }
@@ -284,7 +339,8 @@ void Session::State::login_from_server(const Event& event) {
         to_server_.back() += rest;
         return;
       }
-      if (!guards()) return pump();
+      if (!asks_at_login()) return pump();
+      if (!guards()) return ask_who_serves();
       // What ParameterStatus says may be a pooler's memory, and our start-up parameter may never have reached the server.
       restore_default();
       return ask_who_serves();

@@ -2,12 +2,16 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string_view>
 
 namespace termgate::session {
 
 // A client that keeps more prepared statements than this has those beyond counted as unknown, hence as writes.
 constexpr std::size_t names_max = 20'000;
+
+// Objects of users have this OID or a higher one (FirstNormalObjectId).
+constexpr std::uint32_t first_user_oid = 16'384;
 
 // The server cuts names there (NAMEDATALEN).
 inline std::string_view cut(std::string_view name) noexcept { return name.substr(0, 63); }

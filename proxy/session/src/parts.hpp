@@ -58,6 +58,9 @@ struct Pair {
 // The scope and term that a unit is checked with, as far as the proxy knows them; empty: the server's session knows.
 struct Claim {
   Pair pair;
+  Pair given;      // what the check is given by us: of the statement's own comment, or of a rule that is final; else the session's own is checked
+  Pair otherwise;  // … where the session declares nothing: of a rule that is overridable
+  bool named = false;  // by the statement's own comment
   bool certain = false;
   std::string code, problem, hint;                   // why there can be none
 };
@@ -90,6 +93,7 @@ struct Login {
   bool credential_asked = false;
   bool plus_removed = false;
   bool awaiting_sasl_initial = false;
+  bool read_only_at_start = false;  // READ ONLY was asked for with the start-up message, and not only after the login
   Instant started;
   std::string ready;  // its ReadyForQuery, not given yet
 };
@@ -115,11 +119,28 @@ struct Transaction {
   bool client_read_only = false;  // the client wants it so
   bool snapshot = false;          // its access mode is fixed, and it is READ ONLY
   bool writable = false;          // made so by us
-  bool fenced = false;            // the check was passed, or is on its way before whatever follows
+  bool locked = false;            // … and READ ONLY again
+  bool session_passed = false;    // the check of what the session declares was passed, or is on its way before whatever follows
+  bool other_passed = false;      // … of what a comment names, or as the arguments of check_term()
+  bool redeclared = false;        // something may have declared anew since
+  bool acted = false;             // something ran that needs a check before its transaction commits
+  bool code_declared = false;     // … something that acted
   bool declared_inside = false;   // scope or term may have been declared in it
   bool suspect = false;           // something in it may have changed the session's default
-  std::vector<Pair> passed;       // by pairs that were named
+  bool calling_cursor = false;    // FETCH may run functions
+  bool cursor = false;            // one was declared: WITH HOLD its query runs at the COMMIT, when no savepoint keeps it READ ONLY any more
+  std::vector<Pair> passed;       // by comments
+  Pair declared;                  // what the session declared when its check was sent, where that was certain
   Pair last;                      // as the check answered
+
+  bool passed_any() const noexcept { return session_passed || other_passed; }
+  // Whatever lock there was may be gone.
+  void forget_checks() {
+    session_passed = other_passed = false;
+    redeclared = true;
+    passed.clear();
+    declared = Pair();
+  }
 };
 
 // default_transaction_read_only: `on` in the server, and as the client is to see it.
@@ -138,18 +159,23 @@ struct Default {
 struct Declared {
   std::shared_ptr<const TermSource> rule;
   Pair bound;                    // by the rule, for good; empty: not yet
+  bool withdrawn = false;        // the rule has no term any more, or another one than the one that is bound
   Pair known;                    // what the session has declared for itself, where that is certain
   bool certain = true;           // `known` is
   bool changing = false;         // something of this unit may change it
+  std::uint32_t changes = 0;     // how often something was sent that may
   bool spoke = false;            // a declaration of the client's own was seen
+  bool perhaps = false;          // code ran that may have declared without a word of it in a text
   std::string why_not, why_not_code;  // of a rule that has no term now
 };
 
 // A prepared statement or a portal of the client's.
 struct Known {
   Effects effects;
-  Text text;            // for its declaration; nullptr: nothing is known
-  std::size_t hash = 0;  // of its text
+  statements::Declaration declared;  // by its comments
+  std::string executes;              // of EXECUTE: the name of what it runs
+  std::size_t identity = 0;          // of its whole text
+  std::size_t hash = 0;              // of its text without its values, where it is taken for a read
 };
 
 // The extended messages up to the next Sync.
@@ -158,9 +184,11 @@ struct Group {
   bool direct = false;          // messages go straight to the server
   bool refused = false;         // everything up to Sync is dropped
   bool touched_server = false;  // something of it was sent
+  bool bound = false;           // a Bind of the client's was sent: its unnamed portal may be alive
   bool executed = false;
   bool executed_here = false;   // since the last transaction that ended in it
   bool suspect = false;         // may change the session's default, on a server that does not report it
+  bool called = false;          // something that is not surely a read was executed READ ONLY
   bool needs_hold = false;
   std::string held;             // messages not sent yet
   std::vector<Expected> asked;  // their answers
@@ -168,22 +196,10 @@ struct Group {
   std::size_t opening_asked = 0;
   bool opening_possible = true;
   bool ended_one = false;       // a transaction ended in it, so what follows begins another before its answers are here
-  bool reads_only = true;       // may be run again
+  std::vector<Claim> named;     // claims that its members name themselves
   std::vector<std::string> parsed;  // names, to be forgotten where the group is refused
-  std::size_t first_hash = 0;   // of the text that is executed first
   Effects effects;              // of what runs under a lock at session level
   Claim claim;
-};
-
-// What was sent of a unit that only reads, in case READ ONLY refuses it.
-struct Again {
-  bool possible = false;
-  bool wanted = false;
-  bool extended = false;
-  std::string bytes;            // whole frames (extended) or the text (simple)
-  std::size_t hash = 0;         // of the text
-  Claim claim;
-  std::size_t parses = 0, binds = 0, descriptions = 0, closes = 0;  // of its answers, those that were shown
 };
 
 // A text that goes a piece at a time, or in a frame of BEGIN and COMMIT.
@@ -198,6 +214,7 @@ struct Script {
   bool ending = false;          // COMMIT or ROLLBACK of the frame is on its way
   std::size_t offset = 0;       // of the piece that runs, in the text
   std::size_t bytes = 0;
+  std::size_t inserted = 0;     // letters of ours in front of it
   std::string complete;         // the last CommandComplete, held until the frame is committed
 };
 
@@ -215,7 +232,8 @@ struct Hold {
 // The check that was sent last.
 struct Check {
   Instant sent{};
-  Pair pair;
+  Pair pair;           // as far as it was known then
+  bool given = false;  // by us, not by the session
 };
 
 }  // namespace termgate::session

@@ -52,7 +52,7 @@ void Session::State::refuse(std::string_view code, std::string_view message, std
 
 // No term is 0: the check fails, whatever the fence, or there is none and its preparation fails.
 void Session::State::fail_in_server(const std::string& told) {
-  const std::array<pgwire::Field, 2> values{pgwire::Field("-"), pgwire::Field("0")};
+  const std::array<pgwire::Field, 4> values{pgwire::Field("-"), pgwire::Field("0"), pgwire::Field(), pgwire::Field()};
   run_ours(ours_check, Role::refusal, values, told);
   tx_.failed = true;
   outstanding_.wait_for_all = true;
@@ -106,7 +106,7 @@ bool Session::State::stale_report(std::string_view message, Pair& pair, std::int
 }
 
 void Session::State::report_refusal(std::string_view code, std::string_view message, const Pair& pair, std::int64_t fence, bool from_memory) {
-  surroundings_.happened({.kind = Incident::Kind::refused, .scope = pair.scope, .term = pair.term, .fence = fence, .code = code, .message = message, .from_memory = from_memory});
+  surroundings_.happened({.kind = Incident::Kind::refused, .scope = pair.scope, .term = pair.term, .fence = fence, .code = code, .message = message, .statement = unit_text_, .from_memory = from_memory});
 }
 
 // The failure of a message of ours, as the client is to see it.
@@ -120,11 +120,14 @@ std::string Session::State::explained(const pgwire::ReportFields& report, Role r
     hint = "A session declares by application_name, PGOPTIONS, SET termgate.scope and termgate.term, or a comment; a transaction that will write declares before its first query.";
   } else if (code == "3F000" || code == "42883" || code == "42P01") {
     code = "3F000";
+    report_refusal(code, message, pair, 0, false);
     message = "Termgate is not installed in this database, and so nothing can be written through it";
     hint = "As the owner: " + (options_.install_hint.empty() ? "termgate init --db postgresql://…/" + applicant_.database : options_.install_hint);
   } else if (code == "42501") {
-    message = "role \"" + applicant_.user + "\" may not call Termgate's check: " + message;
-    hint = "As the owner: termgate init --grant ROLE=write";
+    const std::string who = role_.empty() || role_ == "none" ? applicant_.user : role_;
+    message = "role \"" + who + "\" may not call Termgate's check: " + message;
+    hint = "As the owner: termgate init --grant " + who + "=write";
+    report_refusal(code, message, pair, 0, false);
   } else if (code == "TG001") {
     Pair told;
     if (stale_report(message, told, fence)) {
@@ -132,7 +135,7 @@ std::string Session::State::explained(const pgwire::ReportFields& report, Role r
       surroundings_.saw_fence(told.scope, fence);
       // What was declared before the block is so behind it.
       const bool settled = tx_.in_block ? !tx_.declared_inside && !declared_.changing : status_ == pgwire::TransactionStatus::idle;
-      if (check_.pair.empty() && settled) {
+      if (!check_.given && settled) {
         declared_.known = told;
         declared_.certain = true;
         declared_.changing = false;

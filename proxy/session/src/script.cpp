@@ -8,13 +8,38 @@ using statements::Access;
 using statements::Kind;
 using Way = Effects::Way;
 
-void Session::State::start_script(std::string_view sql, Text text, const Claim& claim) {
+namespace {
+
+// Ends a run of statements that can be sent together.
+bool stands_apart(const Effects& effects) noexcept {
+  return effects.way == Way::control || ours_to_keep(effects) || effects.kind == Kind::discard_all || effects.kind == Kind::prepare_transaction;
+}
+
+}  // namespace
+
+void Session::State::start_script(std::string_view sql, Text text) {
+  std::string whole(sql);  // it may be a part of the script that runs
   script_ = Script();
   script_.running = true;
-  script_.sql = sql;
+  script_.sql = std::move(whole);
   script_.text = std::move(text);
-  script_.claim = claim;
   next_piece();
+}
+
+// Whether one of the statements from `from` on, up to where their transaction ends, needs a transaction of ours around them.
+bool Session::State::frame_needed(std::size_t from) const {
+  const auto& all = script_.text->statements;
+  for (std::size_t i = from; i < all.size(); ++i) {
+    const Effects one = resolved_statement(all[i]);
+    if (one.way == Way::control) return false;
+    const Claim claim = claim_for(all[i].declared, effects_of(all[i], script_.sql), all[i].name);
+    const Act act = decide(unit_of(one, claim.named, final_rule()), view_of(claim, true), standing_of(claim), policy());
+    const Act alone = decide(unit_of(one, claim.named, final_rule()), view_of(claim, false), standing_of(claim), policy());
+    if (one.only_declares || one.way == Way::write || (act != Act::pass && alone != Act::pass)) return true;
+    // SET LOCAL counts for what follows it in the text.
+    if (one.changes_declaration && one.way == Way::neutral && i + 1 < all.size()) continue;
+  }
+  return false;
 }
 
 void Session::State::next_piece() {
@@ -27,13 +52,12 @@ void Session::State::next_piece() {
     const auto& all = script.text->statements;
     if (script.failed || script.next >= all.size()) return finish_script();
 
-    const auto barrier = [&](const Effects& effects) { return effects.way == Way::control || ours_to_keep(effects) || effects.kind == Kind::discard_all || effects.kind == Kind::prepare_transaction; };
     const statements::Statement& first = all[script.next];
     Effects effects = resolved_statement(first);
     script.offset = first.offset;
-    script.claim = claim_of(script.text.get());  // a piece before may have declared
-    const auto declares = [](const Effects& one) { return one.changes_declaration && one.way == Way::neutral; };
-    if (barrier(effects)) {
+    script.inserted = 0;
+    script.claim = claim_for(first.declared, effects_of(first, script.sql), first.name);  // a piece before may have declared
+    if (stands_apart(effects)) {
       ++script.next;
       const std::string sql = script.sql.substr(first.offset, first.length);
       if (script.frame && effects.kind == Kind::begin && effects.access == Access::unspecified && first.isolation == statements::Isolation::unspecified) {
@@ -60,92 +84,60 @@ void Session::State::next_piece() {
       return;
     }
 
-    if (declares(effects)) {
-      // By itself, for the server must know it before what follows is checked; in one transaction with that, as a text is.
-      if (!tx_.in_block && !tx_.failed) {
-        bool writes_follow = false;
-        for (std::size_t i = script.next + 1; i < all.size() && !writes_follow; ++i) {
-          const Effects one = resolved_statement(all[i]);
-          if (barrier(one)) break;
-          writes_follow = one.way == Way::write || one.way == Way::alone;
-        }
-        if (writes_follow) {
-          add_hidden_query("BEGIN", Role::begin);
-          script.frame = true;
-          note_block_begun();
-        }
-      }
-      ++script.next;
-      release_complete();
-      note_sent(effects);
-      return run_plain_query(script.sql.substr(first.offset, first.length), script.frame ? Role::framed : Role::client);
-    }
-
-    // A run of statements that stay in one transaction.
-    std::size_t end = script.next;
-    bool writes = false, snapshot = false, own_check = true, passes = false;
-    Effects sum = effects;
-    for (; end < all.size(); ++end) {
-      const Effects one = resolved_statement(all[end]);
-      if (barrier(one) || (end > script.next && declares(one))) break;
-      const bool write = one.way == Way::write || one.way == Way::alone;
-      writes |= write;
-      snapshot |= one.takes_snapshot;
-      if (write && !one.own_check) own_check = false;
-      passes |= one.own_check_passes;
-      sum.own_check_writes |= one.own_check_writes;
-      note_prepared(one);
-      sum.changes_declaration |= one.changes_declaration;
-      sum.calls_functions |= one.calls_functions;
-      sum.calls_unknown |= one.calls_unknown;
-      if (write) {
-        sum.read_only_hole |= one.read_only_hole;
-        if (one.way == Way::alone && one.kind != Kind::call && one.kind != Kind::do_block) sum.read_only_hole = true;
-      }
-      sum.unsettles |= one.unsettles;
-      sum.forgets_prepared |= one.forgets_prepared;
-    }
-    const statements::Statement& last = all[end - 1];
-    const std::string sql = end == all.size() ? script.sql.substr(first.offset) : script.sql.substr(first.offset, last.offset + last.length - first.offset);
-    script.next = end;
-    script.bytes = sql.size();
-    if (!writes && snapshot && known_writer(sql)) {
-      writes = true;
-      own_check = false;
-    }
-    sum.prepares.clear();
-    sum.way = writes ? Way::write : snapshot ? Way::read : Way::neutral;
-    sum.kind = writes ? Kind::write : snapshot ? Kind::provably_read : Kind::show;
-    sum.takes_snapshot = snapshot;
-    sum.own_check = own_check && writes;
-    sum.own_check_passes = passes;
-    release_complete();
-    if (tx_.failed || (!tx_.in_block && !writes)) {
-      note_sent(sum);
-      return run_plain_query(sql);
-    }
-    if (!tx_.in_block && default_.believed) {
-      add_hidden_query("BEGIN", Role::begin);
-      script.frame = true;
-      note_block_begun();
-      tx_.client_read_only = true;
-    } else if (!tx_.in_block) {
-      const bool own = sum.own_check && !final_rule();
-      if (!own && !script.claim.problem.empty()) return refuse_claim(script.claim), script_refused();
-      if (const Refusal refusal = own ? refusal_of_own(sum) : refusal_from_memory(script.claim)) {
-        refuse_from_memory(refusal, script.claim.pair);
+    // A text is one transaction: where a statement of it must be checked, it gets a BEGIN and a COMMIT of ours, from its first statement on.
+    if (!tx_.in_block && !tx_.failed && frame_needed(script.next)) {
+      const Standing standing = standing_of(script.claim);
+      if (effects.way == Way::write && !effects.own_check && (standing == Standing::problem || standing == Standing::stale || standing == Standing::untrusted)) {
+        carry_out(standing == Standing::problem ? Act::refuse_claim : Act::refuse_known, effects, script.claim);
         return script_refused();
       }
-      if (!own) raise_in_advance(script.claim.pair);
+      if (standing == Standing::current && !default_.believed) raise_in_advance(script.claim);
+      release_complete();
       add_hidden_query("BEGIN", Role::begin);
       script.frame = true;
       note_block_begun();
+      tx_.client_read_only = default_.believed;
     }
-    const bool added = guard_block(sum, script.claim, true);
-    if (tx_.failed) return;
-    if (added) add_sync(Role::silent);
-    note_sent(sum);
-    return run_plain_query(sql, script.frame ? Role::framed : Role::client);
+
+    const auto decided = [&](const statements::Statement& statement, const Effects& one) {
+      const Claim claim = claim_for(statement.declared, effects_of(statement, script.sql), statement.name);
+      return tx_.failed ? Act::pass : decide(unit_of(one, claim.named, final_rule()), view_of(claim, false), standing_of(claim), policy());
+    };
+    const Act act = decided(first, effects);
+    release_complete();
+    if (act != Act::pass || unit_of(effects, false, final_rule()).does == Does::own_call) {
+      const bool was_failed = tx_.failed;
+      if (!tx_.in_block && (act == Act::frame || act == Act::hold || act == Act::refuse_no_term)) {
+        // Outside of a frame only what needs one comes here.
+        carry_out(act == Act::refuse_no_term ? act : Act::refuse_no_term, effects, script.claim);
+        return script_refused();
+      }
+      const bool added = carry_out(act, effects, script.claim);
+      if (tx_.failed && !was_failed) return;  // refused
+      if (added) add_sync(Role::silent);
+    }
+    note_sent(effects);
+
+    // What follows may go with it where nothing must come in between. SET and the like go by themselves: the server must know of them first.
+    std::size_t end = script.next + 1;
+    const auto declares = [](const Effects& one) { return one.changes_declaration && one.way == Way::neutral; };
+    if (!declares(effects)) {
+      for (; end < all.size(); ++end) {
+        Effects one = resolved_statement(all[end]);
+        if (stands_apart(one) || declares(one) || one.unsettles || !all[end].declared.empty()) break;
+        if (decided(all[end], one) != Act::pass || unit_of(one, false, final_rule()).does == Does::own_call) break;
+        note_sent(one);
+      }
+    }
+    const statements::Statement& last = all[end - 1];
+    std::string sql = end == all.size() ? script.sql.substr(first.offset) : script.sql.substr(first.offset, last.offset + last.length - first.offset);
+    script.next = end;
+    script.bytes = sql.size();
+    if ((effects.only_declares || effects.prepares_declares) && !first.set_config_at.empty()) {
+      sql = with_own_set_config(sql, first, first.offset);
+      script.inserted = sql.size() - script.bytes;
+    }
+    return run_plain_query(sql, script.frame ? Role::framed : Role::client, Change::none, effects.way == Way::read ? hash_of(sql) : 0);
   }
 }
 
@@ -171,9 +163,9 @@ bool Session::State::frame_refuses(const Effects& effects) {
 }
 
 Effects Session::State::resolved_statement(const statements::Statement& statement) const {
-  statements::Classified one;
-  one.statements.push_back(statement);
-  return resolved(effects_of(statement, script_.sql), &one);
+  Effects effects = resolved(effects_of(statement, script_.sql), statement.name);
+  if (effects.way == Way::read && !writers_.empty() && known_writer(hash_of(std::string_view(script_.sql).substr(statement.offset, statement.length)))) effects.way = Way::write;
+  return effects;
 }
 
 void Session::State::release_complete() {
@@ -189,6 +181,7 @@ void Session::State::script_refused() {
 void Session::State::finish_script() {
   if (script_.frame && !script_.ending) {
     script_.ending = true;
+    if (!script_.failed && !tx_.failed && add_before_commit()) add_sync(Role::silent);
     return add_hidden_query(script_.failed ? "ROLLBACK" : "COMMIT", script_.failed ? Role::rollback : Role::commit);
   }
   release_complete();

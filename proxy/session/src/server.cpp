@@ -9,6 +9,7 @@ namespace termgate::session {
 namespace backend = pgwire::backend;
 using pgwire::Event;
 using pgwire::TransactionStatus;
+using statements::Kind;
 using statements::ConformingStrings;
 
 namespace {
@@ -150,6 +151,7 @@ void Session::State::server_event(const Event& event) {
       // Of a transaction that has committed, its own among them.
       to_client_.back() += late_.complete;
       late_.complete.clear();
+      if (script_.ending) release_complete();
       to_client_.back() += event.frame;
       return;
     case backend::notice_response:
@@ -224,6 +226,7 @@ void Session::State::server_event(const Event& event) {
         if (event.kind != Event::Kind::message || !column(event.body, 0, pid) || number(pid) != static_cast<std::int64_t>(server_pid_)) {
           return end("08006", behind_a_pooler);
         }
+        served_by(event.body);
         show_parts_ = false;
         return;
       }
@@ -235,6 +238,13 @@ void Session::State::server_event(const Event& event) {
       break;
     case backend::command_complete:
       default_answered(head.change, event.body);
+      if (opening_refused_ && (head.role == Role::client || head.role == Role::framed) && event.body.starts_with("ROLLBACK") && head.change == Change::commit) {
+        // The check in front of this COMMIT has failed, and the client knows why.
+        opening_refused_ = false;
+        show_parts_ = false;
+        if (head.asked != Asked::query) answers_.pop();
+        return;
+      }
       if (event.body.starts_with("ROLLBACK") || event.body.starts_with("PREPARE TRANSACTION")) fences_unsettled_.clear();
       if (outstanding_.unread && (event.body.starts_with("PREPARE") || event.body.starts_with("DEALLOCATE") || event.body.starts_with("DISCARD"))) {
         statements_.clear();
@@ -284,7 +294,6 @@ void Session::State::server_event(const Event& event) {
   if (head.hide_no_data && event.type == backend::no_data) show = false;
   show_parts_ = show;
   if (show) {
-    shown(head, event.type);
     to_client_.back() += event.frame;
   }
   if (!last) return;
@@ -293,32 +302,54 @@ void Session::State::server_event(const Event& event) {
   if (answers_.empty() && deferred_) pump_after_ = true;
 }
 
+// What the session declares from the start, ALTER ROLE and ALTER DATABASE included; whether rules may answer with rows of their own.
+void Session::State::served_by(std::string_view row) {
+  std::string_view value;
+  Pair declared;
+  if (!column(row, 1, value)) return;
+  declared.scope = value;
+  const bool read = column(row, 2, value);
+  const std::string_view written = value;
+  declared.term = read ? number(written) : 0;
+  if (!written.empty() && declared.term < 1) {
+    declared_.certain = false;  // malformed: the server says so at the check
+    declared_.spoke = true;
+  } else {
+    declared_.known = declared;
+    declared_.spoke |= !declared.empty();
+  }
+  if (column(row, 3, value)) has_rules_ = value == "t";
+}
+
+// After 25006 nobody knows which statement of the piece it was.
+void Session::State::remember_writers_of_piece() {
+  for (const auto& statement : script_.text->statements) {
+    if (statement.offset < script_.offset || statement.offset >= script_.offset + script_.bytes) continue;
+    remember_writer(hash_of(std::string_view(script_.sql).substr(statement.offset, statement.length)));
+  }
+}
+
 void Session::State::check_answered(std::string_view row) {
   const Expected& head = answers_.head();
-  Pair passed = check_.pair;
+  Pair passed;
   std::int64_t fence = 0;
-  std::string_view value;
-  if (check_.pair.complete() && head.role != Role::hold) {
-    if (!column(row, 0, value)) return;
-    fence = number(value);
-  } else {
-    if (!column(row, 0, value)) return;
-    passed.scope = value;
-    if (!column(row, 1, value)) return;
-    passed.term = number(value);
-    if (!column(row, 2, value)) return;
-    fence = number(value);
+  std::string_view scope, term, height;
+  if (!column(row, 0, scope) || !column(row, 1, term) || !column(row, 2, height)) return;
+  passed.scope = scope;
+  passed.term = number(term);
+  fence = number(height);
+  // Of check_again(): without a fence the session declares what it did before, or nothing.
+  if (!head.given && !tx_.in_block && head.changes == declared_.changes && head.role == Role::check) {
+    declared_.known = passed;
+    declared_.certain = true;
   }
   if (!passed.complete() || fence == 0) return;
+  declared_.spoke = true;
   if (fence > surroundings_.highest_fence(passed.scope)) fences_unsettled_.emplace_back(passed.scope, fence);
   else surroundings_.saw_fence(passed.scope, fence);
   if (head.role == Role::in_advance) return;
   tx_.last = passed;
   if (head.role == Role::hold) hold_.pair = passed;
-  if (!check_.pair.complete() && !tx_.in_block && !declared_.changing && check_.pair.empty()) {
-    declared_.known = passed;
-    declared_.certain = true;
-  }
   surroundings_.happened({.kind = Incident::Kind::fenced, .scope = passed.scope, .term = passed.term, .fence = fence, .took = now_ - check_.sent});
 }
 
@@ -344,7 +375,7 @@ void Session::State::drop_until_sync() {
     if (head.asked == Asked::parse) {
       if (head.hidden) {
         if (head.ours != ours_count) prepared_[head.ours] = false;
-      } else {
+      } else if (!head.existed) {
         statements_.erase(head.text);
       }
     } else if (head.asked == Asked::bind && !head.hidden) {
@@ -402,22 +433,18 @@ void Session::State::server_error(const Event& event) {
         break;
       }
       const bool refused_as_read_only = report->sqlstate() == "25006" && active() && !tx_.client_read_only && !default_.believed && status_ != TransactionStatus::failed;
-      if (refused_as_read_only && again_.possible && !head.row_seen && (head.asked == Asked::query || head.first_execute || head.asked == Asked::bind)) {
-        again_.wanted = true;
-        break;
-      }
       if (refused_as_read_only && !tx_.writable && hold_.stage == Hold::Stage::none) {
-        // Also where it cannot be run again at once: in a pipeline, behind a row, as a part of a text.
-        if (head.read_hash != 0) remember_writer_hash(head.read_hash);
-        else if (script_.running) remember_writer(std::string_view(script_.sql).substr(script_.offset, script_.bytes));
-        else if (again_.possible && !again_.extended) remember_writer(again_.bytes);
-        else if (again_.hash != 0) remember_writer_hash(again_.hash);
-        const std::string_view message = may_speak() ? "TG002 this looked like a read and writes; Termgate knows it now: send it again"
-                                                     : "TG002 no term declared for a fenced write";
-        report_refusal("TG002", message, {}, 0, false);
+        // It is not run again: the client sees nothing twice. From now on its text is known as a writer's.
+        if (script_.running) remember_writers_of_piece();
+        else if (head.read_hash != 0) remember_writer(head.read_hash);
+        const Claim claim = claim_of(nullptr);
+        const Refusal known = claim.problem.empty() ? refusal_from_memory(claim) : Refusal{claim.code, claim.problem, claim.hint};
+        const std::string message = known ? known.message : may_speak() ? "TG002 this looked like a read and writes; Termgate knows it now: send it again" : "TG002 no term declared for a fenced write";
+        const std::string code = known ? known.code : "TG002";
+        report_refusal(code, message, claim.pair, known.fence, false);
         pgwire::ReportFields fields = *report;
         const std::string detail = "The database said: " + std::string(report->message());
-        fields.set('C', "TG002");
+        fields.set('C', code);
         fields.set('M', message);
         fields.set('D', detail);
         pgwire::append_error_response(to_client_.back(), fields);
@@ -425,7 +452,7 @@ void Session::State::server_error(const Event& event) {
       }
       if (script_.running && script_.offset > 0 && !(*report)['P'].empty()) {
         pgwire::ReportFields fields = *report;
-        const std::string position = std::to_string(number((*report)['P']) + static_cast<std::int64_t>(characters(std::string_view(script_.sql).substr(0, script_.offset))));
+        const std::string position = std::to_string(number((*report)['P']) + static_cast<std::int64_t>(characters(std::string_view(script_.sql).substr(0, script_.offset))) - static_cast<std::int64_t>(script_.inserted));
         fields.set('P', position);
         pgwire::append_error_response(to_client_.back(), fields);
         break;
@@ -437,8 +464,9 @@ void Session::State::server_error(const Event& event) {
     case Role::check:
       to_client_.back() += explained(*report, role);
       opening_refused_ = true;
-      tx_.fenced = false;
+      tx_.forget_checks();
       if (role == Role::writable) tx_.writable = false;
+      if (script_.ending) script_.complete.clear();
       break;
     case Role::hold:
       to_client_.back() += explained(*report, role);
@@ -491,7 +519,7 @@ void Session::State::ready_for_query(TransactionStatus status, const Event& even
   }
   to_client_.back() += late_.complete;
   late_.complete.clear();
-  const bool show = !head.hidden && !script_.running && !again_.wanted;
+  const bool show = !head.hidden && !script_.running;
   if (show && default_.reported && guards() && default_.told != default_.answered) {
     default_.told = default_.answered;
     pgwire::append_parameter_status(to_client_.back(), "default_transaction_read_only", default_.told ? "on" : "off");
@@ -524,10 +552,6 @@ void Session::State::settle() {
     to_client_.back() += login_.ready;
     login_.ready = std::string();
   }
-  if (again_.wanted) return run_again();
-  again_.possible = false;
-  again_.hash = 0;
-
   switch (hold_.stage) {
     case Hold::Stage::none: break;
     case Hold::Stage::asked:
@@ -543,10 +567,23 @@ void Session::State::settle() {
         run_ours(ours_default_off, Role::silent, {});
         add_sync(Role::silent);
       }
+      // DO and CALL may declare: what their last transaction leaves in force is checked before it commits.
+      tx_.writable = tx_.session_passed = true;
       note_sent(hold_.effects);
+      if (hold_.effects.kind != Kind::call && hold_.effects.kind != Kind::do_block) tx_ = Transaction();
       if (hold_.extended) {
-        to_server_.back() += hold_.waiting;
+        const std::string_view waiting = hold_.waiting;
+        constexpr std::size_t sync_bytes = 5;
+        to_server_.back() += waiting.substr(0, waiting.size() - sync_bytes);
+        const Expected sync = hold_.asked.back();
+        hold_.asked.pop_back();
         for (Expected& expected : hold_.asked) answers_.push(std::move(expected));
+        add_before_commit();
+        to_server_.back() += waiting.substr(waiting.size() - sync_bytes);
+        answers_.push(sync);
+        tx_ = Transaction();
+      } else if (tx_.acted) {
+        run_converted(hold_.waiting);
       } else {
         run_plain_query(hold_.waiting);
       }
@@ -559,7 +596,7 @@ void Session::State::settle() {
       hold_ = Hold();
       break;
   }
-  if (!guarded_ && declared_.spoke && admission_.without_term == WithoutTerm::allow && status_ == TransactionStatus::idle && active()) guarded_ = default_.broken = true;
+  if (!guarded_ && (declared_.spoke || declared_.perhaps) && admission_.without_term == WithoutTerm::allow && status_ == TransactionStatus::idle && active()) guarded_ = default_.broken = true;
   if (default_.broken && status_ != TransactionStatus::failed) return restore_default();
   if (script_.running) {
     next_piece();

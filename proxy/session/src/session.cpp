@@ -60,7 +60,7 @@ void Session::State::idle_now() {
 // A higher term was seen elsewhere: a transaction that stands open under a lower one ends now, and with it its locks (F4).
 void Session::State::fence_seen(std::string_view scope, std::int64_t fence) {
   if (stage_ != Stage::ready || !answers_.empty() || group_.begun || client_mid_frame_) return;
-  if (status_ != pgwire::TransactionStatus::in_block || !tx_.fenced) return;
+  if (status_ != pgwire::TransactionStatus::in_block || !tx_.passed_any()) return;
   Pair stale;
   if (tx_.last.scope == scope && tx_.last.term < fence) stale = tx_.last;
   for (const Pair& pair : tx_.passed) {
@@ -68,7 +68,9 @@ void Session::State::fence_seen(std::string_view scope, std::int64_t fence) {
   }
   if (!stale.complete()) return;
   evicted_message_ = "TG001 stale term " + std::to_string(stale.term) + " for scope \"" + stale.scope + "\": the fence stands at " + std::to_string(fence) + "; the open transaction was ended";
-  add_check(stale, Role::eviction);
+  Claim claim;
+  claim.pair = claim.given = stale;
+  add_check(claim, Role::eviction);
   add_sync(Role::eviction);
   tx_.failed = true;
   outstanding_.wait_for_all = true;
@@ -148,7 +150,7 @@ std::optional<Instant> Session::State::deadline() const noexcept {
 }
 
 std::size_t Session::State::memory_bytes() const noexcept {
-  return sizeof(State) + to_client_.capacity() + to_server_.capacity() + client_in_.capacity() + client_reader_.buffered() + server_reader_.buffered() + group_.held.capacity() + again_.bytes.capacity();
+  return sizeof(State) + to_client_.capacity() + to_server_.capacity() + client_in_.capacity() + client_reader_.buffered() + server_reader_.buffered() + group_.held.capacity() + script_.sql.capacity() + hold_.waiting.capacity();
 }
 
 // --- the outside ---

@@ -31,34 +31,47 @@ void Session::State::on_query(std::string_view sql) {
   statements_.erase("");
   portals_.erase("");
   const Text text = classified(sql);
-  Claim claim = claim_of(text.get());
   if (names_ours(*text)) return refuse_reserved();
-  if (text->statements.size() == 1 || !active()) {
-    Effects effects = resolved(effects_of(*text, sql), text.get());
-    if (!active()) {
-      observe(effects, claim);
-      note_sent(effects);
-      return run_plain_query(sql, Role::client, change_of(effects));
-    }
-    run_statement(sql, effects, claim, *text);
-    return;
+  const statements::Statement& first = text->statements.front();
+  if (active() && text->statements.size() > 1) return start_script(sql, text);
+  const Effects written = effects_of(*text, sql);
+  const Effects effects = resolved(written, first.name);
+  const Claim claim = claim_for(first.declared, written, first.name);
+  if (!active()) {
+    observe(effects, claim);
+    note_sent(effects);
+    return run_plain_query(sql, Role::client, change_of(effects));
   }
-  start_script(sql, text, claim);
+  run_statement(sql, effects, claim, *text);
 }
 
+// One statement: the decision, and what it asks for in the terms of simple queries.
 void Session::State::run_statement(std::string_view sql, Effects effects, const Claim& claim, const statements::Classified& text) {
   if (tx_.failed) {
     note_sent(effects);
-    return effects.kind == Kind::unparsable ? run_converted(sql, false) : run_plain_query(sql, Role::client, change_of(effects));
+    return effects.kind == Kind::unparsable ? run_converted(sql) : run_plain_query(sql, Role::client, change_of(effects));
   }
-  if (effects.kind == Kind::show && answer_show(text.statements.front())) return;
-  if (effects.way == Way::read && known_writer(sql)) effects.way = Way::write;
+  const statements::Statement& statement = text.statements.front();
+  if (effects.kind == Kind::show && answer_show(statement)) return;
+  std::size_t read_hash = 0;
+  if (effects.way == Way::read) {
+    read_hash = hash_of(sql);
+    if (known_writer(read_hash)) effects.way = Way::write;
+  }
   std::string rewritten;
   if (ours_to_keep(effects) && effects.access != Access::read_only) {
     rewritten = without_read_write(sql, effects);
     sql = rewritten;
+  } else if ((effects.only_declares || effects.prepares_declares) && !statement.set_config_at.empty()) {
+    rewritten = with_own_set_config(sql, statement);
+    sql = rewritten;
   }
-  const bool only_reads = tx_.in_block ? tx_.client_read_only && !tx_.writable : default_.believed;
+  if (effects.kind == Kind::commit_prepared) {
+    // Whoever prepared it may have lost its term in what the database has forgotten (F3).
+    if (const Refusal refusal = doubt_of(Claim())) return refuse_from_memory(refusal, claim.pair);
+  }
+  const TransactionView view = view_of(claim, false);
+  const bool only_reads = view.read_only && !tx_.writable;
   if (effects.kind == Kind::unparsable && (only_reads || !may_speak())) {
     return refuse_if_it_parses(sql, "TG002", only_reads ? "TG002 Termgate cannot read this statement, and READ ONLY may not stop it" : "TG002 no term declared, and Termgate cannot read this statement");
   }
@@ -67,59 +80,57 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
     if (tx_.failed) return;  // refused
     if (added) add_sync(Role::silent);
     note_sent(effects);
-    if (effects.kind == Kind::unparsable) return run_converted(sql, false);
-    return run_plain_query(sql, Role::client, change_of(effects));
+    if (effects.kind == Kind::unparsable) return run_converted(sql);
+    return run_plain_query(sql, Role::client, change_of(effects), read_hash);
   }
 
-  switch (effects.way) {
-    case Way::neutral:
-    case Way::control:
-      if (effects.kind == Kind::begin && may_speak() && claim.problem.empty() && !refused_from_memory(claim)) raise_in_advance(claim.pair);
+  const Unit unit = unit_of(effects, claim.named, final_rule());
+  const Standing standing = standing_of(claim);
+  const Act act = decide(unit, view, standing, policy());
+  switch (act) {
+    case Act::pass:
+      if (unit.does == Does::own_call) break;
+      if (unit.does == Does::begin && standing == Standing::current) raise_in_advance(claim);
+      // A transaction of its own that stays READ ONLY; in a session that is not guarded yet it may write, and may have declared.
+      if (!guards() && effects.changes_declaration && unit.does >= Does::calls && !script_.running && text.single) break;
       note_sent(effects);
-      return run_plain_query(sql, Role::client, change_of(effects));
-    case Way::read:
-      if (default_.believed) {
-        note_sent(effects);  // its functions may change the session's default all the same
-        return run_plain_query(sql);
-      }
-      again_ = Again();
-      again_.possible = sql.size() <= options_.held_bytes_max && !script_.running;
-      if (again_.possible) again_.bytes = sql;
-      else again_.hash = hash_of(sql);
-      again_.claim = claim;
-      note_sent(effects);
-      return run_plain_query(sql);
-    case Way::write:
-    case Way::alone: break;
+      return run_plain_query(sql, Role::client, change_of(effects), read_hash);
+    case Act::frame: return start_script(sql, std::make_shared<statements::Classified>(text));
+    case Act::refuse_claim:
+    case Act::refuse_known:
+    case Act::refuse_no_term: carry_out(act, effects, claim); return;
+    case Act::hold: return run_held(sql, effects, claim);
+    case Act::open:
+    case Act::open_unchecked:
+    case Act::check:
+    case Act::check_both:
+    case Act::lock:
+    case Act::recheck: break;
   }
-  if (default_.believed) {
-    if (effects.kind == Kind::call || effects.kind == Kind::do_block) {
-      // In a frame, where it cannot end the transaction and begin another that writes.
-      return start_script(sql, std::make_shared<statements::Classified>(text), claim);
-    }
-    if (!left_to_read_only(effects)) return;
-    note_sent(effects);
-    return run_plain_query(sql);
+  if (unit.does == Does::own_call) {
+    if (const Refusal refusal = refusal_of_own(effects)) return refuse_from_memory(refusal, claim.pair);
   }
   if (effects.kind == Kind::lock_table && !script_.running) return run_plain_query(sql);  // an error outside of a block, which a pipeline would hide on 18
-  const bool own_check = effects.own_check && !final_rule();
-  if (!own_check && !claim.problem.empty()) return refuse_claim(claim);
-  if (const Refusal refusal = own_check ? refusal_of_own(effects) : refusal_from_memory(claim)) return refuse_from_memory(refusal, claim.pair);
-  if (effects.way == Way::alone && !script_.running) {
-    if (effects.unlocks) return refuse("0A000", "Termgate cannot run this: it names pg_advisory_unlock, and would give up the lock that fences it", "");
-    hold_ = Hold();
-    hold_.waiting = sql;
-    hold_.effects = effects;
-    return hold(claim.pair);
-  }
-  if (!own_check) raise_in_advance(claim.pair);
-  if (effects.kind == Kind::unparsable || (text.single && !effects.is_copy_in && !has_parameter(sql))) {
-    add_opening(claim.pair, !own_check);
+  const bool with_check = act != Act::open_unchecked && act != Act::pass;
+  if (with_check) raise_in_advance(claim);
+  // What a rule answers with besides is lost where Parse and Execute stand in for a simple query.
+  const bool by_rule = has_rules_ && unit.does == Does::writes && effects.kind == Kind::write && !script_.running;
+  if (effects.kind == Kind::unparsable || (text.single && !effects.is_copy_in && !has_parameter(sql) && !by_rule)) {
+    add_opening(claim, with_check);
     note_sent(effects);
-    return run_converted(sql, false);
+    return run_converted(sql, change_of(effects), read_hash);
   }
-  Text copy = std::make_shared<statements::Classified>(text);
-  start_script(sql, copy, claim);
+  start_script(sql, std::make_shared<statements::Classified>(text));
+}
+
+// What cannot stand in a block of ours runs while the session holds the check's lock. DO and CALL as one pipeline with what still has to be
+// checked after them; the rest (VACUUM, …) as it is, for it takes no company.
+void Session::State::run_held(std::string_view sql, const Effects& effects, const Claim& claim) {
+  if (effects.unlocks) return refuse("0A000", "Termgate cannot run this: it names pg_advisory_unlock, and would give up the lock that fences it", "");
+  hold_ = Hold();
+  hold_.waiting = sql;
+  hold_.effects = effects;
+  hold(claim);
 }
 
 // What the client believes, not what its server session was made to be.
@@ -162,6 +173,8 @@ void Session::State::on_function_call(const Event& event) {
       break;
     default: break;
   }
+  if (effects.way == Way::write) effects.calls_unknown = effects.changes_declaration = true;
+  else effects.read_only_hole = false;
   const Claim claim = claim_of(nullptr);
   Expected expected;
   expected.asked = Asked::function_call;

@@ -1,6 +1,7 @@
 // The inside of Session: one state machine, told in several files. What it is made of stands in parts.hpp.
 //   login.cpp        from the first byte to the first ReadyForQuery
 //   client.cpp       the client's bytes: messages, which of them wait, who deals with each
+//   guard.cpp        the decision: may this unit run, and with which check (guard.hpp)
 //   judge.cpp        what a unit is before anything is sent of it, and which scope and term it is checked with
 //   transaction.cpp  what each statement makes of the transaction, and what must stand before it in a block
 //   simple.cpp       simple queries of one statement; function calls
@@ -10,7 +11,6 @@
 //   inject.cpp       the messages that are put before, around and behind the client's
 //   refusal.cpp      how a unit fails, and what the client is told of it
 //   server.cpp       what the server answers, and to whom
-//   again.cpp        a read that turned out to write, once more
 //   session.cpp      ends, deadlines, evictions; the outside
 #pragma once
 
@@ -75,50 +75,58 @@ class Session::State {
 
   // --- judge.cpp ---
   bool guards() const noexcept;                 // the server session is read-only by default
+  bool asks_at_login() const noexcept;          // who serves, and what the session declares by ALTER ROLE or DATABASE
   bool active() const noexcept;                 // writes go behind the check
   bool final_rule() const noexcept;
   bool may_speak() const noexcept;              // has, or may have, a scope and a term
   Text classified(std::string_view sql);
-  Effects resolved(Effects effects, const statements::Classified* text) const;
+  Effects resolved(Effects effects, std::string_view executes) const;
   static bool names_ours(const statements::Classified& text) noexcept;
   static std::size_t hash_of(std::string_view sql) noexcept;  // literals left out
-  bool known_writer(std::string_view sql) const;
-  bool known_writer_hash(std::size_t hash) const;
-  void remember_writer(std::string_view sql);
-  void remember_writer_hash(std::size_t hash);
+  bool known_writer(std::size_t hash) const;
+  void remember_writer(std::size_t hash);
   void unit_begins();
-  Claim claim_of(const statements::Classified* text);
+  void ask_rule();
+  Claim claim_of(const statements::Declaration* named) const;
+  Claim claim_for(const statements::Declaration& own, const Effects& effects, std::string_view executes) const;
+  Standing standing_of(const Claim& claim) const;
+  TransactionView view_of(const Claim& claim, bool open) const;
+  Policy policy() const noexcept;
   // What is known already of a write with this claim; `own_check`: of one that brings its scope and term itself.
   Refusal refusal_from_memory(const Claim& claim) const;
   Refusal refusal_of_own(const Effects& effects) const;
   Refusal doubt_of(const Claim& claim) const;
-  bool refused_from_memory(const Claim& claim) const { return bool(refusal_from_memory(claim)); }
   void observe(const Effects& effects, const Claim& claim);
 
   // --- transaction.cpp ---
   void note_sent(const Effects& effects);       // the transaction as it will be once this has run
   void note_prepared(const Effects& effects);
   void note_block_begun();
-  // In a block: what must stand before a statement. True: a message of ours was added.
+  // In a transaction that goes on: puts in front of a statement what the decision wants there. True: a message of ours was added; where the
+  // statement is refused, it is so already, and tx_.failed says so.
   bool guard_block(const Effects& effects, const Claim& claim, bool runs);
-  // In a transaction that the client itself wants READ ONLY: whether the server certainly refuses what writes. False: it was refused here.
-  bool left_to_read_only(const Effects& effects);
+  // Does what the decision says, in the transaction that is open; the acts `frame` and `hold` are the caller's.
+  bool carry_out(Act act, const Effects& effects, const Claim& claim);
+  // What the transaction still needs before the COMMIT or Sync that comes next. True: a message of ours was added.
+  bool add_before_commit();
 
   // --- simple.cpp ---
   void on_query(std::string_view sql);
   void run_statement(std::string_view sql, Effects effects, const Claim& claim, const statements::Classified& text);
+  void run_held(std::string_view sql, const Effects& effects, const Claim& claim);
   bool answer_show(const statements::Statement& statement);
   void on_function_call(const pgwire::Event& event);
   static bool opens_for_reading(std::string_view body) noexcept;
 
   // --- script.cpp ---
-  void start_script(std::string_view sql, Text text, const Claim& claim);
+  void start_script(std::string_view sql, Text text);
   void next_piece();
   void finish_script();
   void script_refused();
   void release_complete();
   bool frame_refuses(const Effects& effects);
   Effects resolved_statement(const statements::Statement& statement) const;
+  bool frame_needed(std::size_t from) const;
 
   // --- extended.cpp ---
   void on_parse(const pgwire::Event& event);
@@ -133,11 +141,11 @@ class Session::State {
 
   // --- group.cpp ---
   void group_begins();
-  void decide(const Effects& effects, const Known& known, bool runs);
+  void guard_group(const Effects& effects, const Known& known, bool runs, bool whole);
   void commit_to_group();
   template <class Add>
   void at_beginning(Add add);
-  void open_group(const Pair& pair, bool with_check);
+  void open_group(const Claim& claim, bool with_check);
   void lock_group();
   void lock_reads();
   void flush_group();
@@ -150,14 +158,15 @@ class Session::State {
   void prepare_ours(Ours which, Role role, std::string_view told);
   void run_ours(Ours which, Role role, std::span<const pgwire::Field> values, std::string_view told = {});
   void add_writable(Role role);
-  void add_check(const Pair& pair, Role role);
-  void add_opening(const Pair& pair, bool with_check);
+  void add_check(const Claim& claim, Role role);
+  void add_recheck();
+  void add_opening(const Claim& claim, bool with_check);
   void add_sync(Role role);
   void add_hidden_query(std::string_view sql, Role role);
-  void raise_in_advance(const Pair& pair);
-  void run_plain_query(std::string_view sql, Role role = Role::client, Change change = Change::none);
-  void run_converted(std::string_view sql, bool description_shown);
-  void hold(const Pair& pair);
+  void raise_in_advance(const Claim& claim);
+  void run_plain_query(std::string_view sql, Role role = Role::client, Change change = Change::none, std::size_t read_hash = 0);
+  void run_converted(std::string_view sql, Change change = Change::none, std::size_t read_hash = 0);
+  void hold(const Claim& claim);
   void release();
   void restore_default();
   void ask_who_serves();
@@ -181,15 +190,13 @@ class Session::State {
   void ready_for_query(pgwire::TransactionStatus status, const pgwire::Event& event);
   void parameter_status(const pgwire::Event& event);
   void check_answered(std::string_view row);
+  void served_by(std::string_view row);
+  void remember_writers_of_piece();
   void default_answered(Change change, std::string_view tag);
   void flush_made_answers();
   void drop_until_sync();
   void settle();                                // all that was asked is answered
   void out_of_step(const pgwire::Event& event);
-
-  // --- again.cpp ---
-  void shown(const Expected& expected, char type);
-  void run_again();
 
   // --- session.cpp ---
   void act(Action::Kind kind) { actions_.push_back({kind}); }
@@ -248,6 +255,8 @@ class Session::State {
   statements::ConformingStrings reported_conforming_ = statements::ConformingStrings::on;
   std::map<std::string, Known, std::less<>> statements_, portals_;
   std::vector<std::size_t> writers_;       // hashes of texts that looked like reads and met READ ONLY
+  bool has_rules_ = false;                 // the database has rules: a rewritten statement may answer with rows of another
+  std::string role_;                       // as SET ROLE said last; empty: the user
 
   // --- what is ours in the server ---
   std::array<std::string, ours_count> names_;
@@ -255,13 +264,13 @@ class Session::State {
   Check check_;
   // What checks have answered above all that was known: true only once the transaction has committed, for it may have been the check's own raise.
   std::vector<std::pair<std::string, std::int64_t>> fences_unsettled_;
-  bool opening_refused_ = false;           // the opening of a block failed; the text behind it meets 25P02, which nobody need see
+  bool opening_refused_ = false;           // a check in a block failed: the text after it meets 25P02, or a COMMIT that rolls back, which nobody need see
   std::string evicted_message_;
 
   // --- the unit that is under way ---
+  std::string unit_text_;                  // how it begins; of an extended one, what was parsed last
   Group group_;
   bool into_group_ = false;                // out() and ask() mean what is held of the group
-  Again again_;
   Script script_;
   Hold hold_;
 };

@@ -16,17 +16,27 @@ using Way = Effects::Way;
 // A name that stands for something already keeps standing for it where the PREPARE fails, so nothing is known of it then.
 void Session::State::note_prepared(const Effects& effects) {
   if (effects.prepares.empty()) return;
-  Known known{effects_of_unknown(), nullptr, 0};
+  Known known;
+  known.effects = effects_of_unknown();
   if (effects.prepares_read || effects.prepares_plain_write) {
     known.effects = Effects();
     known.effects.way = effects.prepares_read ? Way::read : Way::write;
     known.effects.kind = effects.prepares_read ? Kind::provably_read : Kind::write;
-    known.effects.calls_functions = known.effects.changes_declaration = effects.prepares_calls;
+    known.effects.calls_functions = known.effects.calls_unknown = known.effects.changes_declaration = effects.prepares_calls;
   }
+  if (effects.prepares_declares) {
+    known.effects = Effects();
+    known.effects.way = Way::neutral;
+    known.effects.kind = Kind::write;
+    known.effects.only_declares = known.effects.changes_declaration = known.effects.calls_functions = true;
+    known.effects.exactly_declares = effects.prepares_exactly;
+  }
+  known.declared = effects.prepares_declared;
   const std::string name(cut(effects.prepares));
   const auto found = statements_.find(name);
   if (found != statements_.end()) {
-    found->second = Known{effects_of_unknown(), nullptr, 0};
+    found->second = Known();
+    found->second.effects = effects_of_unknown();
   } else if (statements_.size() < names_max) {
     statements_.emplace(name, known);
   }
@@ -40,24 +50,32 @@ void Session::State::note_sent(const Effects& effects) {
   }
   // The end of a block takes back what was declared in it, and nothing else.
   const bool ends = effects.kind == Kind::commit || effects.kind == Kind::rollback || effects.kind == Kind::rollback_to || effects.kind == Kind::release;
-  if (effects.changes_declaration && !ends && tx_.in_block) tx_.declared_inside = true;
+  // What is declared in it may be so for this transaction alone.
+  if (effects.changes_declaration && !ends) tx_.declared_inside = true;
   if (effects.changes_declaration && (!ends || tx_.declared_inside || effects.and_chain)) {
     declared_.certain = false;
     declared_.changing = true;
-    // What is in force for the next write is the session's to say.
-    if (tx_.in_block && effects.way == Way::neutral) tx_.fenced = false;
+    ++declared_.changes;
+    // What is in force for what comes next is the session's to say.
+    if (!ends) tx_.redeclared = true;
   }
+  const Does does = unit_of(effects, false, final_rule()).does;
+  if (does >= Does::fetch && does != Does::own_call && !(does == Does::declares && effects.exactly_declares)) {
+    tx_.acted = true;
+    tx_.code_declared |= effects.changes_declaration && does != Does::declares;
+  }
+  if (effects.opens_calling_cursor) tx_.calling_cursor = true;
+  if (effects.kind == Kind::declare_cursor) tx_.cursor = true;
+  // The server gives a transaction back the access mode that it had at the savepoint.
+  if (effects.kind == Kind::release) tx_.locked = false;
   if (effects.takes_snapshot) outstanding_.functions = true;  // a view may hide them
   if (effects.calls_unknown || effects.kind == Kind::call || effects.kind == Kind::do_block) outstanding_.unknown = true;
   if (effects.kind == Kind::unparsable) {
     // It may have been COMMIT AND CHAIN, or ROLLBACK TO: whatever lock there was may be gone.
-    tx_.fenced = false;
-    tx_.passed.clear();
+    tx_.forget_checks();
     tx_.failed = false;  // nor is a failed block one still, for certain
     outstanding_.unread = true;
   }
-  // Code that we cannot see may have put something else in the place of ours.
-  if (effects.calls_unknown || effects.kind == Kind::call || effects.kind == Kind::do_block || effects.kind == Kind::unparsable) prepared_.fill(false);
   // What is undone may have been our putting it back. A COMMIT undoes a failed block.
   if (!default_.reported && guards() && tx_.suspect && (ends || effects.kind == Kind::prepare_transaction) && effects.kind != Kind::release) default_.broken = true;
   if (!default_.reported && guards() && (effects.calls_functions || effects.way == Way::write || effects.way == Way::alone)) default_.broken = tx_.suspect = true;
@@ -65,7 +83,7 @@ void Session::State::note_sent(const Effects& effects) {
     statements_.clear();
     prepared_.fill(false);
   }
-  if (effects.own_check_passes) tx_.fenced = true;
+  if (effects.own_check_passes && does == Does::own_call) tx_.other_passed = true;
   const Change change = change_of(effects);
   if (change == Change::on || change == Change::off) default_.believed = change == Change::on;
   if (effects.sets_default_access) {
@@ -90,6 +108,7 @@ void Session::State::note_sent(const Effects& effects) {
         // A chained transaction keeps its modes, writable among them, and has passed no check.
         tx_.in_block = true;
         tx_.writable = before.writable;
+        tx_.locked = before.locked;
         tx_.client_read_only = before.client_read_only;
       }
       break;
@@ -97,14 +116,18 @@ void Session::State::note_sent(const Effects& effects) {
     case Kind::prepare_transaction: tx_ = Transaction(); break;
     case Kind::rollback_to:
       // The lock went with what was rolled back.
-      tx_.fenced = TERMGATE_PLANTED(proxy_savepoint) && tx_.fenced;
-      if (TERMGATE_PLANTED(proxy_savepoint)) tx_.last = Pair();  // else the news of a raise would end the block all the same
+      if (TERMGATE_PLANTED(proxy_savepoint)) {
+        tx_.last = Pair();  // else the news of a raise would end the block all the same
+        tx_.passed.clear();
+      } else {
+        tx_.forget_checks();
+      }
+      tx_.locked = false;  // SET is undone with the rest
       tx_.failed = false;
-      tx_.passed.clear();
       break;
     default:
       if (effects.sets_access && !effects.access_refused && tx_.in_block && !tx_.writable) tx_.client_read_only = effects.access == Access::read_only;
-      if (effects.takes_snapshot && tx_.in_block && !tx_.writable) tx_.snapshot = true;
+      if ((effects.takes_snapshot || effects.kind == Kind::savepoint) && tx_.in_block && !tx_.writable) tx_.snapshot = true;
       break;
   }
 }
@@ -115,49 +138,73 @@ void Session::State::note_block_begun() {
 }
 
 bool Session::State::guard_block(const Effects& effects, const Claim& claim, bool runs) {
-  if (effects.way == Way::control && effects.kind != Kind::savepoint) return false;
   if (!active() || tx_.failed) return false;
-  const bool writes = (effects.way == Way::write || effects.way == Way::alone) && runs;
-  if (tx_.client_read_only && !tx_.writable) {
-    if (writes) left_to_read_only(effects);
-    return false;
+  Unit unit = unit_of(effects, claim.named, final_rule());
+  if (unit.does == Does::commit) return runs && add_before_commit();
+  if (!runs && unit.does != Does::declares && unit.does != Does::own_call) {
+    // A Parse writes nothing, but it fixes the access mode of its transaction as a read does.
+    if (unit.does < Does::savepoint || unit.does == Does::commit || unit.does == Does::fetch) return false;
+    if (unit.does >= Does::writes && !tx_.writable && !tx_.snapshot && !tx_.client_read_only && standing_of(claim) == Standing::none) {
+      // What it will run under may be declared before it runs, and then it is too late to make the transaction writable.
+      tx_.acted = true;
+      add_opening(claim, false);
+      return true;
+    }
+    unit.does = effects.takes_snapshot ? Does::reads : Does::quiet;
+    unit.named = unit.hole = false;
+    if (tx_.writable) return false;
   }
-  if (!writes && !effects.takes_snapshot && effects.kind != Kind::savepoint) return false;
-  const bool own_check = effects.own_check && !final_rule();
+  return carry_out(decide(unit, view_of(claim, true), standing_of(claim), policy()), effects, claim);
+}
 
-  if (tx_.writable) {
-    // Writable and without a check, after a ROLLBACK TO or a chain: not even a read is left to itself, for READ ONLY does not stop it.
-    const bool named_elsewhere = writes && claim.certain && tx_.fenced && !tx_.passed.empty() && std::find(tx_.passed.begin(), tx_.passed.end(), claim.pair) == tx_.passed.end();
-    if (tx_.fenced && !named_elsewhere) return false;
-    if (const Refusal refusal = writes && own_check ? refusal_of_own(effects) : Refusal()) return refuse_from_memory(refusal, claim.pair), false;
-    if (own_check) return false;
-    if (!claim.problem.empty()) return refuse_claim(claim), false;
-    if (const Refusal refusal = doubt_of(claim)) return refuse_from_memory(refusal, claim.pair), false;
-    add_opening(claim.pair, true);
-    return true;
+bool Session::State::carry_out(Act act, const Effects& effects, const Claim& claim) {
+  const Unit unit = unit_of(effects, claim.named, final_rule());
+  switch (act) {
+    case Act::pass:
+      if (unit.does != Does::own_call) return false;
+      [[fallthrough]];
+    case Act::open_unchecked:
+      if (unit.does == Does::own_call) {
+        if (const Refusal refusal = refusal_of_own(effects)) return refuse_from_memory(refusal, claim.pair), false;
+      }
+      if (act == Act::pass) return false;
+      add_opening(claim, false);
+      return true;
+    case Act::open: add_opening(claim, true); return true;
+    case Act::check: add_check(claim, Role::check); return true;
+    case Act::recheck: add_recheck(); return true;
+    case Act::check_both:
+      add_recheck();
+      add_check(claim, Role::check);
+      return true;
+    case Act::lock:
+      run_ours(ours_locked, Role::put_back, {});
+      tx_.locked = true;
+      return true;
+    case Act::refuse_claim: refuse_claim(claim); return false;
+    case Act::refuse_known: refuse_from_memory(refusal_from_memory(claim), claim.pair); return false;
+    case Act::refuse_no_term: {
+      const std::string_view message = "TG002 this transaction is READ ONLY, which would not stop this statement: it needs a transaction that may write, a scope and a term";
+      report_refusal("TG002", message, {}, 0, true);
+      refuse("TG002", message, "");
+      return false;
+    }
+    case Act::frame:
+    case Act::hold: break;
   }
-  if (writes) {
-    if (!claim.problem.empty()) return refuse_claim(claim), false;
-    if (const Refusal refusal = own_check ? refusal_of_own(effects) : refusal_from_memory(claim)) return refuse_from_memory(refusal, claim.pair), false;
-    add_opening(claim.pair, !own_check);
-    return true;
-  }
-  // A transaction's access mode is fixed by its first snapshot and by its first savepoint, so one that may write later is opened before.
-  if (may_speak() && !tx_.snapshot && claim.problem.empty() && !refused_from_memory(claim)) {
-    add_opening(claim.pair, true);
-    return true;
-  }
+  assert(false && "frame and hold are the caller's");
   return false;
 }
 
-bool Session::State::left_to_read_only(const Effects& effects) {
-  const bool code_of_the_clients = effects.kind == Kind::call || effects.kind == Kind::do_block;
-  if (code_of_the_clients && tx_.in_block) return true;
-  if (effects.way == Way::write && !effects.read_only_hole) return true;
-  const std::string_view message = "TG002 this transaction is READ ONLY, which would not stop this statement: it needs a transaction that may write, a scope and a term";
-  report_refusal("TG002", message, {}, 0, true);
-  refuse("TG002", message, "");
-  return false;
+bool Session::State::add_before_commit() {
+  const Claim claim = claim_of(nullptr);
+  TransactionView view = view_of(claim, true);
+  view.writable |= tx_.writable && tx_.cursor;
+  switch (before_commit(view, policy())) {
+    case Act::check: add_check(claim, Role::check); return true;
+    case Act::recheck: add_recheck(); return true;
+    default: return false;
+  }
 }
 
 }  // namespace termgate::session

@@ -39,6 +39,14 @@ std::string undoubled(std::string_view text, char quote) {
   return result;
 }
 
+// Of what nothing is known: it may do anything.
+void unknown(Statement& statement) noexcept {
+  statement.might_end_transaction = statement.read_only_hole = statement.sets_read_only = statement.changes_lexing = true;
+  statement.calls_functions = statement.calls_unknown = statement.declares = true;
+}
+
+constexpr std::size_t npos = static_cast<std::size_t>(-1);  // of a set_config() that names its schema
+
 // Reads the tokens of one statement from the left. What it does not expect makes it unreadable for good.
 class Tape {
  public:
@@ -166,7 +174,7 @@ class Classifier {
       statement.length = length;
     }
     if (statement.kind == Kind::unparsable) {
-      statement.might_end_transaction = statement.read_only_hole = statement.sets_read_only = statement.changes_lexing = statement.calls_functions = true;
+      unknown(statement);
     }
   }
 
@@ -189,7 +197,7 @@ class Classifier {
       case Word::insert:
       case Word::update:
       case Word::delete_:
-      case Word::merge:
+      case Word::merge: calls_of_write(tokens, statement); return simple(statement, Kind::write);
       case Word::truncate:
       case Word::grant:
       case Word::revoke:
@@ -197,7 +205,9 @@ class Classifier {
       case Word::security:
       case Word::import:
       case Word::reassign:
-      case Word::refresh: return simple(statement, Kind::write);
+      case Word::refresh:
+        statement.calls_unknown = head == Word::refresh;
+        return simple(statement, Kind::write);
       case Word::analyze:
       case Word::analyse:
       case Word::checkpoint:
@@ -216,7 +226,7 @@ class Classifier {
         tape.skip();
         if (tape.left() > 1) tape.take(Word::savepoint);
         return named(tape, statement, Kind::release);
-      case Word::prepare: plain = plain && tape.word(1) == Word::transaction; return prepare(tape, statement, plain);
+      case Word::prepare: plain = plain && tape.word(1) == Word::transaction; return prepare(tape, tokens, statement, plain);
       case Word::execute: plain = false; return execute(tape, tokens, statement);
       case Word::deallocate: return deallocate(tape, statement);
       case Word::set: return set(tape, statement);
@@ -237,7 +247,8 @@ class Classifier {
       case Word::call:
       case Word::do_:
         functions(tokens, statement);
-        statement.calls_functions = statement.might_end_transaction = true;
+        statement.calls_functions = statement.calls_unknown = statement.might_end_transaction = statement.declares = true;
+        statement.holds_transaction_words = head == Word::call || ends_transactions(text_of_all(tokens));
         return simple(statement, head == Word::call ? Kind::call : Kind::do_block);
       case Word::explain: plain = false; return explain(tape, tokens, statement, plain);
       case Word::lock: return lock(tape, tokens, statement);
@@ -342,9 +353,14 @@ class Classifier {
     return facts;
   }
 
-  // Every name before a `(`. A qualified one is known by its last part.
+  // Every name before a `(`. A qualified one is known by its last part. And what calls functions without a word of it: casts to types, and operators, that are
+  // not the server's own.
   void functions(Tokens tokens, Statement& statement) const {
     for (std::size_t i = 0; i < tokens.size(); ++i) {
+      if (tokens[i].type == TokenType::operation && !is_everyday_operator(text_of(sql_, tokens[i]))) statement.calls_functions = statement.calls_unknown = true;
+      if (i >= 2 && tokens[i].type != TokenType::symbol && is_colon(tokens[i - 1]) && is_colon(tokens[i - 2]) && !is_everyday_type(tokens.subspan(i))) {
+        statement.calls_functions = statement.calls_unknown = true;
+      }
       // (4712).lo_create calls lo_create(4712): a name behind a point may be a function's as well as a column's.
       if (i > 0 && tokens[i - 1].type == TokenType::symbol && sql_[tokens[i - 1].offset] == '.' && (tokens[i].type == TokenType::word || tokens[i].type == TokenType::quoted_name)) {
         const std::string_view written = text_of(sql_, tokens[i]);
@@ -368,9 +384,18 @@ class Classifier {
       const std::string name = token.type == TokenType::word ? lowered(written) : undoubled(written.substr(1, written.size() - 2), '"');
       if (token.type == TokenType::word && is_syntax_before_parenthesis(name)) continue;
       statement.calls_functions = true;
-      if (!is_everyday(name)) statement.calls_unknown = true;
+      if (name == "set_config") {
+        const bool qualified = i > 0 && tokens[i - 1].type == TokenType::symbol && sql_[tokens[i - 1].offset] == '.';
+        const bool own = !qualified || (i > 1 && Tape(sql_, tokens.subspan(i - 2)).name() == "pg_catalog");
+        if (set_config(Tape(sql_, tokens.subspan(i + 1)), statement) && own) {
+          statement.set_config_at.push_back(qualified ? npos : token.offset);
+          continue;
+        }
+      }
+      const bool of_layer1 = i >= 2 && tokens[i - 1].type == TokenType::symbol && sql_[tokens[i - 1].offset] == '.' && Tape(sql_, tokens.subspan(i - 2)).name() == settings_.schema;
+      const bool own_read = is_termgate_read(name) && (of_layer1 || name.starts_with("termgate_"));
+      if (!own_read && !is_everyday(name)) statement.calls_unknown = true;
       if (is_read_only_hole(name)) statement.read_only_hole = true;
-      if (name == "set_config") set_config(Tape(sql_, tokens.subspan(i + 1)), statement);
       if (is_termgate_write(name) && i >= 2 && tokens[i - 1].type == TokenType::symbol && sql_[tokens[i - 1].offset] == '.') {
         const auto schema = Tape(sql_, tokens.subspan(i - 2)).name();
         if (schema == settings_.schema) statement.calls_termgate = true;
@@ -378,31 +403,109 @@ class Classifier {
     }
   }
 
-  // set_config('name', 'value', …): a hole unless the name is a literal that matters to nobody here.
-  static void set_config(Tape tape, Statement& statement) {
+  // Of INSERT, UPDATE, DELETE and MERGE. A name after INTO that is followed by a list of columns is no call.
+  void calls_of_write(Tokens tokens, Statement& statement) const {
+    std::size_t from = 0;
+    for (std::size_t i = 0; i < tokens.size() && i < 8; ++i) {
+      if (tokens[i].word != Word::into) continue;
+      from = i + 2;
+      if (from < tokens.size() && Tape(sql_, tokens.subspan(from)).symbol('.')) from += 2;
+      break;
+    }
+    Statement calls;
+    functions(tokens.subspan(std::min(from, tokens.size())), calls);
+    statement.calls_functions = calls.calls_functions;
+    statement.calls_unknown = calls.calls_unknown;
+    statement.declares = calls.declares;
+    statement.sets_read_only = calls.sets_read_only;
+    statement.changes_lexing = calls.changes_lexing;
+  }
+
+  bool is_colon(const Token& token) const noexcept { return token.type == TokenType::symbol && sql_[token.offset] == ':'; }
+
+  // A type that is named by one word or by its place in pg_catalog.
+  bool is_everyday_type(Tokens tokens) const {
+    Tape tape(sql_, tokens);
+    auto name = tape.name();
+    if (name == "pg_catalog" && tape.take_symbol('.')) return true;
+    return name && !tape.symbol('.') && statements::is_everyday_type(*name);
+  }
+
+  std::string_view text_of_all(Tokens tokens) const noexcept {
+    return tokens.empty() ? std::string_view() : sql_.substr(tokens.front().offset, tokens.back().offset + tokens.back().length - tokens.front().offset);
+  }
+
+  static bool ends_transactions(std::string_view text) {
+    const std::string small = lowered(text);
+    return small.find("commit") != std::string::npos || small.find("rollback") != std::string::npos || small.find("call") != std::string::npos;
+  }
+
+  // SELECT set_config('termgate.scope', 'orders', true), set_config('termgate.term', $1, true): declares and does nothing else.
+  void exactly_declares(Tokens tokens, Statement& statement) const {
+    Tape tape(sql_, tokens);
+    if (!tape.take(Word::select)) return;
+    bool types = false;
+    const auto cast = [&] {
+      while (tape.symbol(':') && tape.symbol(':', 1)) {
+        tape.skip(2);
+        const auto type = tape.name();
+        if (type != "text" && type != "varchar" && type != "bool" && type != "boolean") return false;
+        types = true;
+      }
+      return true;
+    };
+    const auto value = [&] {
+      const Token* token = tape.peek();
+      if (token == nullptr) return false;
+      if (token->type != TokenType::parameter && token->type != TokenType::string && token->type != TokenType::escape_string && token->type != TokenType::dollar_string) return false;
+      tape.skip();
+      return cast();
+    };
+    do {
+      auto name = tape.name();
+      if (name == "pg_catalog" && tape.take_symbol('.')) name = tape.name();
+      if (name != "set_config" || !tape.take_symbol('(')) return;
+      const auto setting = tape.string();
+      if (!setting || !is_declared_setting(*setting) || !cast() || !tape.take_symbol(',') || !value() || !tape.take_symbol(',')) return;
+      if (!tape.take_any({Word::true_, Word::false_}) && !value()) return;
+      if (!cast() || !tape.take_symbol(')')) return;
+      if (tape.take(Word::as) && !tape.name()) return;
+    } while (tape.take_symbol(','));
+    if (!tape.at_end()) return;
+    statement.exactly_declares = !types;
+  }
+
+  // set_config('name', 'value', …): a hole unless the name is a literal that matters to nobody here. True: it is scope or term, and the call
+  // itself is no hole.
+  static bool set_config(Tape tape, Statement& statement) {
     tape.skip();
     const auto setting = tape.string();
     if (!setting || !tape.take_symbol(',')) {
-      statement.read_only_hole = statement.sets_read_only = statement.changes_lexing = true;
-      return;
+      statement.read_only_hole = statement.sets_read_only = statement.changes_lexing = statement.declares = true;
+      return false;
     }
     const std::string name = lowered(*setting);
     statement.sets_read_only = statement.sets_read_only || sets_read_only(name);
     statement.changes_lexing = statement.changes_lexing || changes_lexing(name);
     if (sets_read_only(name) || changes_lexing(name)) statement.read_only_hole = true;
-    if (is_declared_setting(name)) {
-      statement.read_only_hole = true;
-      statement.name = name;
-      statement.value = tape.string();
-      if (!tape.symbol(',')) statement.value.reset();
-    }
+    if (!is_declared_setting(name)) return false;
+    statement.declares = true;
+    statement.name = name;
+    statement.value = tape.string();
+    if (!tape.symbol(',')) statement.value.reset();
+    return true;
   }
 
   bool plain_query(Tokens tokens, Statement& statement, bool& plain) {
     const Facts found = facts(tokens);
     plain = plain && found.plain;
     functions(tokens, statement);
-    return simple(statement, found.writes || statement.read_only_hole || statement.calls_termgate ? Kind::write : Kind::provably_read);
+    const bool does_more = found.writes || statement.read_only_hole || statement.calls_termgate;
+    if (!statement.set_config_at.empty() && !does_more && !statement.calls_unknown) {
+      statement.only_declares = true;
+      exactly_declares(tokens, statement);
+    }
+    return simple(statement, does_more || !statement.set_config_at.empty() ? Kind::write : Kind::provably_read);
   }
 
   // What begins with WITH or a parenthesis. The first word that is none of these decides only whether it is a query at all.
@@ -427,6 +530,9 @@ class Classifier {
     outer.read_only_hole = outer.read_only_hole || statement.read_only_hole;
     outer.sets_read_only = outer.sets_read_only || statement.sets_read_only;
     outer.changes_lexing = outer.changes_lexing || statement.changes_lexing;
+    outer.declares = outer.declares || statement.declares;
+    if (!statement.set_config_at.empty()) outer.calls_unknown = true;
+    declares_ = std::move(statement);
     return statement.kind;
   }
 
@@ -670,7 +776,7 @@ class Classifier {
 
   // --- prepared statements and cursors ---
 
-  bool prepare(Tape& tape, Statement& statement, bool& plain) {
+  bool prepare(Tape& tape, Tokens tokens, Statement& statement, bool& plain) {
     tape.skip();
     if (tape.word() == Word::transaction && tape.left() == 2) {
       tape.skip();
@@ -681,9 +787,17 @@ class Classifier {
     auto name = tape.name();
     if (!name) return false;
     statement.name = std::move(*name);
-    if (tape.symbol('(') && !tape.skip_parenthesis()) return false;
-    if (!tape.take(Word::as)) return false;
+    const bool types = tape.symbol('(');
+    if (types && !tape.skip_parenthesis()) return false;
+    if (!tape.take(Word::as) || tape.at_end()) return false;
+    // A comment in front of what is prepared binds it as one at the ends of the text does.
+    const std::size_t first = tape.peek()->offset;
+    const Token& as = tokens[tokens.size() - tape.left() - 1];
+    declared_between(statement.declared, statement.declared, sql_, as.offset + as.length, first);
     statement.inner = inner(tape.rest(), statement, plain);
+    statement.only_declares = declares_.only_declares;
+    statement.exactly_declares = declares_.exactly_declares && !types;  // a type of the client's own may run code
+    statement.set_config_at = declares_.set_config_at;
     return simple(statement, Kind::prepare);
   }
 
@@ -784,6 +898,8 @@ class Classifier {
       Statement planned;
       functions(tokens, planned);
       statement.calls_functions = planned.calls_functions;
+      statement.calls_unknown = planned.calls_unknown;  // a function called immutable runs while it is planned
+      statement.declares = planned.declares;
       // The arguments of EXECUTE are evaluated although nothing is run.
       if (tape.word() == Word::execute) statement.read_only_hole = planned.read_only_hole;
       statement.inner = Kind::provably_read;
@@ -832,7 +948,16 @@ class Classifier {
     return false;
   }
 
+  // Definitions run expressions of the client's and of others': indexes, defaults, checks, CREATE TABLE AS.
+  void calls_of_definition(Tokens tokens, Statement& statement) const {
+    Statement calls;
+    functions(tokens, calls);
+    statement.calls_unknown = calls.calls_functions;
+    statement.declares = calls.declares;
+  }
+
   bool create(Tape& tape, Tokens tokens, Statement& statement) const {
+    calls_of_definition(tokens, statement);
     tape.skip();
     if (tape.word() == Word::database || tape.word() == Word::tablespace) return simple(statement, Kind::must_run_alone);
     if (tape.word() == Word::subscription) return simple(statement, switched_off(tokens, "create_slot") || switched_off(tokens, "connect") ? Kind::write : Kind::must_run_alone);
@@ -842,6 +967,7 @@ class Classifier {
   }
 
   bool alter(Tape& tape, Tokens tokens, Statement& statement) const {
+    calls_of_definition(tokens, statement);
     tape.skip();
     if (tape.take(Word::system)) {
       statement.read_only_hole = true;
@@ -873,6 +999,7 @@ class Classifier {
 
   std::string_view sql_;
   const Settings& settings_;
+  Statement declares_;  // of the statement inside another one, the last that was read
   int depth_ = 0;
 };
 
@@ -883,9 +1010,19 @@ Statement whole(std::string_view sql, const Lexed& lexed, Kind kind) {
   statement.offset = known ? lexed.first_token : 0;
   statement.length = known ? lexed.last_token_end - lexed.first_token : sql.size();
   if (kind == Kind::unparsable) {
-    statement.might_end_transaction = statement.read_only_hole = statement.sets_read_only = statement.changes_lexing = statement.calls_functions = true;
+    unknown(statement);
   }
   return statement;
+}
+
+// Two places of one statement that declare: they must say the same.
+void join(Declaration& inside, const Declaration& outside) {
+  if (inside.empty()) {
+    inside = outside;
+  } else if (!outside.empty() && !(inside == outside)) {
+    inside = Declaration();
+    inside.problem = "TG005 malformed declaration in a comment: two places of one statement that differ";
+  }
 }
 
 bool is_semicolon(std::string_view sql, const Token& token) noexcept { return token.type == TokenType::symbol && sql[token.offset] == ';'; }
@@ -917,8 +1054,10 @@ Classified classified(std::string_view sql, const Settings& settings) {
   const auto unparsable = [&] {
     result.statements.clear();
     result.statements.push_back(whole(sql, lexed, Kind::unparsable));
+    result.statements.front().declared = result.declared;
   };
   result.single = lexed.problem == Lexed::Problem::none && !lexed.several;
+  result.speaks_of_terms = speaks_of_terms(sql);
   if (lexed.problem != Lexed::Problem::none) return unparsable(), result;
   const Tokens tokens = lexed.tokens;
   Classifier classifier(sql, settings);
@@ -928,6 +1067,9 @@ Classified classified(std::string_view sql, const Settings& settings) {
     const bool plain_write = head == Word::insert || head == Word::update || head == Word::delete_ || head == Word::merge;
     if (!result.single || !plain_write) return unparsable(), result;
     result.statements.push_back(whole(sql, lexed, Kind::write));
+    Statement& long_one = result.statements.front();
+    long_one.calls_functions = long_one.calls_unknown = long_one.declares = result.speaks_of_terms;
+    long_one.declared = result.declared;
     return result;
   }
   if (result.single) {
@@ -941,6 +1083,7 @@ Classified classified(std::string_view sql, const Settings& settings) {
     statement.length = begin < end ? lexed.last_token_end - statement.offset : 0;
     classifier.classify(tokens.subspan(begin, end - begin), statement, plain);
     result.by_tokens = plain;
+    join(statement.declared, result.declared);
     if (!plain && statement.kind != Kind::unparsable) {
       std::vector<Range> ranges;
       if (sql.size() > settings.parsed_bytes_max || !split_by_grammar(sql, ranges) || ranges.size() != 1) return unparsable(), result;
@@ -969,7 +1112,27 @@ Classified classified(std::string_view sql, const Settings& settings) {
   }
   // A token that no statement has.
   while (at < tokens.size() && is_semicolon(sql, tokens[at])) ++at;
-  if (at < tokens.size()) unparsable();
+  if (at < tokens.size()) return unparsable(), result;
+  if (!result.speaks_of_terms) return result;
+  std::size_t end = 0;
+  for (std::size_t i = 0; i < result.statements.size(); ++i) {
+    Statement& statement = result.statements[i];
+    if (i == 0) {
+      declared_between(statement.declared, statement.declared, sql, 0, statement.offset);
+    } else {
+      declared_between(result.statements[i - 1].declared, statement.declared, sql, end, statement.offset);
+    }
+    end = statement.offset + statement.length;
+  }
+  Declaration& last = result.statements.back().declared;
+  declared_between(last, last, sql, end, sql.size());
+  // One at the BEGIN or at the COMMIT speaks for the block between them.
+  const Declaration first = result.statements.front().declared;
+  const Declaration whole = !first.empty() && result.statements.front().kind == Kind::begin ? first : last;
+  const bool block = (!first.empty() && result.statements.front().kind == Kind::begin) || (result.statements.back().kind == Kind::commit && !last.empty());
+  for (Statement& statement : result.statements) {
+    if (block && statement.declared.empty()) statement.declared = whole;
+  }
   return result;
 }
 
@@ -1044,7 +1207,7 @@ Classified classify(std::string_view sql, const Settings& settings) noexcept {
     Classified nothing;
     nothing.statements.resize(1);
     Statement& statement = nothing.statements.front();
-    statement.might_end_transaction = statement.read_only_hole = statement.sets_read_only = statement.changes_lexing = statement.calls_functions = true;
+    unknown(statement);
     statement.length = sql.size();
     return nothing;
   }

@@ -148,6 +148,14 @@ void read_comment(Declaration& declaration, std::string_view text) {
 
 }  // namespace
 
+bool speaks_of_terms(std::string_view text) noexcept {
+  for (std::size_t at = 0; at + term_key.size() <= text.size(); ++at) {
+    if (lower(text[at]) != 't') continue;
+    if (same_but_case(text.substr(at, term_key.size()), term_key) || same_but_case(text.substr(at, scope_key.size()), scope_key)) return true;
+  }
+  return false;
+}
+
 bool is_declared_setting(std::string_view setting) noexcept { return same_but_case(setting, scope_key) || same_but_case(setting, term_key); }
 
 void declare(Declaration& declaration, std::string_view setting, std::string_view value, std::string_view where) {
@@ -174,6 +182,19 @@ void declared_around(Declaration& declaration, std::string_view sql, const Lexed
   const std::size_t last = sql.rfind("/*");
   if (last != std::string_view::npos && last >= lead && find_key(sql.substr(last), 0).begin != std::string_view::npos) {
     refuse(declaration, in_comment, "the text before it cannot be read");
+  }
+}
+
+void declared_between(Declaration& former, Declaration& latter, std::string_view sql, std::size_t begin, std::size_t end) {
+  const std::string_view gap = sql.substr(0, end);
+  Declaration* target = &former;
+  const auto read = [&](std::size_t from, std::size_t to) { read_comment(*target, sql.substr(from + 2, to - from - 4)); };
+  for (std::size_t at = begin; at < gap.size();) {
+    at = skip_trivia(gap, at, read);
+    if (at < gap.size()) {
+      target = &latter;
+      ++at;  // the `;`
+    }
   }
 }
 

@@ -42,6 +42,8 @@ constexpr std::string_view termgate_writes[] = {
     "protect", "prune", "release_lease", "renew_lease", "reset_fence", "seal", "unadopt", "unprotect",
 };
 
+constexpr std::string_view termgate_reads[] = {"doctor", "fence", "lease", "outcome", "read_stream", "schema_version", "server_time", "verify_findings"};
+
 constexpr std::string_view syntax[] = {
     "all", "and", "any", "array", "as", "between", "bigint", "bit", "bool", "boolean", "by", "case", "cast", "char", "character", "coalesce", "cube", "date", "dec", "decimal", "distinct", "else",
     "end", "except", "exists", "explain", "extract", "filter", "float", "from", "greatest", "group", "grouping", "having", "ilike", "in", "int", "integer", "intersect", "interval", "is", "join", "lateral",
@@ -68,6 +70,20 @@ constexpr std::string_view everyday[] = {
     "to_number", "to_regclass", "to_timestamp", "to_tsquery", "to_tsvector", "transaction_timestamp", "trunc", "unnest", "upper", "variance", "version", "width_bucket",
 };
 
+constexpr std::string_view everyday_operators[] = {
+    "!=", "!~", "!~*", "!~~", "!~~*", "#", "#-", "#>", "#>>", "%", "&", "&&", "*", "+", "-", "->", "->>", "-|-", "/", "<", "<->", "<<", "<=", "<>", "<@", "=", ">", ">=", ">>", "?", "?&", "?|",
+    "@", "@>", "@?", "@@", "^", "|", "|/", "||", "||/", "~", "~*", "~~", "~~*",
+};
+
+constexpr std::string_view everyday_types[] = {
+    "bigint", "bit", "bool", "boolean", "bpchar", "bytea", "char", "character", "cidr", "date", "dec", "decimal", "double", "float", "float4", "float8", "inet", "int", "int2", "int4", "int8",
+    "integer", "interval", "json", "jsonb", "money", "name", "numeric", "oid", "real", "regclass", "regnamespace", "regproc", "regprocedure", "regrole", "regtype", "smallint", "text", "time",
+    "timestamp", "timestamptz", "timetz", "tsquery", "tsvector", "uuid", "varbit", "varchar", "xml",
+};
+
+static_assert(std::is_sorted(std::begin(termgate_reads), std::end(termgate_reads)));
+static_assert(std::is_sorted(std::begin(everyday_operators), std::end(everyday_operators)));
+static_assert(std::is_sorted(std::begin(everyday_types), std::end(everyday_types)));
 static_assert(std::is_sorted(std::begin(everyday), std::end(everyday)));
 static_assert(std::is_sorted(std::begin(termgate_writes), std::end(termgate_writes)));
 static_assert(std::is_sorted(std::begin(syntax), std::end(syntax)));
@@ -107,7 +123,13 @@ bool is_read_only_hole(std::string_view function) noexcept {
 }
 
 bool is_everyday(std::string_view function) noexcept { return found(everyday, function); }
+bool is_everyday_operator(std::string_view operation) noexcept { return found(everyday_operators, operation); }
+bool is_everyday_type(std::string_view type) noexcept { return found(everyday_types, type); }
 bool is_termgate_write(std::string_view function) noexcept { return found(termgate_writes, function); }
+bool is_termgate_read(std::string_view function) noexcept {
+  constexpr std::string_view prefix = "termgate_";
+  return found(termgate_reads, function.starts_with(prefix) ? function.substr(prefix.size()) : function);
+}
 bool is_syntax_before_parenthesis(std::string_view word) noexcept { return found(syntax, word); }
 bool sets_read_only(std::string_view setting) noexcept { return found(read_only_settings, setting); }
 bool changes_lexing(std::string_view setting) noexcept { return listed(lexing_settings, setting); }

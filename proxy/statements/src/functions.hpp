@@ -13,8 +13,15 @@ bool is_read_only_hole(std::string_view function) noexcept;
 // The server's own functions that most queries call. That one of the user's may bear the same name is why this is a hint only.
 bool is_everyday(std::string_view function) noexcept;
 
+// Operators and types of the server's own, by name. As with functions, one of the user's may bear the same name.
+bool is_everyday_operator(std::string_view operation) noexcept;
+bool is_everyday_type(std::string_view type) noexcept;
+
 // The functions of layer 1 that write and carry their own scope and term.
 bool is_termgate_write(std::string_view function) noexcept;
+
+// The functions of layer 1 that only read; on SQLite their names begin with termgate_.
+bool is_termgate_read(std::string_view function) noexcept;
 
 // Words that stand before `(` without being a function's name: IN, VALUES, types, …
 bool is_syntax_before_parenthesis(std::string_view word) noexcept;

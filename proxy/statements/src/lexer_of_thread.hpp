@@ -20,4 +20,7 @@ inline Lexed& lexer_of_thread() {
 // declared_in_comments for tokens that lex() made of `sql`.
 void declared_around(Declaration& declaration, std::string_view sql, const Lexed& lexed);
 
+// The comments between two statements, from `begin` to `end` of the text: those before the first `;` are `former`'s, the others `latter`'s.
+void declared_between(Declaration& former, Declaration& latter, std::string_view sql, std::size_t begin, std::size_t end);
+
 }  // namespace termgate::statements

@@ -1,6 +1,6 @@
 -- Tables of layer 1, and what a table must refuse by itself.
--- Parameters: none. The installer puts the schema's name where it is marked (see ../README.md) and runs every pending file in one
--- transaction, behind an advisory lock. Locks: those of CREATE. Keeps F3: a fence row is never lowered, deleted or truncated.
+-- Parameters: none. The installer puts the schema's name where it is marked (see ../README.md). Where the installed version is lower it runs all files,
+-- in order, in one transaction, behind an advisory lock: each statement may run again, and columns that came later are in 0014. Locks: those of CREATE. Keeps F3: a fence row is never lowered, deleted or truncated.
 
 -- For all files: whoever may create a function in a schema of the installer's path could otherwise have it run by the installer.
 SET LOCAL search_path = pg_catalog, pg_temp;
@@ -9,7 +9,7 @@ DO $$
 BEGIN
   IF current_setting('server_encoding') <> 'UTF8' THEN
     RAISE EXCEPTION 'Termgate needs a database with the encoding UTF8; this one has %', current_setting('server_encoding')
-      USING ERRCODE = '0A000', HINT = 'CREATE DATABASE … ENCODING ''UTF8'' TEMPLATE template0';
+      USING ERRCODE = '0A000', HINT = 'CREATE DATABASE ... ENCODING ''UTF8'' TEMPLATE template0';
   END IF;
   IF current_setting('server_version_num')::int < 130000 THEN
     RAISE EXCEPTION 'Termgate needs PostgreSQL 13 or later; this is %', current_setting('server_version') USING ERRCODE = '0A000';
@@ -46,10 +46,20 @@ CREATE TABLE IF NOT EXISTS @schema@.fences (
   -- The OID of this very table when its generation was last compared; 0: compare again. A dump that is restored brings another OID.
   vouched    oid NOT NULL DEFAULT 0,
   -- Whether a protected table may ask who passed: only then does a check leave its mark.
-  marked     boolean NOT NULL DEFAULT false,
-  -- Signs the mark. Readable by nobody but the owner.
-  pass_key   uuid NOT NULL DEFAULT gen_random_uuid()
+  marked     boolean NOT NULL DEFAULT false
 ) WITH (fillfactor = 70);
+
+-- Signs the marks of passed checks. Nobody but the owner of layer 1 may read it. It is a materialized view because pg_dump copies the
+-- tables' rows, and so needs SELECT on every table, but of a materialized view only the definition: whoever dumps the database can
+-- do so without learning the secret, and a restored database has a new one.
+DO $$
+BEGIN
+  IF to_regclass(format('%I.pass_secret', @schema_lit@)) IS NULL THEN
+    CREATE MATERIALIZED VIEW @schema@.pass_secret AS SELECT gen_random_uuid() AS key;
+  ELSIF NOT (SELECT c.relispopulated FROM pg_class c WHERE c.oid = to_regclass(format('%I.pass_secret', @schema_lit@))) THEN
+    REFRESH MATERIALIZED VIEW @schema@.pass_secret;
+  END IF;
+END $$;
 
 -- What this database looked like when its fences were last known to be complete. One row.
 CREATE TABLE IF NOT EXISTS @schema@.incarnation (
@@ -75,7 +85,6 @@ CREATE TABLE IF NOT EXISTS @schema@.resets (
   xid       xid8 NOT NULL DEFAULT pg_current_xact_id(),
   at        timestamptz NOT NULL DEFAULT clock_timestamp()
 );
-CREATE INDEX IF NOT EXISTS resets_scope ON @schema@.resets (scope);
 
 CREATE TABLE IF NOT EXISTS @schema@.leases (
   scope       text COLLATE pg_catalog."C" PRIMARY KEY CHECK (char_length(scope) BETWEEN 1 AND 200),
@@ -87,7 +96,6 @@ CREATE TABLE IF NOT EXISTS @schema@.leases (
   released_at timestamptz,
   endpoint    text
 ) WITH (fillfactor = 50);
-CREATE INDEX IF NOT EXISTS leases_expires_at ON @schema@.leases (expires_at);
 
 -- Never pruned: a stream keeps its scope and its numbering. Half empty pages, so that last_no is updated in place. No CHECK here and
 -- on stream_writes: PostgreSQL reads each anew in every statement, which costs an append a tenth; the functions check.
@@ -97,7 +105,6 @@ CREATE TABLE IF NOT EXISTS @schema@.streams (
   last_no    bigint NOT NULL DEFAULT 0,
   created_at timestamptz NOT NULL DEFAULT clock_timestamp()
 ) WITH (fillfactor = 50);
-CREATE INDEX IF NOT EXISTS streams_scope ON @schema@.streams (scope);
 
 CREATE TABLE IF NOT EXISTS @schema@.stream_writes (
   stream_id   text COLLATE pg_catalog."C" NOT NULL,
@@ -109,7 +116,6 @@ CREATE TABLE IF NOT EXISTS @schema@.stream_writes (
   write_id    uuid,
   PRIMARY KEY (stream_id, sequence_no)
 );
-CREATE INDEX IF NOT EXISTS stream_writes_scope_term ON @schema@.stream_writes (scope, term);
 
 -- Ids outlive the pruning of their writes. stream_id is NULL for a plain write (claim_write).
 CREATE TABLE IF NOT EXISTS @schema@.write_ids (
@@ -143,7 +149,6 @@ CREATE TABLE IF NOT EXISTS @schema@.protected (
   protected_by text NOT NULL DEFAULT session_user,
   CHECK ((scope_column IS NULL) <> (scope IS NULL))
 );
-CREATE INDEX IF NOT EXISTS protected_root ON @schema@.protected (root_oid);
 
 -- What mode 'observe' would have refused: at most one row a transaction, table, scope and reason; nothing is ever updated here.
 CREATE TABLE IF NOT EXISTS @schema@.observed (
@@ -156,7 +161,6 @@ CREATE TABLE IF NOT EXISTS @schema@.observed (
   role_name   text NOT NULL DEFAULT session_user,
   client      text
 );
-CREATE INDEX IF NOT EXISTS observed_at ON @schema@.observed (at);
 
 -- Passes of transactions over very many scopes: see docs/lock-protocol.md, escalation. Rows of finished transactions mean nothing.
 CREATE UNLOGGED TABLE IF NOT EXISTS @schema@.passes (
@@ -180,8 +184,6 @@ CREATE TABLE IF NOT EXISTS @schema@.job_runs (
   checkpoint     text,
   detail         text
 );
-CREATE INDEX IF NOT EXISTS job_runs_scope ON @schema@.job_runs (scope, run_id);
-CREATE INDEX IF NOT EXISTS job_runs_open ON @schema@.job_runs (scope, job_name) WHERE status = 'started';
 
 CREATE TABLE IF NOT EXISTS @schema@.audit (
   id             bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -193,8 +195,41 @@ CREATE TABLE IF NOT EXISTS @schema@.audit (
   scope          text COLLATE pg_catalog."C",
   detail         jsonb NOT NULL DEFAULT '{}'
 );
-CREATE INDEX IF NOT EXISTS audit_scope ON @schema@.audit (scope, id);
-CREATE INDEX IF NOT EXISTS audit_at ON @schema@.audit (at);
+
+-- CREATE INDEX IF NOT EXISTS would wait for every writer of a table also where the index is there.
+DO $$
+BEGIN
+  IF to_regclass(format('%I.resets_scope', @schema_lit@)) IS NULL THEN
+    CREATE INDEX resets_scope ON @schema@.resets (scope);
+  END IF;
+  IF to_regclass(format('%I.leases_expires_at', @schema_lit@)) IS NULL THEN
+    CREATE INDEX leases_expires_at ON @schema@.leases (expires_at);
+  END IF;
+  IF to_regclass(format('%I.streams_scope', @schema_lit@)) IS NULL THEN
+    CREATE INDEX streams_scope ON @schema@.streams (scope);
+  END IF;
+  IF to_regclass(format('%I.stream_writes_scope_term', @schema_lit@)) IS NULL THEN
+    CREATE INDEX stream_writes_scope_term ON @schema@.stream_writes (scope, term);
+  END IF;
+  IF to_regclass(format('%I.protected_root', @schema_lit@)) IS NULL THEN
+    CREATE INDEX protected_root ON @schema@.protected (root_oid);
+  END IF;
+  IF to_regclass(format('%I.observed_at', @schema_lit@)) IS NULL THEN
+    CREATE INDEX observed_at ON @schema@.observed (at);
+  END IF;
+  IF to_regclass(format('%I.job_runs_scope', @schema_lit@)) IS NULL THEN
+    CREATE INDEX job_runs_scope ON @schema@.job_runs (scope, run_id);
+  END IF;
+  IF to_regclass(format('%I.job_runs_open', @schema_lit@)) IS NULL THEN
+    CREATE INDEX job_runs_open ON @schema@.job_runs (scope, job_name) WHERE status = 'started';
+  END IF;
+  IF to_regclass(format('%I.audit_scope', @schema_lit@)) IS NULL THEN
+    CREATE INDEX audit_scope ON @schema@.audit (scope, id);
+  END IF;
+  IF to_regclass(format('%I.audit_at', @schema_lit@)) IS NULL THEN
+    CREATE INDEX audit_at ON @schema@.audit (at);
+  END IF;
+END $$;
 
 CREATE TABLE IF NOT EXISTS @schema@.settings (
   name  text PRIMARY KEY,
@@ -288,14 +323,26 @@ BEGIN
     CREATE TRIGGER settings_guard BEFORE INSERT OR UPDATE OR DELETE ON @schema@.settings
       FOR EACH ROW EXECUTE FUNCTION @schema@._settings_guard();
   END IF;
-  -- ALWAYS: session_replication_role = replica must not switch the law off.
-  ALTER TABLE @schema@.fences ENABLE ALWAYS TRIGGER fences_guard;
-  ALTER TABLE @schema@.fences ENABLE ALWAYS TRIGGER fences_guard_truncate;
-  ALTER TABLE @schema@.fences ENABLE ALWAYS TRIGGER fences_flush;
+  -- ALWAYS: session_replication_role = replica must not switch the law off. Not where they are so: it would wait for every raise.
+  IF EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = format('%I.fences', @schema_lit@)::regclass AND g.tgname LIKE 'fences%' AND g.tgenabled <> 'A') THEN
+    ALTER TABLE @schema@.fences ENABLE ALWAYS TRIGGER fences_guard;
+    ALTER TABLE @schema@.fences ENABLE ALWAYS TRIGGER fences_guard_truncate;
+    ALTER TABLE @schema@.fences ENABLE ALWAYS TRIGGER fences_flush;
+  END IF;
+END $$;
+
+-- The server's identifier, or 0 where the owner of layer 1 may not ask for it (some managed servers): then it is not compared, and doctor says so.
+CREATE OR REPLACE FUNCTION @schema@._system_identifier() RETURNS bigint
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF NOT has_function_privilege('pg_control_system()', 'EXECUTE') THEN
+    RETURN 0;
+  END IF;
+  RETURN (SELECT c.system_identifier FROM pg_control_system() c);
 END $$;
 
 INSERT INTO @schema@.incarnation (system_identifier, timeline, database_oid, fences_oid, postmaster_start, fences_path)
-SELECT (SELECT system_identifier FROM pg_control_system()),
+SELECT @schema@._system_identifier(),
        left(pg_walfile_name(pg_current_wal_lsn()), 8),
        (SELECT oid FROM pg_database WHERE datname = current_database()),
        f.oid, pg_postmaster_start_time(), pg_relation_filepath(f.oid)

@@ -58,19 +58,49 @@ BEGIN
   END IF;
 END $$;
 
-CREATE OR REPLACE FUNCTION @schema@._stale(p_scope text, p_term bigint, p_fence bigint) RETURNS void
-LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+-- Counts a refusal although it rolls its own transaction back: a sequence keeps what it has given out. One for each code, so there is nothing to fill up. Never an error of its own.
+CREATE OR REPLACE FUNCTION @schema@._count_refusal(p_code text) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+  IF current_setting('transaction_read_only') = 'off' THEN
+    PERFORM nextval(to_regclass(format('%I.refused_%s', @schema_lit@, lower(p_code))));
+  END IF;
+END $$;
+
+-- The role that calls, as SET ROLE has made it: in these functions current_user is their owner.
+CREATE OR REPLACE FUNCTION @schema@._caller() RETURNS name LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS
+$$ SELECT CASE current_setting('role') WHEN 'none' THEN session_user ELSE current_setting('role')::name END $$;
+
+-- For hints: how the caller raises the fence of this scope to this term, by a function that it may call.
+CREATE OR REPLACE FUNCTION @schema@._how_to_raise(p_scope text, p_term bigint) RETURNS text
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_role name := @schema@._caller();
+BEGIN
+  IF EXISTS (SELECT FROM @schema@.leases l WHERE l.scope = p_scope) THEN
+    RETURN format('Terms of this scope are issued by leases: SELECT * FROM @schema@.acquire_lease(%L, ...).', p_scope);
+  ELSIF has_function_privilege(v_role, '@schema@.seal(text, bigint, interval)', 'EXECUTE') THEN
+    RETURN format('Seal it first, in a transaction of its own: SELECT * FROM @schema@.seal(%L, %s);', p_scope, p_term);
+  ELSIF coalesce((SELECT f.raise_by FROM @schema@.fences f WHERE f.scope = p_scope), @schema@._setting('default_raise_by')) = 'writer' THEN
+    RETURN format('Raise it first, in a transaction of its own: SELECT @schema@.check_term(%L, %s);', p_scope, p_term);
+  END IF;
+  RETURN format('Only a seal raises this fence, and role %I may not seal: termgate init --grant %I=lead', v_role, v_role);
+END $$;
+
+CREATE OR REPLACE FUNCTION @schema@._stale(p_scope text, p_term bigint, p_fence bigint) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  PERFORM @schema@._count_refusal('TG001');
   RAISE EXCEPTION 'TG001 stale term % for scope "%": the fence stands at %', p_term, p_scope, p_fence
     USING ERRCODE = 'TG001', HINT = 'Another leader holds the scope: stop writing. Trying again with this term cannot succeed.';
 END $$;
 
 -- A raise in a transaction that already holds the shared lock would be an upgrade in place: two of them deadlock.
 CREATE OR REPLACE FUNCTION @schema@._not_upgraded(p_scope text, p_term bigint, p_fence bigint) RETURNS void
-LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   RAISE EXCEPTION 'TG005 term % is above the fence of scope "%" (%), and this transaction already holds the lock of that scope', p_term, p_scope, p_fence
-    USING ERRCODE = 'TG005', HINT = 'Raise first, in a transaction of its own: SELECT @schema@.seal(scope, term). The term of a transaction is fixed by its first check.';
+    USING ERRCODE = 'TG005', HINT = @schema@._how_to_raise(p_scope, p_term) || ' The term of a transaction is fixed by its first check.';
 END $$;
 
 CREATE OR REPLACE FUNCTION @schema@._audit(p_action text, p_scope text, p_actor text, p_detail jsonb) RETURNS void
@@ -82,12 +112,14 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
 $$;
 
 -- The mark of a passed check, for the triggers of protect(): who passed what in this very transaction. It lives in a transaction-local
--- setting, so ROLLBACK TO takes it back together with the lock, and is signed with the fence's own secret, so that no SET can make one up. One
--- mark: '|S', the scope with '\' and '|' escaped, '|', the term, '|', the signature.
+-- setting, so ROLLBACK TO takes it back together with the lock, and is signed with a secret, so that no SET can make one up. One
+-- mark: '|S', the scope with '\' and '|' escaped, '|', the term, '|', the signature. A backslash is chr(92) in these files: what it means in a literal
+-- is up to the caller's standard_conforming_strings, and a session reads the text of a function anew. Not concat(), which is
+-- only STABLE: these two could no longer be inlined.
 CREATE OR REPLACE FUNCTION @schema@._escape(p_scope text) RETURNS text LANGUAGE sql IMMUTABLE AS
-$$ SELECT pg_catalog.replace(pg_catalog.replace(p_scope, '\', '\b'), '|', '\p') $$;
+$$ SELECT pg_catalog.replace(pg_catalog.replace(p_scope, pg_catalog.chr(92), pg_catalog.chr(92) OPERATOR(pg_catalog.||) 'b'), '|', pg_catalog.chr(92) OPERATOR(pg_catalog.||) 'p') $$;
 CREATE OR REPLACE FUNCTION @schema@._unescape(p_token text) RETURNS text LANGUAGE sql IMMUTABLE AS
-$$ SELECT pg_catalog.replace(pg_catalog.replace(p_token, '\p', '|'), '\b', '\') $$;
+$$ SELECT pg_catalog.replace(pg_catalog.replace(p_token, pg_catalog.chr(92) OPERATOR(pg_catalog.||) 'p', '|'), pg_catalog.chr(92) OPERATOR(pg_catalog.||) 'b', pg_catalog.chr(92)) $$;
 CREATE OR REPLACE FUNCTION @schema@._sign(p_scope text, p_term bigint, p_key uuid) RETURNS text LANGUAGE sql STABLE AS $$
   SELECT pg_catalog.encode(pg_catalog.sha256(pg_catalog.textsend(
     pg_catalog.concat_ws('/', p_key, pg_catalog.pg_backend_pid(), pg_catalog.encode(pg_catalog.timestamptz_send(pg_catalog.transaction_timestamp()), 'hex'),
@@ -112,11 +144,11 @@ BEGIN
   IF i.postmaster_start = pg_postmaster_start_time() AND i.fences_path = pg_relation_filepath(v_fences) THEN
     RETURN NULL;
   END IF;
-  SELECT c.system_identifier INTO v_system FROM pg_control_system() c;
+  v_system := @schema@._system_identifier();
   SELECT d.oid INTO v_database FROM pg_database d WHERE d.datname = current_database();
   -- A standby cannot tell its timeline, and cannot write either; the promotion shows at the first check after it.
   v_timeline := CASE WHEN pg_is_in_recovery() THEN i.timeline ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END;
-  IF v_system <> i.system_identifier THEN
+  IF v_system <> i.system_identifier AND v_system <> 0 AND i.system_identifier <> 0 THEN
     v_why := v_why || format('system identifier %s, was %s', v_system, i.system_identifier);
   END IF;
   IF v_timeline <> i.timeline AND @schema@._setting('failover') <> 'synchronous' THEN
@@ -136,6 +168,7 @@ BEGIN
     PERFORM 1 FROM @schema@.incarnation FOR UPDATE SKIP LOCKED;
     IF FOUND THEN
       UPDATE @schema@.incarnation SET postmaster_start = pg_postmaster_start_time(), timeline = v_timeline,
+                                      system_identifier = CASE v_system WHEN 0 THEN i.system_identifier ELSE v_system END,
                                       fences_path = pg_relation_filepath(v_fences);
     END IF;
   END IF;
@@ -163,10 +196,11 @@ DECLARE
   v_why text := @schema@._doubt(p_generation);
 BEGIN
   IF v_why IS NOT NULL THEN
+    PERFORM @schema@._count_refusal('TG004');
     RAISE EXCEPTION 'TG004 the fence of scope "%" is in doubt: %', p_scope, v_why
       USING ERRCODE = 'TG004', DETAIL = 'A restored or promoted database may have forgotten a raise, so that a stale leader could pass.',
-      HINT = 'acquire_lease ends the doubt where terms come from leases; else an operator: termgate fence declare-restored --scope … --above N, '
-             'or --nothing-lost when no raise is missing.';
+      HINT = 'acquire_lease ends the doubt where terms come from leases; else an operator: termgate fence declare-restored ' || format('--scope %L --above N, ', p_scope)
+             || 'or --nothing-lost when no raise is missing.';
   END IF;
 END $$;
 
@@ -294,6 +328,7 @@ BEGIN
     PERFORM pg_advisory_xact_lock_shared(v_queue);
     PERFORM set_config('lock_timeout', v_user, true);
   EXCEPTION WHEN lock_not_available THEN
+    PERFORM @schema@._count_refusal('TG006');
     RAISE EXCEPTION 'TG006 blocked at the fence of scope "%" by %', p_scope, @schema@._blockers(v_key, p_scope)
       USING ERRCODE = 'TG006', DETAIL = format('check_wait is %s ms', @schema@._setting('check_wait_ms')),
       HINT = 'Nothing was written. A raise of this scope is not finished, or somebody holds its lock by hand.';
@@ -312,6 +347,7 @@ BEGIN
   PERFORM set_config('lock_timeout', v_user, true);
   RETURN f;
 EXCEPTION WHEN lock_not_available THEN
+  PERFORM @schema@._count_refusal('TG006');
   RAISE EXCEPTION 'TG006 blocked at the fence row of scope "%" by a transaction that changes it', p_scope
     USING ERRCODE = 'TG006', DETAIL = format('check_wait is %s ms', @schema@._setting('check_wait_ms')), HINT = 'Nothing was written: try again when that transaction has ended.';
 END $$;
@@ -324,6 +360,7 @@ DECLARE
   f @schema@.fences;
   v_committed boolean := current_setting('transaction_isolation') IN ('read committed', 'read uncommitted');
   v_sure boolean := false;
+  v_key uuid;
 BEGIN
   IF p_scope IS NULL OR p_term IS NULL OR char_length(p_scope) NOT BETWEEN 1 AND 200 OR p_term NOT BETWEEN 1 AND 4611686018427387904 THEN
     PERFORM @schema@._need_scope(p_scope);
@@ -342,11 +379,12 @@ BEGIN
   END IF;
   -- In a new statement, hence with a new snapshot; where the snapshot is the transaction's, a locking read fails with 40001 on a hidden raise.
   IF v_committed THEN
-    SELECT t.scope, t.term, t.generation, t.pass_key, t.vouched = t.tableoid AND t.generation >= i.trusted_since AND i.postmaster_start = pg_postmaster_start_time() AND i.fences_path = pg_relation_filepath(t.tableoid)
-      INTO f.scope, f.term, f.generation, f.pass_key, v_sure
+    SELECT t.scope, t.term, t.generation, (SELECT s.key FROM @schema@.pass_secret s), t.vouched = t.tableoid AND t.generation >= i.trusted_since AND i.postmaster_start = pg_postmaster_start_time() AND i.fences_path = pg_relation_filepath(t.tableoid)
+      INTO f.scope, f.term, f.generation, v_key, v_sure
       FROM @schema@.fences t, @schema@.incarnation i WHERE t.scope = p_scope AND i.one;
   ELSE
     f := @schema@._share_row(p_scope);
+    v_key := (SELECT s.key FROM @schema@.pass_secret s);
   END IF;
   IF v_sure IS NOT TRUE THEN
     PERFORM @schema@._need_no_doubt(p_scope, f.generation);
@@ -356,7 +394,7 @@ BEGIN
   ELSIF f.term < p_term THEN
     PERFORM @schema@._not_upgraded(p_scope, p_term, f.term);
   END IF;
-  PERFORM @schema@._mark(p_scope, p_term, f.pass_key);
+  PERFORM @schema@._mark(p_scope, p_term, v_key);
   RETURN f.term;
 END $$;
 
@@ -424,7 +462,7 @@ BEGIN
   END IF;
   IF v_locked THEN
     -- A new statement, hence a new snapshot.
-    SELECT CASE WHEN f.marked THEN f.pass_key END INTO v_key FROM @schema@.fences f
+    SELECT CASE WHEN f.marked THEN (SELECT s.key FROM @schema@.pass_secret s) END INTO v_key FROM @schema@.fences f
      WHERE f.scope OPERATOR(pg_catalog.=) check_term.scope AND f.term OPERATOR(pg_catalog.=) check_term.term AND f.vouched OPERATOR(pg_catalog.=) f.tableoid;
     IF FOUND THEN
       IF v_key IS NOT NULL THEN

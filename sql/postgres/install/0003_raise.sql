@@ -8,12 +8,13 @@ $$ SELECT (pg_catalog.hashtextextended(p_scope COLLATE pg_catalog."C", pg_catalo
 CREATE OR REPLACE FUNCTION @schema@._announce_low(p_scope text) RETURNS integer LANGUAGE sql IMMUTABLE AS
 $$ SELECT (pg_catalog.hashtextextended(p_scope COLLATE pg_catalog."C", pg_catalog.hashtextextended(@schema_lit@ COLLATE pg_catalog."C", 5)) OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4 $$;
 
+-- Never waits: who squats on one of these two locks only takes the announcement away, and the raise goes on without it.
 CREATE OR REPLACE FUNCTION @schema@._announce(p_scope text, p_term bigint) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   LOCK TABLE @schema@.fences IN ROW EXCLUSIVE MODE;
-  PERFORM pg_advisory_xact_lock_shared(@schema@._announce_high(p_scope), ((p_term - 1) >> 31)::integer),
-          pg_advisory_xact_lock_shared(@schema@._announce_low(p_scope), ((p_term - 1) & 2147483647)::integer);
+  PERFORM pg_try_advisory_xact_lock_shared(@schema@._announce_high(p_scope), ((p_term - 1) >> 31)::integer)
+          AND pg_try_advisory_xact_lock_shared(@schema@._announce_low(p_scope), ((p_term - 1) & 2147483647)::integer);
 END $$;
 
 -- Ends one session, if it still holds the key in the transaction in which it was seen. Verified at the last moment, in a statement of
@@ -22,8 +23,10 @@ CREATE OR REPLACE FUNCTION @schema@._evict(p_key bigint, p_scope text, p_pid int
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   PERFORM 1 FROM pg_locks l
-    WHERE l.locktype = 'advisory' AND l.granted AND l.pid = p_pid AND l.virtualtransaction = p_vxid AND l.objsubid = 1
-      AND l.classid = ((p_key >> 32) & 4294967295)::oid AND l.objid = (p_key & 4294967295)::oid;
+    WHERE l.locktype = 'advisory' AND l.granted AND l.pid = p_pid AND l.objsubid = 1
+      AND (l.virtualtransaction = p_vxid OR p_key = @schema@._queue_key(p_scope))
+      AND l.classid = ((p_key >> 32) & 4294967295)::oid AND l.objid = (p_key & 4294967295)::oid
+      AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database());
   IF FOUND THEN
     PERFORM pg_terminate_backend(p_pid);
     -- The server's log keeps this even where the raise fails in the end and its audit row with it.
@@ -45,42 +48,69 @@ DECLARE
   v_wait_until timestamptz;
   v_immovable text;
   v_ended boolean;
+  v_issued bigint;
+  v_key_is_turnstile boolean := p_key = @schema@._turnstile_key(p_scope);
+  v_seen text[] := '{}';
+  v_seen_before text[];
+  v_again boolean;
+  v_extended boolean := false;
   h record;
 BEGIN
-  IF pg_try_advisory_xact_lock(p_key) THEN
-    RETURN v_evicted;
-  END IF;
   LOOP
+    -- Every time: a wait can run out in the moment that grants it, and TG006 must not name a lock that nobody holds.
+    IF pg_try_advisory_xact_lock(p_key) THEN
+      RETURN v_evicted;
+    END IF;
     v_wait_until := p_grace_until;
     IF clock_timestamp() >= p_grace_until THEN
       v_immovable := NULL;
+      v_seen_before := v_seen;
+      v_seen := '{}';
+      v_again := false;
+      v_issued := (SELECT l.term FROM @schema@.leases l WHERE l.scope = p_scope);
       FOR h IN SELECT * FROM @schema@._holders(p_key, p_scope) LOOP
-        IF h.raising >= p_term THEN
+        -- Where terms come from leases, what no acquisition could issue next is no raise: somebody has announced it by hand.
+        IF h.raising >= p_term AND (v_issued IS NULL OR h.raising - 68719476736 <= v_issued) THEN
           CONTINUE;
         ELSIF h.pid IS NULL THEN
           v_immovable := h.who;
+        ELSIF v_key_is_turnstile AND NOT concat(h.pid, ' ', h.virtualtransaction) = ANY (v_seen_before) THEN
+          -- Who waits for the turnstile has it for a moment on the way through. Only who has it at a second look stays in it.
+          v_seen := v_seen || concat(h.pid, ' ', h.virtualtransaction);
+          v_again := true;
         ELSE
           v_ended := @schema@._evict(p_key, p_scope, h.pid, h.virtualtransaction, h.who);
           IF NOT v_ended THEN
             v_immovable := h.who || format('; role %I may not signal it: GRANT pg_signal_backend TO %I (superusers stay beyond it)', current_user, current_user);
           ELSIF v_ended AND NOT h.pid = ANY (v_evicted) THEN
             v_evicted := v_evicted || h.pid;
+            -- It lets go of its locks within moments, also where a machine that stood still has used up p_until: giving up now would cost it and the raise.
+            p_until := greatest(p_until, clock_timestamp() + interval '500 ms');
           END IF;
         END IF;
       END LOOP;
+      IF v_again AND NOT v_extended THEN
+        p_until := greatest(p_until, clock_timestamp() + interval '200 ms');
+        v_extended := true;
+      END IF;
       IF v_immovable IS NOT NULL OR clock_timestamp() >= p_until THEN
         RAISE EXCEPTION 'TG006 raising scope "%" to % is blocked by %', p_scope, p_term, coalesce(v_immovable, @schema@._blockers(p_key, p_scope))
           USING ERRCODE = 'TG006', HINT = 'The fence is unchanged. End what is named here, then raise again.';
       END IF;
-      v_wait_until := least(p_until, clock_timestamp() + interval '100 ms');
+      v_wait_until := least(p_until, clock_timestamp() + CASE WHEN v_again THEN interval '20 ms' ELSE interval '100 ms' END);
     END IF;
     BEGIN
       PERFORM set_config('lock_timeout', greatest(1, ceil(extract(epoch FROM v_wait_until - clock_timestamp()) * 1000)::bigint)::text, true);
       PERFORM pg_advisory_xact_lock(p_key);
       PERFORM set_config('lock_timeout', v_user, true);
       RETURN v_evicted;
-    EXCEPTION WHEN lock_not_available THEN
-      NULL;
+    EXCEPTION
+      WHEN lock_not_available THEN
+        NULL;
+      WHEN deadlock_detected THEN
+        IF EXISTS (SELECT FROM @schema@._holders(p_key, p_scope) d WHERE d.raising IS NOT NULL) THEN
+          RAISE;
+        END IF;
     END;
   END LOOP;
 END $$;
@@ -124,13 +154,64 @@ BEGIN
   RETURN v_evicted;
 END $$;
 
--- The highest term that anything stored shows for the scope: its fence, and under it the rows (the second line of defence).
+-- The highest term that our own tables show for the scope: its fence, its lease and its writes. Waits for nobody, so it may be asked before the lock is held.
+CREATE OR REPLACE FUNCTION @schema@._shown(p_scope text) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_fence bigint := (SELECT f.term FROM @schema@.fences f WHERE f.scope = p_scope);
+  v_lease bigint := (SELECT l.term FROM @schema@.leases l WHERE l.scope = p_scope);
+BEGIN
+  RETURN greatest(coalesce(v_fence, 0), coalesce(v_lease, 0), @schema@._stored_max(p_scope));
+END $$;
+
+-- The highest term that anything stored shows for the scope: its fence, and under it the rows (the second line of defence). Reads the adopted tables, on which others
+-- may hold any lock: only under the exclusive lock, when those in the way are gone.
 CREATE OR REPLACE FUNCTION @schema@._evidence(p_scope text) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   v_fence bigint := (SELECT f.term FROM @schema@.fences f WHERE f.scope = p_scope);
 BEGIN
   RETURN greatest(coalesce(v_fence, 0), @schema@._stored_max(p_scope), @schema@._adopted_max(p_scope));
+END $$;
+
+-- As _evidence(), for a raise: where the fence is there and trusted it speaks for the adopted tables, whose every row has raised it, and they are not read.
+CREATE OR REPLACE FUNCTION @schema@._evidence_for(p_scope text) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  f @schema@.fences;
+BEGIN
+  SELECT * INTO f FROM @schema@.fences t WHERE t.scope = p_scope;
+  IF f.scope IS NULL OR @schema@._doubt(f.generation) IS NOT NULL THEN
+    RETURN @schema@._evidence(p_scope);
+  END IF;
+  RETURN greatest(f.term, @schema@._stored_max(p_scope));
+END $$;
+
+-- The term that an acquisition announces: above p_known, and above what another one announces that does not end. Acquisitions take turns within moments, so one that has not ended
+-- when the grace and a second are over is frozen in a transaction of its client's, and this one overtakes it.
+CREATE OR REPLACE FUNCTION @schema@._next_term(p_scope text, p_known bigint, p_grace interval) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_until timestamptz := clock_timestamp() + @schema@._grace(p_grace) + interval '1 s';
+  v_turnstile bigint := @schema@._turnstile_key(p_scope);
+  v_raising bigint;
+BEGIN
+  WHILE NOT (pg_try_advisory_lock_shared(v_turnstile) AND pg_advisory_unlock_shared(v_turnstile)) LOOP
+    SELECT max(h.raising) INTO v_raising FROM @schema@._holders(v_turnstile, p_scope) h WHERE h.raising > p_known AND h.raising - 68719476736 <= p_known;
+    IF v_raising IS NULL THEN
+      RETURN p_known + 1;
+    ELSIF clock_timestamp() >= v_until THEN
+      RETURN v_raising + 1;
+    END IF;
+    BEGIN
+      PERFORM set_config('lock_timeout', greatest(1, ceil(extract(epoch FROM v_until - clock_timestamp()) * 1000)::bigint)::text, true);
+      PERFORM pg_advisory_xact_lock_shared(v_turnstile);
+      RAISE EXCEPTION 'through' USING ERRCODE = 'TGTHR';  -- gives it back, and puts the setting back
+    EXCEPTION WHEN SQLSTATE 'TGTHR' OR lock_not_available OR deadlock_detected THEN
+      NULL;
+    END;
+  END LOOP;
+  RETURN p_known + 1;
 END $$;
 
 -- Whether a protected table may ask for passes of this scope.
@@ -147,11 +228,11 @@ DECLARE
   v_at timestamptz := clock_timestamp();
 BEGIN
   UPDATE @schema@.fences f
-     SET term = p_term, raised_at = v_at, raised_by = session_user, generation = greatest(f.generation, p_generation), vouched = f.tableoid
+     SET term = p_term, raised_at = v_at, raised_by = session_user, raised_xid = pg_current_xact_id(), generation = greatest(f.generation, p_generation), vouched = f.tableoid
    WHERE f.scope = p_scope;
   IF NOT FOUND THEN
-    INSERT INTO @schema@.fences (scope, term, raised_at, raise_by, generation, vouched, marked)
-    VALUES (p_scope, p_term, v_at, @schema@._setting('default_raise_by'), coalesce(p_generation, (SELECT i.generation FROM @schema@.incarnation i)),
+    INSERT INTO @schema@.fences (scope, term, raised_at, raised_xid, raise_by, generation, vouched, marked)
+    VALUES (p_scope, p_term, v_at, pg_current_xact_id(), @schema@._setting('default_raise_by'), coalesce(p_generation, (SELECT i.generation FROM @schema@.incarnation i)),
             format('%I.fences', @schema_lit@)::regclass, @schema@._marks_wanted(p_scope))
     ON CONFLICT DO NOTHING;
     IF NOT FOUND THEN
@@ -175,12 +256,12 @@ END $$;
 CREATE OR REPLACE FUNCTION @schema@._need_issued(p_scope text, p_term bigint) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  v_issued bigint := (SELECT l.term FROM @schema@.leases l WHERE l.scope = p_scope);
+  v_issued bigint := (SELECT greatest(l.term, f.term) FROM @schema@.leases l LEFT JOIN @schema@.fences f ON f.scope = l.scope WHERE l.scope = p_scope);
 BEGIN
   IF p_term > v_issued THEN
     IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
       -- 40001 where the snapshot hides a newer lease; else the error below gives the lock up again.
-      PERFORM 1 FROM @schema@.leases l WHERE l.scope = p_scope FOR SHARE NOWAIT;
+      PERFORM 1 FROM @schema@.leases l WHERE l.scope = p_scope FOR SHARE SKIP LOCKED;
     END IF;
     RAISE EXCEPTION 'TG005 term % was never issued for scope "%": its leases stand at %', p_term, p_scope, v_issued
       USING ERRCODE = 'TG005', HINT = 'Terms of this scope come from acquire_lease.';
@@ -200,7 +281,7 @@ BEGIN
   SELECT * INTO f FROM @schema@.fences t WHERE t.scope = p_scope;
   IF p_how <> 'seal' AND coalesce(f.raise_by, @schema@._setting('default_raise_by')) = 'seal' THEN
     RAISE EXCEPTION 'TG005 term % is above the fence of scope "%" (%), which only a seal may raise', p_term, p_scope, coalesce(f.term, 0)
-      USING ERRCODE = 'TG005', HINT = 'The leader that won this term seals it first: SELECT @schema@.seal(scope, term).';
+      USING ERRCODE = 'TG005', HINT = @schema@._how_to_raise(p_scope, p_term);
   END IF;
   IF p_how = 'check' AND @schema@._holds(@schema@._queue_key(p_scope), 'ExclusiveLock') THEN
     -- This transaction has raised the scope before, and its first term there is its only one.
@@ -223,7 +304,7 @@ BEGIN
     sealed_at := @schema@._set_fence(p_scope, p_term, CASE p_how WHEN 'seal' THEN 'seal' ELSE 'raise' END, NULL, jsonb_build_object('previous', previous, 'evicted', evicted));
   END IF;
   IF p_how <> 'seal' THEN
-    PERFORM @schema@._mark(p_scope, p_term, (SELECT t.pass_key FROM @schema@.fences t WHERE t.scope = p_scope));
+    PERFORM @schema@._mark(p_scope, p_term, (SELECT s.key FROM @schema@.pass_secret s));
   END IF;
 END $$;
 

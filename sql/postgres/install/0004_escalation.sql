@@ -104,7 +104,7 @@ BEGIN
     PERFORM @schema@._stale(p_scope, p_term, f.term);
   ELSIF f.term IS NULL OR f.term < p_term THEN
     RAISE EXCEPTION 'TG005 term % is above the fence of scope "%" (%), and this transaction has passed too many scopes to raise one more', p_term, p_scope, coalesce(f.term, 0)
-      USING ERRCODE = 'TG005', HINT = 'Raise first, in transactions of some hundred scopes: SELECT @schema@.seal(scope, term).';
+      USING ERRCODE = 'TG005', HINT = @schema@._how_to_raise(p_scope, p_term);
   END IF;
   INSERT INTO @schema@.passes AS p (xid, scope, term) VALUES (pg_current_xact_id(), p_scope, p_term)
   ON CONFLICT (xid, scope) DO UPDATE SET term = EXCLUDED.term RETURNING p.xmin INTO v_xid;

@@ -17,8 +17,29 @@ BEGIN
   END IF;
 END $$;
 
+-- Whether this very transaction has acquired the lease as it is now, and the fence is still at its term. The transaction's id is in the row, so it goes with ROLLBACK TO; that
+-- the row is not committed yet tells it from one that was restored into a server which has come to the same id.
+CREATE OR REPLACE FUNCTION @schema@._acquired_here(p_scope text) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_here bigint := pg_current_xact_id_if_assigned()::text::bigint;
+  v_xmin bigint;
+BEGIN
+  IF v_here IS NULL THEN
+    RETURN false;
+  END IF;
+  SELECT l.xmin::text::bigint INTO v_xmin FROM @schema@.leases l JOIN @schema@.fences f ON f.scope = l.scope AND f.term = l.term
+   WHERE l.scope = p_scope AND l.acquired_xid::text = v_here::text;
+  -- The row's own id may be a savepoint's; both are of the same 2^32.
+  v_xmin := (v_here & ~4294967295::bigint) | v_xmin;
+  RETURN coalesce(v_xmin >= v_here AND pg_xact_status(v_xmin::text::xid8) = 'in progress', false);
+EXCEPTION WHEN invalid_parameter_value THEN
+  RETURN false;  -- an id in the future: not of this server
+END $$;
+
 -- acquire_lease(scope, owner, ttl, endpoint, grace): a free or expired lease, or the caller's own, under a new term, sealed in the same
--- transaction. Another's live lease: acquired = false at once, without a lock. Ends a doubt by a jump of 2^32 to 2^33.
+-- transaction. Another's live lease: acquired = false at once, without a lock. Ends a doubt by a jump of 2^32 to 2^33. Called again in the same transaction with the same owner, TTL
+-- and endpoint it returns the first one's row: SELECT (acquire_lease(...)).* calls it once a column.
 CREATE OR REPLACE FUNCTION @schema@.acquire_lease(scope text, owner text, ttl interval, endpoint text DEFAULT NULL, grace interval DEFAULT NULL,
                                                   OUT acquired boolean, OUT term bigint, OUT expires_at timestamptz, OUT owner_id text)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -27,15 +48,16 @@ DECLARE
   f @schema@.fences;
   v_doubt text;
   v_known bigint;
+  v_next bigint;
   v_now timestamptz;
   v_generation bigint;
   v_evicted integer[];
-  v_start timestamptz := clock_timestamp();
+  v_grace interval := @schema@._grace(grace);
+  v_start timestamptz;
 BEGIN
   PERFORM @schema@._need_scope(scope);
   PERFORM @schema@._need_owner(owner);
   PERFORM @schema@._need_ttl(ttl);
-  PERFORM @schema@._grace(grace);
   IF char_length(endpoint) > 1000 THEN
     RAISE EXCEPTION 'TG005 the endpoint has % characters: at most 1000 are allowed', char_length(endpoint) USING ERRCODE = 'TG005';
   END IF;
@@ -44,13 +66,36 @@ BEGIN
     acquired := false; term := l.term; expires_at := l.expires_at; owner_id := l.owner_id;
     RETURN;
   END IF;
-  v_known := greatest(l.term, @schema@._evidence(scope));
+  IF l.owner_id = owner AND l.released_at IS NULL AND l.expires_at > clock_timestamp() AND @schema@._acquired_here(scope) THEN
+    IF l.acquired_ttl IS DISTINCT FROM ttl OR l.endpoint IS DISTINCT FROM endpoint THEN
+      RAISE EXCEPTION 'TG005 this transaction has acquired the lease of scope "%" already, with another TTL or endpoint', scope
+        USING ERRCODE = 'TG005', HINT = format('Use renew_lease: SELECT @schema@.renew_lease(%L, %L, %s, %L).', scope, owner, l.term, ttl);
+    END IF;
+    acquired := true; term := l.term; expires_at := l.expires_at; owner_id := l.owner_id;
+    RETURN;
+  END IF;
+  -- Of adopted tables nothing is asked before the lock is held: a stale leader may have locked one.
+  v_known := @schema@._shown(scope);
   IF v_known >= 4611686018427387904 THEN
     PERFORM @schema@._out_of_terms(scope, v_known);
   END IF;
-  v_evicted := @schema@._exclude(scope, v_known + 1, grace);
-  v_evicted := v_evicted || @schema@._take(@schema@._lease_key(scope), scope, v_known + 1, v_start + @schema@._grace(grace),
-                                           v_start + @schema@._grace(grace) + @schema@._wait('check_wait_ms'));
+  v_next := @schema@._next_term(scope, v_known, grace);
+  IF v_next > 4611686018427387904 THEN
+    PERFORM @schema@._out_of_terms(scope, v_next - 1);
+  END IF;
+  -- Under it a competitor may have won while this one waited.
+  SELECT * INTO l FROM @schema@.leases t WHERE t.scope = acquire_lease.scope;
+  IF l.owner_id <> owner AND l.released_at IS NULL AND l.expires_at > clock_timestamp() THEN
+    acquired := false; term := l.term; expires_at := l.expires_at; owner_id := l.owner_id;
+    RETURN;
+  END IF;
+  IF v_next > v_known + 1 THEN
+    v_grace := interval '0';  -- it has had its grace
+  END IF;
+  v_start := clock_timestamp();
+  v_evicted := @schema@._exclude(scope, v_next, v_grace);
+  v_evicted := v_evicted || @schema@._take(@schema@._lease_key(scope), scope, v_next, v_start + v_grace,
+                                           v_start + v_grace + @schema@._wait('check_wait_ms'));
   SELECT * INTO l FROM @schema@.leases t WHERE t.scope = acquire_lease.scope FOR UPDATE;
   v_now := clock_timestamp();
   IF l.owner_id <> owner AND l.released_at IS NULL AND l.expires_at > v_now THEN
@@ -58,7 +103,7 @@ BEGIN
     RETURN;
   END IF;
   SELECT * INTO f FROM @schema@.fences t WHERE t.scope = acquire_lease.scope FOR UPDATE;
-  v_known := greatest(l.term, @schema@._evidence(scope));
+  v_known := greatest(l.term, v_next - 1, @schema@._evidence_for(scope));
   v_doubt := @schema@._doubt(f.generation);
   IF v_doubt IS NOT NULL THEN
     -- Above whatever was lost. The next failover may lose this very acquisition, and its successor must not issue the same term again: a later timeline
@@ -75,11 +120,11 @@ BEGIN
   expires_at := v_now + ttl;
   owner_id := owner;
   acquired := true;
-  INSERT INTO @schema@.leases AS t (scope, owner_id, term, expires_at, acquired_at, renewed_at, released_at, endpoint)
-  VALUES (acquire_lease.scope, acquire_lease.owner, acquire_lease.term, acquire_lease.expires_at, v_now, v_now, NULL, acquire_lease.endpoint)
+  INSERT INTO @schema@.leases AS t (scope, owner_id, term, expires_at, acquired_at, renewed_at, released_at, endpoint, acquired_xid, acquired_ttl)
+  VALUES (acquire_lease.scope, acquire_lease.owner, acquire_lease.term, acquire_lease.expires_at, v_now, v_now, NULL, acquire_lease.endpoint, pg_current_xact_id(), ttl)
   ON CONFLICT ON CONSTRAINT leases_pkey DO UPDATE
      SET owner_id = EXCLUDED.owner_id, term = EXCLUDED.term, expires_at = EXCLUDED.expires_at, acquired_at = EXCLUDED.acquired_at,
-         renewed_at = EXCLUDED.renewed_at, released_at = NULL, endpoint = EXCLUDED.endpoint;
+         renewed_at = EXCLUDED.renewed_at, released_at = NULL, endpoint = EXCLUDED.endpoint, acquired_xid = EXCLUDED.acquired_xid, acquired_ttl = EXCLUDED.acquired_ttl;
   PERFORM @schema@._audit_evictions(scope, term, v_evicted);
   PERFORM @schema@._set_fence(scope, term, 'acquire', owner,
     jsonb_strip_nulls(jsonb_build_object('owner', owner, 'previous_owner', l.owner_id, 'previous', f.term, 'evicted', cardinality(v_evicted),
@@ -148,9 +193,10 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   l @schema@.leases;
   f @schema@.fences;
+  v_known bigint;
   v_term bigint;
   v_evicted integer[];
-  v_start timestamptz := clock_timestamp();
+  v_start timestamptz;
   v_grace interval := @schema@._grace(NULL);
 BEGIN
   PERFORM @schema@._need_scope(scope);
@@ -159,8 +205,13 @@ BEGIN
   IF l.scope IS NULL OR l.released_at IS NOT NULL THEN
     RETURN false;
   END IF;
-  v_term := greatest(l.term, @schema@._evidence(scope)) + 1;
-  v_evicted := @schema@._exclude(scope, least(v_term, 4611686018427387904), NULL);
+  v_known := @schema@._shown(scope);
+  v_term := @schema@._next_term(scope, v_known, NULL);
+  IF v_term > v_known + 1 THEN
+    v_grace := interval '0';  -- as in acquire_lease
+  END IF;
+  v_start := clock_timestamp();
+  v_evicted := @schema@._exclude(scope, least(v_term, 4611686018427387904), v_grace);
   v_evicted := v_evicted || @schema@._take(@schema@._lease_key(scope), scope, least(v_term, 4611686018427387904), v_start + v_grace,
                                            v_start + v_grace + @schema@._wait('check_wait_ms'));
   SELECT * INTO l FROM @schema@.leases t WHERE t.scope = force_release.scope FOR UPDATE;
@@ -169,11 +220,12 @@ BEGIN
     RETURN false;
   END IF;
   PERFORM @schema@._need_no_doubt(scope, f.generation);
-  v_term := greatest(l.term, @schema@._evidence(scope)) + 1;
+  v_term := greatest(l.term, v_term - 1, @schema@._evidence_for(scope)) + 1;
   IF v_term > 4611686018427387904 THEN
     PERFORM @schema@._out_of_terms(scope, v_term - 1);
   END IF;
-  UPDATE @schema@.leases t SET term = v_term, released_at = clock_timestamp() WHERE t.scope = force_release.scope;
+  -- The lease keeps the term that its holder had; the fence is above it.
+  UPDATE @schema@.leases t SET released_at = clock_timestamp() WHERE t.scope = force_release.scope;
   PERFORM @schema@._audit_evictions(scope, v_term, v_evicted);
   PERFORM @schema@._set_fence(scope, v_term, 'force_release', actor,
     jsonb_build_object('owner', l.owner_id, 'previous', f.term, 'reason', reason, 'evicted', cardinality(v_evicted)));

@@ -1,6 +1,31 @@
 -- What operators do, all of it audited: the way down, moving, pruning, settings, and ending or declaring doubt. Locks: as a raise of the scope.
 -- Keeps F3.
 
+-- The row of incarnation, waited for no longer than a check may wait: a session that is frozen in a transaction may have changed it (an acquisition of another scope, or
+-- the first check after a restart).
+CREATE OR REPLACE FUNCTION @schema@._lock_incarnation() RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_user text := current_setting('lock_timeout');
+  v_xids xid[];
+BEGIN
+  PERFORM @schema@._set_lock_timeout(clock_timestamp() + @schema@._wait('check_wait_ms'), v_user);
+  PERFORM 1 FROM @schema@.incarnation FOR UPDATE;
+  PERFORM set_config('lock_timeout', v_user, true);
+EXCEPTION WHEN lock_not_available THEN
+  v_xids := ARRAY(SELECT i.xmax FROM @schema@.incarnation i);
+  BEGIN
+    v_xids := v_xids || ARRAY(SELECT m.xid FROM pg_get_multixact_members(v_xids[1]) m);
+  EXCEPTION WHEN OTHERS THEN
+    NULL;  -- not a multixact
+  END;
+  RAISE EXCEPTION 'TG006 the row that says whether this database was restored is held by %',
+    coalesce((SELECT string_agg(DISTINCT coalesce('pid ' || l.pid, 'a prepared transaction'), ', ') FROM pg_locks l
+               WHERE l.locktype = 'transactionid' AND l.granted AND l.mode = 'ExclusiveLock' AND l.pid IS DISTINCT FROM pg_backend_pid()
+                 AND l.transactionid = ANY (v_xids)), 'a session that has just ended')
+    USING ERRCODE = 'TG006', DETAIL = format('check_wait is %s ms', @schema@._setting('check_wait_ms')), HINT = 'Nothing was changed. End what is named here, then try again.';
+END $$;
+
 -- The stamps of the database as it is now become the trusted ones. NULL: a loss was seen, so that every scope but those admitted later is in
 -- doubt; returns the new generation. Otherwise p_trusted_since: 0 when nothing is missing.
 CREATE OR REPLACE FUNCTION @schema@._admit_incarnation(p_trusted_since bigint) RETURNS bigint
@@ -10,12 +35,16 @@ DECLARE
   v_new boolean;
   v_generation bigint;
 BEGIN
-  PERFORM 1 FROM @schema@.incarnation FOR UPDATE;
+  -- Where nothing has to be written here the row is not locked: acquisitions of other scopes must not wait for one that is frozen.
   v_new := @schema@._changed_incarnation() IS NOT NULL;
+  IF v_new OR p_trusted_since IS NOT NULL THEN
+    PERFORM @schema@._lock_incarnation();
+    v_new := @schema@._changed_incarnation() IS NOT NULL;
+  END IF;
   IF v_new OR p_trusted_since IS NOT NULL THEN
     INSERT INTO @schema@.incarnation AS i (generation, trusted_since, system_identifier, timeline, database_oid, fences_oid, postmaster_start, fences_path)
     VALUES (1 + coalesce((SELECT max(f.generation) FROM @schema@.fences f), 0), 0,
-            (SELECT c.system_identifier FROM pg_control_system() c), left(pg_walfile_name(pg_current_wal_lsn()), 8),
+            @schema@._system_identifier(), left(pg_walfile_name(pg_current_wal_lsn()), 8),
             (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()), v_fences,
             pg_postmaster_start_time(), pg_relation_filepath(v_fences))
     ON CONFLICT (one) DO UPDATE
@@ -41,7 +70,7 @@ BEGIN
   PERFORM @schema@._need_scope(scope);
   PERFORM @schema@._need_term(term);
   PERFORM @schema@._need_reason(actor, reason);
-  v_before := greatest(@schema@._evidence(scope), term);
+  v_before := greatest(@schema@._shown(scope), term);
   v_evicted := @schema@._exclude(scope, v_before, NULL);
   v_evicted := v_evicted || @schema@._take(@schema@._lease_key(scope), scope, v_before, v_start + @schema@._grace(NULL), v_until);
   SELECT * INTO f FROM @schema@.fences t WHERE t.scope = reset_fence.scope FOR UPDATE;
@@ -74,7 +103,7 @@ BEGIN
   IF raise_by IS NULL OR raise_by NOT IN ('writer', 'seal') THEN
     RAISE EXCEPTION 'TG005 raise_by must be writer or seal' USING ERRCODE = 'TG005';
   END IF;
-  PERFORM @schema@._audit_evictions(scope, greatest(1, @schema@._evidence(scope)), @schema@._exclude(scope, greatest(1, @schema@._evidence(scope)), NULL));
+  PERFORM @schema@._audit_evictions(scope, greatest(1, @schema@._shown(scope)), @schema@._exclude(scope, greatest(1, @schema@._shown(scope)), NULL));
   UPDATE @schema@.fences f SET raise_by = set_raise_by.raise_by WHERE f.scope = set_raise_by.scope;
   IF NOT FOUND THEN
     PERFORM @schema@._need_no_doubt(scope, NULL);
@@ -141,7 +170,9 @@ BEGIN
   END IF;
   DELETE FROM @schema@.audit a WHERE a.at < v_before AND a.action <> 'prune_history';
   GET DIAGNOSTICS v_all = ROW_COUNT;
-  DELETE FROM @schema@.job_runs j WHERE j.status <> 'started' AND coalesce(j.completed_at, j.last_heartbeat) < v_before;
+  DELETE FROM @schema@.job_runs j
+   WHERE coalesce(j.completed_at, j.last_heartbeat) < v_before
+     AND (j.status <> 'started' OR EXISTS (SELECT FROM @schema@.fences f WHERE f.scope = j.scope AND f.term > j.term));
   GET DIAGNOSTICS v_count = ROW_COUNT;
   v_all := v_all + v_count;
   DELETE FROM @schema@.observed o WHERE o.at < v_before;
@@ -171,14 +202,14 @@ BEGIN
   END IF;
   FOR v_scope IN SELECT s FROM unnest(ARRAY[v_from, scope]) s ORDER BY s COLLATE pg_catalog."C" LOOP
     PERFORM @schema@._need_no_doubt(v_scope, (SELECT f.generation FROM @schema@.fences f WHERE f.scope = v_scope));
-    PERFORM @schema@._audit_evictions(v_scope, greatest(1, @schema@._evidence(v_scope)), @schema@._exclude(v_scope, greatest(1, @schema@._evidence(v_scope)), NULL));
+    PERFORM @schema@._audit_evictions(v_scope, greatest(1, @schema@._shown(v_scope)), @schema@._exclude(v_scope, greatest(1, @schema@._shown(v_scope)), NULL));
   END LOOP;
   PERFORM 1 FROM @schema@.streams s WHERE s.stream_id = stream AND s.scope = v_from FOR UPDATE;
   IF NOT FOUND THEN
     RAISE EXCEPTION 'TG005 stream "%" was moved by another session meanwhile', stream USING ERRCODE = 'TG005';
   END IF;
-  v_highest := coalesce((SELECT max(w.term) FROM @schema@.stream_writes w WHERE w.stream_id = stream AND w.term <= @schema@._evidence(v_from)), 0);
-  v_fence := @schema@._evidence(scope);
+  v_highest := coalesce((SELECT max(w.term) FROM @schema@.stream_writes w WHERE w.stream_id = stream AND w.term <= @schema@._evidence_for(v_from)), 0);
+  v_fence := @schema@._evidence_for(scope);
   IF v_highest > v_fence OR NOT EXISTS (SELECT FROM @schema@.fences f WHERE f.scope = stream_move.scope) THEN
     IF EXISTS (SELECT FROM @schema@.leases l WHERE l.scope = stream_move.scope AND l.term < v_highest) THEN
       RAISE EXCEPTION 'TG005 stream "%" has term %, above what the leases of scope "%" have issued', stream, v_highest, scope
@@ -191,6 +222,49 @@ BEGIN
   RETURN true;
 END $$;
 
+-- Prepared transactions that hold the lock of a scope in doubt. COMMIT PREPARED asks no fence, so what such a one wrote under a term that has been overtaken where the database
+-- was still alive would commit here. One row for each scope; scope NULL: it has passed very many, and which is not known.
+CREATE OR REPLACE FUNCTION @schema@._prepared_in_doubt() RETURNS TABLE (gid text, owner name, prepared timestamptz, scope text)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_all boolean;
+  v_since bigint := (SELECT i.trusted_since FROM @schema@.incarnation i);
+BEGIN
+  IF NOT EXISTS (SELECT FROM pg_prepared_xacts x WHERE x.database = current_database()) THEN
+    RETURN;
+  END IF;
+  v_all := @schema@._changed_incarnation() IS NOT NULL;
+  RETURN QUERY
+    WITH held AS MATERIALIZED (
+      SELECT x.gid, x.owner, x.prepared, l.locktype, l.relation, l.mode, (l.classid::bigint << 32) | l.objid::bigint AS key, l.objsubid
+        FROM pg_prepared_xacts x
+        JOIN pg_locks t ON t.pid IS NULL AND t.locktype = 'transactionid' AND t.transactionid = x.transaction
+        JOIN pg_locks l ON l.pid IS NULL AND l.virtualtransaction = t.virtualtransaction
+       WHERE x.database = current_database()
+    ), by_key AS (
+      SELECT DISTINCT h.gid, h.owner, h.prepared, f.scope, f.generation FROM held h JOIN @schema@.fences f ON @schema@._queue_key(f.scope) = h.key
+       WHERE h.locktype = 'advisory' AND h.objsubid = 1
+    )
+    SELECT b.gid, b.owner, b.prepared, b.scope FROM by_key b WHERE v_all OR b.generation < v_since
+    UNION ALL
+    SELECT DISTINCT h.gid, h.owner, h.prepared, NULL::text FROM held h
+     WHERE h.locktype = 'relation' AND h.relation = format('%I.passes', @schema_lit@)::regclass AND h.mode = 'RowExclusiveLock'
+       AND (v_all OR EXISTS (SELECT FROM @schema@.fences f WHERE f.generation < v_since));
+END $$;
+
+-- A warning to who declares, and a row of the audit. p_scope: of this one only.
+CREATE OR REPLACE FUNCTION @schema@._warn_of_prepared(p_scope text) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_gids text := (SELECT string_agg(DISTINCT quote_literal(p.gid), ', ') FROM @schema@._prepared_in_doubt() p WHERE p_scope IS NULL OR p.scope IS NULL OR p.scope = p_scope);
+BEGIN
+  IF v_gids IS NOT NULL THEN
+    RAISE WARNING 'prepared transactions hold a scope that is in doubt: %', v_gids
+      USING HINT = 'COMMIT PREPARED asks no fence. ROLLBACK PREPARED each, unless its transaction manager vouches that it was committed nowhere else and nothing came after it.';
+    PERFORM @schema@._audit('prepared_in_doubt', p_scope, NULL, jsonb_build_object('transactions', v_gids));
+  END IF;
+END $$;
+
 -- declare_restored(scope, above, actor, reason) → the fence: after a restore, no term up to `above` has been overtaken unseen. `above` comes from the
 -- authority that issues the terms. Ends the doubt of this one scope.
 CREATE OR REPLACE FUNCTION @schema@.declare_restored(scope text, above bigint, actor text, reason text) RETURNS bigint
@@ -200,16 +274,20 @@ DECLARE
   v_generation bigint;
   v_fence bigint;
   v_evicted integer[];
+  v_start timestamptz := clock_timestamp();
 BEGIN
   PERFORM @schema@._need_scope(scope);
   PERFORM @schema@._need_term(above);
   PERFORM @schema@._need_reason(actor, reason);
-  v_evicted := @schema@._exclude(scope, greatest(above, @schema@._evidence(scope)), NULL);
+  v_evicted := @schema@._exclude(scope, greatest(above, @schema@._shown(scope)), NULL);
+  -- The lease's key as well: its row is changed here, and a frozen renewal may hold it.
+  v_evicted := v_evicted || @schema@._take(@schema@._lease_key(scope), scope, greatest(above, @schema@._shown(scope)), v_start + @schema@._grace(NULL),
+                                           v_start + @schema@._grace(NULL) + @schema@._wait('check_wait_ms'));
   SELECT * INTO f FROM @schema@.fences t WHERE t.scope = declare_restored.scope FOR UPDATE;
   v_fence := greatest(above, @schema@._evidence(scope));
+  PERFORM @schema@._warn_of_prepared(scope);
   v_generation := @schema@._admit_incarnation(NULL);
-  UPDATE @schema@.leases l SET term = greatest(l.term, v_fence), released_at = coalesce(l.released_at, clock_timestamp())
-   WHERE l.scope = declare_restored.scope;
+  UPDATE @schema@.leases l SET released_at = coalesce(l.released_at, clock_timestamp()) WHERE l.scope = declare_restored.scope;
   PERFORM @schema@._audit_evictions(scope, v_fence, v_evicted);
   PERFORM @schema@._set_fence(scope, v_fence, 'declare_restored', actor, jsonb_build_object('previous', f.term, 'above', above, 'reason', reason), v_generation);
   RETURN v_fence;
@@ -232,6 +310,7 @@ DECLARE
   v_scopes bigint := @schema@._doubtful();
 BEGIN
   PERFORM @schema@._need_reason(actor, reason);
+  PERFORM @schema@._warn_of_prepared(NULL);
   PERFORM @schema@._audit('declare_nothing_lost', NULL, actor, jsonb_build_object('reason', reason, 'scopes', v_scopes, 'changed', @schema@._changed_incarnation()));
   PERFORM @schema@._admit_incarnation(0);
   -- Only so that checks are quick again: rows that somebody holds keep asking.

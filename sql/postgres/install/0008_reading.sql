@@ -48,8 +48,15 @@ CREATE OR REPLACE VIEW @schema@.stream_status AS
   SELECT s.stream_id, s.scope, s.last_no, s.created_at,
          (SELECT min(w.sequence_no) FROM @schema@.stream_writes w WHERE w.stream_id = s.stream_id) AS first_no
     FROM @schema@.streams s;
+-- A run whose lease is over, taken or force-released is lost at once; nothing has to be written for that, so nobody waits for a row that a frozen session holds. While its term
+-- is the fence it may still finish.
 CREATE OR REPLACE VIEW @schema@.job_history AS
-  SELECT j.run_id, j.job_name, j.scope, j.owner_id, j.term, j.started_at, j.completed_at, j.status, j.last_heartbeat, j.exit_code, j.checkpoint, j.detail
+  SELECT j.run_id, j.job_name, j.scope, j.owner_id, j.term, j.started_at, j.completed_at,
+         CASE WHEN j.status = 'started'
+               AND (EXISTS (SELECT FROM @schema@.fences f WHERE f.scope = j.scope AND f.term > j.term)
+                    OR EXISTS (SELECT FROM @schema@.leases l WHERE l.scope = j.scope AND (l.term <> j.term OR l.released_at IS NOT NULL OR l.expires_at <= clock_timestamp())))
+              THEN 'lost' ELSE j.status END AS status,
+         j.last_heartbeat, j.exit_code, j.checkpoint, j.detail
     FROM @schema@.job_runs j;
 CREATE OR REPLACE VIEW @schema@.audit_log AS
   SELECT a.id, a.at, a.actor, a."session_user", a.client, a.action, a.scope, a.detail FROM @schema@.audit a;
@@ -75,7 +82,8 @@ BEGIN
   RETURN true;
 END $$;
 
--- job_start(job, scope, owner, term, detail) → run id. Checked like a write; runs of the job that an earlier term left open are lost.
+-- job_start(job, scope, owner, term, detail) → run id. Checked like a write. One open run of a job per scope: those that were left open are lost. A row that somebody holds is left
+-- alone, for who holds it may be frozen; it is shown as lost, since its term is lower.
 CREATE OR REPLACE FUNCTION @schema@.job_start(job_name text, scope text, owner text, term bigint, detail text DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -87,9 +95,13 @@ BEGIN
   PERFORM @schema@._need_owner(owner);
   PERFORM @schema@.check_term(scope, term);
   UPDATE @schema@.job_runs j SET status = 'lost', completed_at = clock_timestamp()
-   WHERE j.scope = job_start.scope AND j.job_name = job_start.job_name AND j.status = 'started' AND j.term < job_start.term;
+   WHERE j.run_id IN (SELECT o.run_id FROM @schema@.job_runs o
+                       WHERE o.scope = job_start.scope AND o.job_name = job_start.job_name AND o.status = 'started' AND o.term <= job_start.term FOR UPDATE SKIP LOCKED);
   INSERT INTO @schema@.job_runs (job_name, scope, owner_id, term, detail)
-  VALUES (job_start.job_name, job_start.scope, job_start.owner, job_start.term, job_start.detail) RETURNING run_id INTO v_run;
+  VALUES (job_start.job_name, job_start.scope, job_start.owner, job_start.term, job_start.detail) ON CONFLICT DO NOTHING RETURNING run_id INTO v_run;
+  IF v_run IS NULL THEN
+    RAISE EXCEPTION 'could not serialize access: another session has just started job "%" of scope "%" under term %', job_name, scope, term USING ERRCODE = '40001';
+  END IF;
   RETURN v_run;
 END $$;
 

@@ -1,4 +1,4 @@
--- Owners' own tables as evidence: MAX(term) over them counts wherever a fence row is missing or in doubt, and a row with a higher term raises the
+-- Owners' own tables as evidence: MAX(term) over them counts wherever a fence row is missing or in doubt (elsewhere they are not read at all), and a row with a higher term raises the
 -- fence in its own transaction. Locks: a raise's, for each scope whose fence must rise; adopt() itself SHARE ROW EXCLUSIVE on the table, so that no row
 -- slips in between. adopt and unadopt run as their caller, who must own the table; the definer's helpers believe only what the
 -- catalogs show, and read no table that could run its owner's code meanwhile. Keeps F2, F3.
@@ -105,11 +105,16 @@ BEGIN
         EXIT WHEN v_below IS NULL;
       END LOOP;
       PERFORM set_config('lock_timeout', v_user, true);
-    EXCEPTION WHEN lock_not_available THEN
+    EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
       RAISE EXCEPTION 'TG006 the terms of adopted table % cannot be read: it is locked by %', a.table_oid::regclass,
-        coalesce((SELECT string_agg(DISTINCT 'pid ' || l.pid, ', ') FROM pg_locks l
-                   WHERE l.relation = a.table_oid AND l.granted AND l.mode = 'AccessExclusiveLock' AND l.pid <> pg_backend_pid()), 'a session that has just ended')
-        USING ERRCODE = 'TG006', HINT = 'Nothing was written.';
+        coalesce((SELECT string_agg(DISTINCT CASE WHEN l.pid IS NULL THEN 'a prepared transaction'
+                                                   ELSE format('pid %s (user %s, application "%s")', l.pid, s.usename, s.application_name) END, ', ')
+                    FROM pg_locks l LEFT JOIN pg_stat_activity s ON s.pid = l.pid
+                   WHERE l.locktype = 'relation' AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()) AND l.granted
+                     AND (l.relation IN (SELECT @schema@._tree(a.table_oid)) OR l.relation IN (SELECT i.indexrelid FROM pg_index i WHERE i.indrelid IN (SELECT @schema@._tree(a.table_oid))))
+                     AND l.mode = 'AccessExclusiveLock' AND l.pid IS DISTINCT FROM pg_backend_pid()), 'a session that has just ended')
+        USING ERRCODE = 'TG006', DETAIL = format('check_wait is %s ms', @schema@._setting('check_wait_ms')),
+        HINT = 'Nothing was written. End what is named here, then try again; it holds no lock of this scope, so it is not evicted.';
     END;
     v_all := greatest(v_all, v_max);
   END LOOP;
@@ -182,17 +187,15 @@ END $$;
 CREATE OR REPLACE FUNCTION @schema@._short_hash(p_text text) RETURNS text LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS
 $$ SELECT substr(encode(sha256(convert_to(p_text, 'UTF8')), 'hex'), 1, 32) $$;
 
--- Makes, once for every pair of column names, the trigger function that reports a row's term; plpgsql compiles it anew for each table. Whoever may adopt may
--- put it on a table.
-CREATE OR REPLACE FUNCTION @schema@._adopt_function(p_scope_column name, p_term_column name) RETURNS text
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+-- The trigger function that reports a row's term, for a pair of column names; plpgsql compiles it anew for each table.
+CREATE OR REPLACE FUNCTION @schema@._make_adopted_row(p_scope_column name, p_term_column name) RETURNS text
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
 DECLARE
   v_name text := '_adopted_row_' || @schema@._short_hash(quote_ident(p_scope_column) || '.' || quote_ident(p_term_column));
   r record;
 BEGIN
-  IF NOT EXISTS (SELECT FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = @schema_lit@ AND p.proname = v_name) THEN
-    EXECUTE format('CREATE FUNCTION @schema@.%I() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS %L', v_name,
-      format($body$
+  EXECUTE format('CREATE OR REPLACE FUNCTION @schema@.%I() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS %L', v_name,
+    format($body$
 DECLARE
   v_fence bigint;
 BEGIN
@@ -205,11 +208,22 @@ BEGIN
   v_fence := @schema@._adopted_row(TG_RELID, NEW.%1$I::text, NEW.%2$I::bigint);
   RETURN NULL;
 END $body$, p_scope_column, p_term_column, p_scope_column, p_term_column));
-    EXECUTE format('REVOKE ALL ON FUNCTION @schema@.%I() FROM PUBLIC', v_name);
-    FOR r IN SELECT x.grantee::regrole AS name FROM pg_proc p, aclexplode(p.proacl) x
-              WHERE p.oid = '@schema@._adopt_register(regclass, name, name)'::regprocedure AND x.grantee <> 0 AND x.grantee <> p.proowner LOOP
-      EXECUTE format('GRANT EXECUTE ON FUNCTION @schema@.%I() TO %s', v_name, r.name);
-    END LOOP;
+  EXECUTE format('REVOKE ALL ON FUNCTION @schema@.%I() FROM PUBLIC', v_name);
+  FOR r IN SELECT x.grantee::regrole AS name FROM pg_proc p, aclexplode(p.proacl) x
+            WHERE p.oid = '@schema@._adopt_register(regclass, name, name)'::regprocedure AND x.grantee <> 0 AND x.grantee <> p.proowner LOOP
+    EXECUTE format('GRANT EXECUTE ON FUNCTION @schema@.%I() TO %s', v_name, r.name);
+  END LOOP;
+  RETURN v_name;
+END $$;
+
+-- Makes it once for every pair of column names. Whoever may adopt may put it on a table.
+CREATE OR REPLACE FUNCTION @schema@._adopt_function(p_scope_column name, p_term_column name) RETURNS text
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
+DECLARE
+  v_name text := '_adopted_row_' || @schema@._short_hash(quote_ident(p_scope_column) || '.' || quote_ident(p_term_column));
+BEGIN
+  IF NOT EXISTS (SELECT FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = @schema_lit@ AND p.proname = v_name) THEN
+    PERFORM @schema@._make_adopted_row(p_scope_column, p_term_column);
   END IF;
   RETURN v_name;
 END $$;
@@ -238,7 +252,7 @@ END $$;
 
 -- Notes what the triggers on the table show, nothing else; returns how many scopes' fences rose to what the table holds.
 CREATE OR REPLACE FUNCTION @schema@._adopt_register(p_table regclass, p_scope_column name, p_term_column name) RETURNS integer
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET row_security = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET row_security = off SET quote_all_identifiers = off AS $$
 DECLARE
   v_function name := '_adopted_row_' || @schema@._short_hash(quote_ident(p_scope_column) || '.' || quote_ident(p_term_column));
   v_raised integer := 0;
@@ -264,7 +278,7 @@ BEGIN
       -- Who adopts may raise what a writer may raise.
       IF coalesce(f.raise_by, @schema@._setting('default_raise_by')) = 'seal' THEN
         RAISE EXCEPTION 'TG005 table % holds term % for scope "%", above its fence (%), which only a seal may raise', p_table, v_highest, v_scope, coalesce(f.term, 0)
-          USING ERRCODE = 'TG005', HINT = format('SELECT @schema@.seal(%L, %s); then adopt the table.', v_scope, v_highest);
+          USING ERRCODE = 'TG005', HINT = @schema@._how_to_raise(v_scope, v_highest) || ' Then adopt the table.';
       END IF;
       PERFORM @schema@._need_issued(v_scope, v_highest);
       PERFORM @schema@._audit_evictions(v_scope, v_highest, @schema@._exclude(v_scope, v_highest, NULL));

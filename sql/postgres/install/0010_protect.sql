@@ -1,4 +1,5 @@
--- protect(): triggers that refuse what has not passed the check. One scope for the table: statement triggers. A scope column: AFTER ROW triggers,
+-- protect(): triggers that refuse what has not passed the check. One scope for the table: statement triggers, and row triggers for what comes by way of
+-- a parent. A scope column: AFTER ROW triggers,
 -- which see the final row. Partitions and children bear them too; one that came later is refused. protect and unprotect run as
 -- their caller, who must own the table; the definer's helpers believe only what the catalogs show. Locks: the check's. Keeps F2, F6.
 
@@ -48,21 +49,62 @@ BEGIN
   END IF;
 END $$;
 
-CREATE OR REPLACE FUNCTION @schema@._no_term(p_table oid, p_scope text) RETURNS void
+-- What the session has declared, for messages: '; nothing is declared' and so on.
+CREATE OR REPLACE FUNCTION @schema@._what_is_declared() RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_scope text := nullif(current_setting('termgate.scope', true), '');
+  v_term text := nullif(current_setting('termgate.term', true), '');
 BEGIN
-  IF p_scope = '*' THEN
-    RAISE EXCEPTION 'TG002 no scope and term declared: table % is protected for any scope that the transaction has passed', p_table::regclass
-      USING ERRCODE = 'TG002', TABLE = p_table::regclass::text,
-      HINT = 'In the same transaction, before the write: SELECT @schema@.check_term(scope, term), or SET LOCAL termgate.scope = …; SET LOCAL termgate.term = …';
-  END IF;
-  RAISE EXCEPTION 'TG002 no term declared for scope "%": table % is protected', p_scope, p_table::regclass
-    USING ERRCODE = 'TG002', TABLE = p_table::regclass::text,
-    HINT = 'In the same transaction, before the write: SELECT @schema@.check_term(scope, term), or SET LOCAL termgate.scope = …; SET LOCAL termgate.term = …';
+  RETURN CASE WHEN v_scope IS NULL AND v_term IS NULL THEN 'nothing is declared'
+              WHEN v_term IS NULL THEN format('scope "%s" is declared without a term', left(v_scope, 200))
+              WHEN v_scope IS NULL THEN format('term %s is declared without a scope', left(v_term, 100))
+              ELSE format('term %s is declared for scope "%s"', left(v_term, 100), left(v_scope, 200)) END;
 END $$;
 
--- One scope of a write to a protected table: the check, with the term passed or declared. Never raises.
-CREATE OR REPLACE FUNCTION @schema@._guard(p_table oid, p_scope text, p_mode text) RETURNS void
+-- TG002: what was seen, and what is needed, with the names filled in. N: only the leader knows it.
+CREATE OR REPLACE FUNCTION @schema@._no_term(p_table oid, p_scope text) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_scope text := CASE WHEN p_scope = '*' THEN coalesce(nullif(current_setting('termgate.scope', true), ''), 'your scope') ELSE p_scope END;
+  v_hint text := format('BEGIN; SET LOCAL termgate.scope = %L; SET LOCAL termgate.term = ''N''; then the write, then COMMIT. N is the term that your leader won. '
+                        'Or SELECT @schema@.check_term(%L, N) in that transaction. Outside a transaction block SET LOCAL and set_config(..., true) end with their own statement.',
+                        v_scope, v_scope);
+BEGIN
+  PERFORM @schema@._count_refusal('TG002');
+  IF p_scope = '*' THEN
+    RAISE EXCEPTION 'TG002 no scope and term declared: table % is protected for any scope that the transaction has passed; %', p_table::regclass, @schema@._what_is_declared()
+      USING ERRCODE = 'TG002', TABLE = p_table::regclass::text, HINT = v_hint;
+  END IF;
+  RAISE EXCEPTION 'TG002 no term declared for scope "%": table % is protected; %', p_scope, p_table::regclass, @schema@._what_is_declared()
+    USING ERRCODE = 'TG002', TABLE = p_table::regclass::text, HINT = v_hint;
+END $$;
+
+-- The statement's own snapshot is older than the raise to the term that it writes under: it may have read what the leader before has changed since. Running the transaction
+-- again is all it takes.
+CREATE OR REPLACE FUNCTION @schema@._began_too_early(p_scope text, p_term bigint) RETURNS void
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RAISE EXCEPTION 'could not serialize access: this statement began before scope "%" was raised to term %', p_scope, p_term
+    USING ERRCODE = '40001', HINT = 'Run the transaction again: it may have read what has changed since.';
+END $$;
+
+-- As at the end of _guard(), where the row has not been read yet.
+CREATE OR REPLACE FUNCTION @schema@._need_younger(p_scope text, p_term bigint, p_snapshot pg_snapshot) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  PERFORM 1 FROM @schema@.fences f
+    WHERE f.scope = p_scope AND NOT pg_visible_in_snapshot(f.raised_xid, p_snapshot) AND f.raised_xid < pg_snapshot_xmax(pg_current_snapshot())
+      AND f.raised_xid IS DISTINCT FROM pg_current_xact_id_if_assigned();
+  IF FOUND THEN
+    PERFORM @schema@._began_too_early(p_scope, p_term);
+  END IF;
+END $$;
+
+-- One scope of a write to a protected table: the check, with the term passed or declared. Never raises. p_snapshot: that of the statement that writes, which only the
+-- trigger function itself can tell: a VOLATILE function such as this one gets a new one with every statement.
+DROP FUNCTION IF EXISTS @schema@._guard(oid, text, text);  -- as it was up to version 13
+CREATE OR REPLACE FUNCTION @schema@._guard(p_table oid, p_scope text, p_mode text, p_snapshot pg_snapshot) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   c record;
@@ -71,6 +113,7 @@ DECLARE
   v_key uuid;
   v_generation bigint;
   v_sure boolean;
+  v_raised xid8;
 BEGIN
   IF p_mode = 'observe' THEN
     PERFORM @schema@._observe(p_table, p_scope);
@@ -84,6 +127,7 @@ BEGIN
     IF octet_length(current_setting('termgate.passed', true)) > 5000 THEN
       v_term := @schema@._pass_of(p_scope);
       IF v_term IS NOT NULL THEN
+        PERFORM @schema@._need_younger(p_scope, v_term, p_snapshot);
         RETURN;  -- an escalated pass: its row lock is held as long as this row of `passes` is there
       END IF;
     END IF;
@@ -92,6 +136,7 @@ BEGIN
       PERFORM @schema@._no_term(p_table, p_scope);
     ELSIF @schema@._many_scopes(p_scope) THEN
       PERFORM @schema@._check_escalated(p_scope, c.term);
+      PERFORM @schema@._need_younger(p_scope, c.term, p_snapshot);
       RETURN;
     END IF;
   END IF;
@@ -99,12 +144,12 @@ BEGIN
     PERFORM @schema@._share(p_scope);
   END IF;
   IF current_setting('transaction_isolation') IN ('read committed', 'read uncommitted') THEN
-    SELECT f.term, f.pass_key, f.generation,
+    SELECT f.term, (SELECT s.key FROM @schema@.pass_secret s), f.generation, f.raised_xid,
            f.vouched = f.tableoid AND f.generation >= i.trusted_since AND i.postmaster_start = pg_postmaster_start_time() AND i.fences_path = pg_relation_filepath(f.tableoid)
-      INTO v_fence, v_key, v_generation, v_sure
+      INTO v_fence, v_key, v_generation, v_raised, v_sure
       FROM @schema@.fences f, @schema@.incarnation i WHERE f.scope = p_scope AND i.one;
   ELSE
-    SELECT f.term, f.pass_key, f.generation, false INTO v_fence, v_key, v_generation, v_sure FROM @schema@._share_row(p_scope) f;
+    SELECT f.term, (SELECT s.key FROM @schema@.pass_secret s), f.generation, false INTO v_fence, v_key, v_generation, v_sure FROM @schema@._share_row(p_scope) f;
   END IF;
   IF c.sign IS DISTINCT FROM @schema@._sign(p_scope, c.term, v_key) AND c.sign IS NOT NULL THEN
     -- Nobody passed with that mark: somebody wrote it. What is declared counts.
@@ -122,7 +167,11 @@ BEGIN
     PERFORM @schema@._stale(p_scope, c.term, v_fence);
   ELSIF c.term > coalesce(v_fence, 0) THEN
     RAISE EXCEPTION 'TG005 declared term % is above the fence of scope "%" (%): a trigger never raises it', c.term, p_scope, coalesce(v_fence, 0)
-      USING ERRCODE = 'TG005', HINT = 'Seal it first, in a transaction of its own: SELECT @schema@.seal(scope, term).';
+      USING ERRCODE = 'TG005', HINT = @schema@._how_to_raise(p_scope, c.term);
+  END IF;
+  -- Not where this transaction has raised it itself, nor where the id is of another server's (a restored dump), which this one has not come to yet.
+  IF NOT pg_visible_in_snapshot(v_raised, p_snapshot) AND v_raised < pg_snapshot_xmax(pg_current_snapshot()) AND v_raised IS DISTINCT FROM pg_current_xact_id_if_assigned() THEN
+    PERFORM @schema@._began_too_early(p_scope, c.term);
   END IF;
   IF c.sign IS NULL THEN
     PERFORM @schema@._mark(p_scope, c.term, v_key);
@@ -130,7 +179,8 @@ BEGIN
 END $$;
 
 -- scope '*': any scope that the transaction has passed, else the declared one.
-CREATE OR REPLACE FUNCTION @schema@._guard_any(p_table oid, p_mode text) RETURNS void
+DROP FUNCTION IF EXISTS @schema@._guard_any(oid, text);  -- as it was up to version 13
+CREATE OR REPLACE FUNCTION @schema@._guard_any(p_table oid, p_mode text, p_snapshot pg_snapshot) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   v_parts text[] := string_to_array(nullif(current_setting('termgate.passed', true), ''), '|');
@@ -140,16 +190,16 @@ DECLARE
 BEGIN
   WHILE i + 2 <= cardinality(v_parts) LOOP
     v_scope := @schema@._unescape(substr(v_parts[i], 2));
-    SELECT f.pass_key INTO v_key FROM @schema@.fences f WHERE f.scope = v_scope;
+    SELECT (SELECT s.key FROM @schema@.pass_secret s) INTO v_key FROM @schema@.fences f WHERE f.scope = v_scope;
     IF FOUND AND v_parts[i + 1] ~ '^[0-9]{1,18}$|^[0-4][0-9]{18}$' AND v_parts[i + 2] = @schema@._sign(v_scope, v_parts[i + 1]::bigint, v_key) THEN
-      PERFORM @schema@._guard(p_table, v_scope, p_mode);
+      PERFORM @schema@._guard(p_table, v_scope, p_mode, p_snapshot);
       RETURN;
     END IF;
     i := i + 3;
   END LOOP;
   v_scope := @schema@._declared_scope();
   IF v_scope IS NOT NULL THEN
-    PERFORM @schema@._guard(p_table, v_scope, p_mode);
+    PERFORM @schema@._guard(p_table, v_scope, p_mode, p_snapshot);
   ELSIF p_mode = 'observe' THEN
     PERFORM @schema@._observe(p_table, '*');
   ELSE
@@ -171,7 +221,7 @@ BEGIN
   BEGIN
     SELECT * INTO f FROM @schema@.fences t WHERE t.scope = p_scope;
     c := @schema@._claim(p_scope);
-    IF c.sign IS NOT NULL AND c.sign IS DISTINCT FROM @schema@._sign(p_scope, c.term, f.pass_key) THEN
+    IF c.sign IS NOT NULL AND c.sign IS DISTINCT FROM @schema@._sign(p_scope, c.term, (SELECT s.key FROM @schema@.pass_secret s)) THEN
       c.term := CASE WHEN @schema@._declared_scope() = p_scope COLLATE pg_catalog."C" THEN @schema@._declared_term() END;
     END IF;
     IF p_scope IS NULL THEN
@@ -205,24 +255,52 @@ BEGIN
     HINT = 'Its owner runs protect() again, on the whole table.';
 END $$;
 
--- Arguments of all three: mode, scope column or '', scope or ''.
--- Before each statement that names the table: is everything below it covered, and, where one scope stands for all, is it passed?
-CREATE OR REPLACE FUNCTION @schema@._protect_statement() RETURNS trigger
+-- Arguments of all triggers: mode, scope column or '', scope or ''. The trigger functions are STABLE: such a function runs under the snapshot of the statement that fired it, and
+-- can tell it. What they call is VOLATILE and sees what is committed by now.
+-- In front of each statement that names the table: is everything below it covered, and, where one scope stands for all, is it passed?
+CREATE OR REPLACE FUNCTION @schema@._protect_named(p_table oid, p_mode text, p_scope text, p_snapshot pg_snapshot) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   v_parent boolean;
 BEGIN
-  SELECT c.relkind = 'r' AND c.relhassubclass INTO v_parent FROM @schema@.protected p JOIN pg_class c ON c.oid = p.table_oid WHERE p.table_oid = TG_RELID;
+  SELECT c.relkind = 'r' AND c.relhassubclass INTO v_parent FROM @schema@.protected p JOIN pg_class c ON c.oid = p.table_oid WHERE p.table_oid = p_table;
   IF v_parent IS NULL THEN
-    PERFORM @schema@._not_registered(TG_RELID);
+    PERFORM @schema@._not_registered(p_table);
   ELSIF v_parent THEN
-    PERFORM @schema@._not_registered(t) FROM @schema@._tree(TG_RELID) t WHERE NOT EXISTS (SELECT FROM @schema@.protected p WHERE p.table_oid = t);
+    PERFORM @schema@._not_registered(t) FROM @schema@._tree(p_table) t WHERE NOT EXISTS (SELECT FROM @schema@.protected p WHERE p.table_oid = t);
   END IF;
-  IF TG_ARGV[2] = '*' THEN
-    PERFORM @schema@._guard_any(TG_RELID, TG_ARGV[0]);
-  ELSIF TG_ARGV[2] <> '' THEN
-    PERFORM @schema@._guard(TG_RELID, TG_ARGV[2], TG_ARGV[0]);
+  IF p_scope <> '' THEN
+    PERFORM @schema@._guard_whole(p_table, p_mode, p_scope, p_snapshot);
   END IF;
+END $$;
+CREATE OR REPLACE FUNCTION @schema@._guard_whole(p_table oid, p_mode text, p_scope text, p_snapshot pg_snapshot) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF p_scope = '*' THEN
+    PERFORM @schema@._guard_any(p_table, p_mode, p_snapshot);
+  ELSE
+    PERFORM @schema@._guard(p_table, p_scope, p_mode, p_snapshot);
+  END IF;
+END $$;
+CREATE OR REPLACE FUNCTION @schema@._protect_statement() RETURNS trigger
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  PERFORM @schema@._protect_named(TG_RELID, TG_ARGV[0], TG_ARGV[2], pg_current_snapshot());
+  RETURN NULL;
+END $$;
+
+-- A statement trigger fires for the table that a statement names. Rows that come by way of a parent (a partition's root, an inheritance parent, a move from another partition)
+-- meet a row trigger, where one scope stands for the whole table. Its WHEN spares the rows of a tree whose top is covered by the same protect(). p_tree: the tables that
+-- protect() covered together; false while none but these can be named. Of any of them, for what inherits from one is reached by its parents too.
+CREATE OR REPLACE FUNCTION @schema@._has_parent_outside(p_table oid, p_tree oid[]) RETURNS boolean
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  RETURN EXISTS (SELECT FROM pg_catalog.pg_inherits i WHERE i.inhrelid OPERATOR(pg_catalog.=) ANY (p_tree OPERATOR(pg_catalog.||) p_table) AND i.inhparent OPERATOR(pg_catalog.<>) ALL (p_tree));
+END $$;
+CREATE OR REPLACE FUNCTION @schema@._protect_below() RETURNS trigger
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  PERFORM @schema@._guard_whole(TG_RELID, TG_ARGV[0], TG_ARGV[2], pg_current_snapshot());
   RETURN NULL;
 END $$;
 
@@ -237,26 +315,35 @@ BEGIN
   PERFORM set_config('termgate.truncating', jsonb_build_object('table', TG_RELID::text, 'scopes', v_scopes)::text, true);
   RETURN NULL;
 END $$;
-CREATE OR REPLACE FUNCTION @schema@._protect_truncate() RETURNS trigger
+CREATE OR REPLACE FUNCTION @schema@._guard_truncate(p_table oid, p_mode text, p_scope text, p_snapshot pg_snapshot) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   v_found jsonb;
   v_scope text;
 BEGIN
-  IF TG_ARGV[2] = '*' THEN
-    PERFORM @schema@._guard_any(TG_RELID, TG_ARGV[0]);
-  ELSIF TG_ARGV[2] <> '' THEN
-    PERFORM @schema@._guard(TG_RELID, TG_ARGV[2], TG_ARGV[0]);
-  ELSE
-    v_found := nullif(current_setting('termgate.truncating', true), '')::jsonb;
-    IF v_found ->> 'table' IS DISTINCT FROM TG_RELID::text THEN
-      PERFORM @schema@._not_registered(TG_RELID);
-    END IF;
-    PERFORM set_config('termgate.truncating', '', true);
-    FOR v_scope IN SELECT jsonb_array_elements_text(v_found -> 'scopes') LOOP
-      PERFORM @schema@._guard(TG_RELID, v_scope, TG_ARGV[0]);
-    END LOOP;
+  IF p_scope <> '' THEN
+    PERFORM @schema@._guard_whole(p_table, p_mode, p_scope, p_snapshot);
+    RETURN;
   END IF;
+  -- TRUNCATE removes what is there, and the snapshot of such a transaction may not show all of it: rows of other scopes would go unseen.
+  IF p_mode <> 'observe' AND current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
+    RAISE EXCEPTION 'TG005 TRUNCATE of table %, protected by scope, needs READ COMMITTED: at % it would remove rows of scopes that this transaction cannot see',
+      p_table::regclass, upper(current_setting('transaction_isolation')) USING ERRCODE = 'TG005', TABLE = p_table::regclass::text,
+      HINT = 'BEGIN ISOLATION LEVEL READ COMMITTED; or DELETE the rows of your scope instead.';
+  END IF;
+  v_found := nullif(current_setting('termgate.truncating', true), '')::jsonb;
+  IF v_found ->> 'table' IS DISTINCT FROM p_table::text THEN
+    PERFORM @schema@._not_registered(p_table);
+  END IF;
+  PERFORM set_config('termgate.truncating', '', true);
+  FOR v_scope IN SELECT jsonb_array_elements_text(v_found -> 'scopes') LOOP
+    PERFORM @schema@._guard(p_table, v_scope, p_mode, p_snapshot);
+  END LOOP;
+END $$;
+CREATE OR REPLACE FUNCTION @schema@._protect_truncate() RETURNS trigger
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  PERFORM @schema@._guard_truncate(TG_RELID, TG_ARGV[0], TG_ARGV[2], pg_current_snapshot());
   RETURN NULL;
 END $$;
 
@@ -269,16 +356,13 @@ BEGIN
   RETURN NULL;
 END $$;
 
--- Makes, once for every column name, the row trigger function: the column's value cannot be had faster than by naming it.
-CREATE OR REPLACE FUNCTION @schema@._protect_function(p_table regclass, p_column name) RETURNS text
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+-- The row trigger function of a column name: the column's value cannot be had faster than by naming it.
+CREATE OR REPLACE FUNCTION @schema@._make_protected_row(p_column name) RETURNS text
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
 DECLARE
   v_name text := '_protected_row_' || @schema@._short_hash(quote_ident(p_column));
 BEGIN
-  PERFORM @schema@._need_column(p_table, p_column, '{text,varchar,smallint,integer,bigint,uuid}');
-  LOCK TABLE @schema@.settings IN SHARE UPDATE EXCLUSIVE MODE;  -- one at a time: two CREATE FUNCTION of one name do not wait for each other, the second fails
-  IF NOT EXISTS (SELECT FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = @schema_lit@ AND p.proname = v_name) THEN
-    EXECUTE format('CREATE FUNCTION @schema@.%I() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS %L', v_name, format($body$
+  EXECUTE format('CREATE OR REPLACE FUNCTION @schema@.%I() RETURNS trigger LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS %L', v_name, format($body$
 DECLARE
   v_done text;
 BEGIN
@@ -286,42 +370,64 @@ BEGIN
     IF pg_typeof(OLD.%1$I) <> ALL ('{text,varchar,smallint,integer,bigint,uuid}'::regtype[]) THEN
       PERFORM @schema@._wrong_type(TG_RELID, %2$L, pg_typeof(OLD.%1$I));
     END IF;
-    v_done := @schema@._guard(TG_RELID, OLD.%1$I::text, TG_ARGV[0]);
+    v_done := @schema@._guard(TG_RELID, OLD.%1$I::text, TG_ARGV[0], pg_current_snapshot());
   END IF;
   IF TG_OP = 'INSERT' THEN
     IF pg_typeof(NEW.%1$I) <> ALL ('{text,varchar,smallint,integer,bigint,uuid}'::regtype[]) THEN
       PERFORM @schema@._wrong_type(TG_RELID, %2$L, pg_typeof(NEW.%1$I));
     END IF;
-    v_done := @schema@._guard(TG_RELID, NEW.%1$I::text, TG_ARGV[0]);
+    v_done := @schema@._guard(TG_RELID, NEW.%1$I::text, TG_ARGV[0], pg_current_snapshot());
   ELSIF TG_OP = 'UPDATE' THEN
     IF NEW.%1$I::text COLLATE pg_catalog."C" IS DISTINCT FROM OLD.%1$I::text THEN
-      v_done := @schema@._guard(TG_RELID, NEW.%1$I::text, TG_ARGV[0]);
+      v_done := @schema@._guard(TG_RELID, NEW.%1$I::text, TG_ARGV[0], pg_current_snapshot());
     END IF;
   END IF;
   RETURN NULL;
 END $body$, p_column, p_column));
-    EXECUTE format('GRANT EXECUTE ON FUNCTION @schema@.%I() TO PUBLIC', v_name);
+  EXECUTE format('GRANT EXECUTE ON FUNCTION @schema@.%I() TO PUBLIC', v_name);
+  RETURN v_name;
+END $$;
+
+-- Makes it once for every column name.
+CREATE OR REPLACE FUNCTION @schema@._protect_function(p_table regclass, p_column name) RETURNS text
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
+DECLARE
+  v_name text := '_protected_row_' || @schema@._short_hash(quote_ident(p_column));
+BEGIN
+  PERFORM @schema@._need_column(p_table, p_column, '{text,varchar,smallint,integer,bigint,uuid}');
+  LOCK TABLE @schema@.settings IN SHARE UPDATE EXCLUSIVE MODE;  -- one at a time: two CREATE FUNCTION of one name do not wait for each other, the second fails
+  IF NOT EXISTS (SELECT FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = @schema_lit@ AND p.proname = v_name) THEN
+    PERFORM @schema@._make_protected_row(p_column);
   END IF;
   RETURN v_name;
 END $$;
 
 -- What the arguments of a trigger must be, byte for byte.
 CREATE OR REPLACE FUNCTION @schema@._protect_arguments(p_mode text, p_column text, p_scope text) RETURNS bytea LANGUAGE sql IMMUTABLE AS $$
-  SELECT pg_catalog.convert_to(p_mode, 'UTF8') OPERATOR(pg_catalog.||) '\x00'::bytea OPERATOR(pg_catalog.||) pg_catalog.convert_to(coalesce(p_column, ''), 'UTF8')
-         OPERATOR(pg_catalog.||) '\x00'::bytea OPERATOR(pg_catalog.||) pg_catalog.convert_to(coalesce(p_scope, ''), 'UTF8') OPERATOR(pg_catalog.||) '\x00'::bytea
+  SELECT pg_catalog.convert_to(p_mode, 'UTF8') OPERATOR(pg_catalog.||) pg_catalog.decode('00', 'hex') OPERATOR(pg_catalog.||) pg_catalog.convert_to(coalesce(p_column, ''), 'UTF8')
+         OPERATOR(pg_catalog.||) pg_catalog.decode('00', 'hex') OPERATOR(pg_catalog.||) pg_catalog.convert_to(coalesce(p_scope, ''), 'UTF8') OPERATOR(pg_catalog.||) pg_catalog.decode('00', 'hex')
+$$;
+
+-- 'alone': a table without parents. 'child': a partition or an inheritance child. 'above': a partitioned table, which has no rows of its own.
+CREATE OR REPLACE FUNCTION @schema@._place_in_tree(p_table oid) RETURNS text LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT CASE WHEN c.relkind = 'p' THEN 'above' WHEN EXISTS (SELECT FROM pg_inherits i WHERE i.inhrelid = c.oid) THEN 'child' ELSE 'alone' END FROM pg_class c WHERE c.oid = p_table
 $$;
 
 -- The triggers that a covered relation lacks, of those that it must have.
 CREATE OR REPLACE FUNCTION @schema@._missing_triggers(p_table oid, p_column name, p_scope text, p_mode text) RETURNS text[]
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
   SELECT coalesce(array_agg(w.trigger ORDER BY w.trigger), '{}')
-    FROM (VALUES ('termgate_statement', '_protect_statement', 30), ('termgate_truncate', '_protect_truncate', 34),
-                 ('termgate_scopes', CASE WHEN p_column IS NOT NULL THEN '_protect_scopes' END, 34),
-                 ('termgate_row', '_protected_row_' || @schema@._short_hash(quote_ident(p_column)), 29)) w(trigger, function, type)
+    FROM (VALUES ('termgate_statement', '_protect_statement', 30, false), ('termgate_truncate', '_protect_truncate', 34, false),
+                 ('termgate_scopes', CASE WHEN p_column IS NOT NULL THEN '_protect_scopes' END, 34, false),
+                 ('termgate_row', CASE WHEN @schema@._place_in_tree(p_table) <> 'above' THEN '_protected_row_' || @schema@._short_hash(quote_ident(p_column)) END, 29, false),
+                 ('termgate_unprotect_first', CASE WHEN p_column IS NULL AND @schema@._place_in_tree(p_table) = 'alone' THEN '_protect_below' END, 9, true),
+                 ('termgate_below', CASE WHEN p_column IS NULL AND @schema@._place_in_tree(p_table) = 'child' THEN '_protect_below' END, 21, true),
+                 ('termgate_below_delete', CASE WHEN p_column IS NULL AND @schema@._place_in_tree(p_table) = 'child' THEN '_protect_below' END, 9, true)) w(trigger, function, type, "when")
    WHERE w.function IS NOT NULL
      AND NOT EXISTS (SELECT FROM pg_trigger g JOIN pg_proc p ON p.oid = g.tgfoid JOIN pg_namespace n ON n.oid = p.pronamespace
                       WHERE g.tgrelid = p_table AND g.tgname = w.trigger AND p.proname = w.function AND n.nspname = @schema_lit@
-                        AND g.tgenabled IN ('O', 'A') AND g.tgtype = w.type AND g.tgqual IS NULL AND g.tgattr = ''
+                        AND g.tgenabled IN ('O', 'A') AND g.tgtype = w.type AND g.tgattr = ''
+                        AND CASE WHEN w."when" THEN g.tgoldtable IS NOT NULL OR strpos(pg_get_triggerdef(g.oid), '_has_parent_outside(') > 0 ELSE g.tgqual IS NULL END
                         AND g.tgargs = @schema@._protect_arguments(p_mode, p_column, p_scope))
 $$;
 
@@ -358,7 +464,7 @@ DECLARE
 BEGIN
   WITH gone AS (
     DELETE FROM @schema@.protected p
-     WHERE NOT EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = p.table_oid AND g.tgname IN ('termgate_statement', 'termgate_truncate', 'termgate_scopes', 'termgate_row'))
+     WHERE NOT EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = p.table_oid AND g.tgname IN ('termgate_statement', 'termgate_truncate', 'termgate_scopes', 'termgate_row', 'termgate_below', 'termgate_below_delete', 'termgate_unprotect_first'))
     RETURNING p.table_oid, p.root_oid)
   SELECT count(*) INTO v_count FROM gone WHERE gone.root_oid = p_root OR gone.table_oid IN (SELECT @schema@._tree(p_root));
   IF v_count > 0 THEN
@@ -375,7 +481,8 @@ DECLARE
 BEGIN
   FOR g IN SELECT t.tgname, t.tgrelid FROM pg_trigger t
             WHERE t.tgrelid IN (SELECT @schema@._tree(p_root)) AND t.tgparentid = 0 AND NOT t.tgisinternal
-              AND t.tgname IN ('termgate_statement', 'termgate_truncate', 'termgate_scopes', 'termgate_row', 'termgate_attached', 'termgate_attached_delete') LOOP
+              AND t.tgname IN ('termgate_statement', 'termgate_truncate', 'termgate_scopes', 'termgate_row', 'termgate_below', 'termgate_below_delete', 'termgate_unprotect_first',
+                               'termgate_attached', 'termgate_attached_delete') LOOP
     EXECUTE format('DROP TRIGGER %I ON %s', g.tgname, g.tgrelid::regclass);
   END LOOP;
 END $$;
@@ -388,6 +495,8 @@ DECLARE
   v_function text;
   v_tree oid[];
   v_rel oid;
+  v_row text;
+  v_event text;
 BEGIN
   PERFORM @schema@._need_own_table(target);
   IF (scope_column IS NULL) = (scope IS NULL) THEN
@@ -414,12 +523,30 @@ BEGIN
       EXECUTE format('CREATE TRIGGER termgate_scopes BEFORE TRUNCATE ON %s FOR EACH STATEMENT EXECUTE FUNCTION @schema@._protect_scopes(%s)',
                      v_rel::regclass, v_arguments);
     END IF;
-    -- Row triggers on a partitioned table reach its partitions by themselves.
-    CONTINUE WHEN v_rel <> target AND (SELECT c.relispartition FROM pg_class c WHERE c.oid = v_rel);
-    IF scope_column IS NOT NULL THEN
+    IF scope IS NOT NULL THEN
+      CASE @schema@._place_in_tree(v_rel)
+        WHEN 'alone' THEN
+          -- Never fires. PostgreSQL lets no table with such a trigger become a partition or an inheritance child, whose rows no statement trigger would see.
+          EXECUTE format('CREATE TRIGGER termgate_unprotect_first AFTER DELETE ON %s REFERENCING OLD TABLE AS termgate_old FOR EACH ROW WHEN (false) '
+                         'EXECUTE FUNCTION @schema@._protect_below(%s)', v_rel::regclass, v_arguments);
+        WHEN 'child' THEN
+          FOR v_row, v_event IN VALUES ('NEW', 'INSERT OR UPDATE'), ('OLD', 'DELETE') LOOP
+            EXECUTE format('CREATE TRIGGER %I AFTER %s ON %s FOR EACH ROW '
+                           'WHEN (coalesce(pg_catalog.pg_partition_root(%s.tableoid) <> %s::oid, @schema@._has_parent_outside(%s.tableoid, %L::oid[]))) '
+                           'EXECUTE FUNCTION @schema@._protect_below(%s)',
+                           CASE v_row WHEN 'NEW' THEN 'termgate_below' ELSE 'termgate_below_delete' END, v_event, v_rel::regclass, v_row, target::oid, v_row, v_tree, v_arguments);
+          END LOOP;
+        ELSE
+          NULL;
+      END CASE;
+    END IF;
+    -- On each table that has rows itself. PostgreSQL could copy it from the top of a tree, but takes the copies away at DETACH.
+    IF scope_column IS NOT NULL AND @schema@._place_in_tree(v_rel) <> 'above' THEN
       EXECUTE format('CREATE TRIGGER termgate_row AFTER INSERT OR UPDATE OR DELETE ON %s FOR EACH ROW EXECUTE FUNCTION @schema@.%I(%s)',
                      v_rel::regclass, v_function, v_arguments);
     END IF;
+    -- This one is copied, to partitions that are attached later too.
+    CONTINUE WHEN v_rel <> target AND (SELECT c.relispartition FROM pg_class c WHERE c.oid = v_rel);
     IF (SELECT c.relkind = 'p' FROM pg_class c WHERE c.oid = v_rel) THEN
       EXECUTE format('CREATE TRIGGER termgate_attached AFTER INSERT OR UPDATE ON %s FOR EACH ROW WHEN (NEW.tableoid <> ALL (%L::oid[])) '
                      'EXECUTE FUNCTION @schema@._protect_attached()', v_rel::regclass, v_tree);

@@ -1,5 +1,14 @@
 -- doctor() and verify_findings(): what is not covered, and any breach that the stored rows can show. They read, and lock nothing.
 
+-- What other parts of layer 1 add to doctor(); 0012 and later files may replace it.
+DO $$
+BEGIN
+  IF to_regprocedure(format('%I._doctor_layer1()', @schema_lit@)) IS NULL THEN
+    CREATE FUNCTION @schema@._doctor_layer1() RETURNS TABLE (severity text, object text, problem text, remedy text)
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS 'SELECT NULL::text, NULL::text, NULL::text, NULL::text WHERE false';
+  END IF;
+END $$;
+
 -- doctor() → rows. severity: error (the law does not hold there), warning (somebody could get round it), info.
 CREATE OR REPLACE FUNCTION @schema@.doctor() RETURNS TABLE (severity text, object text, problem text, remedy text)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -76,9 +85,17 @@ BEGIN
              CASE WHEN p.scope_column IS NULL THEN format('scope => %L', p.scope) ELSE format('scope_column => %L', p.scope_column) END)
       FROM @schema@.protected p JOIN pg_class c ON c.oid = p.table_oid WHERE p.mode = 'observe' AND p.table_oid = p.root_oid;
   RETURN QUERY
-    SELECT 'warning', o.table_name, format('would have been refused %s times with %s (scope "%s", role %s, application "%s", last at %s): %s',
-                                           count(*), o.code, o.scope, o.role_name, o.client, max(o.at), max(o.reason)), 'let it declare its scope and term before mode enforce'
-      FROM @schema@.observed o GROUP BY o.table_name, o.code, o.scope, o.role_name, o.client ORDER BY count(*) DESC LIMIT 100;
+    SELECT 'warning', o.table_oid::regclass::text, format('would have been refused %s with %s (scope "%s", role %s, application "%s", last at %s): %s',
+                                           CASE count(*) WHEN 1 THEN '1 time' ELSE count(*) || ' times' END, o.code, o.scope, o.role_name, o.client, max(o.at), max(o.reason)),
+           CASE o.code
+             WHEN 'TG001' THEN 'its term is below the fence: end that leader, or let it declare the current term'
+             WHEN 'TG004' THEN 'settle the fence first: termgate fence declare-restored'
+             WHEN 'TG005' THEN 'correct the declaration; a term above the fence takes check_term or seal first, which the proxy does by itself once it enforces'
+             ELSE 'let it declare its scope and term before mode enforce' END
+      -- What was seen since the table is observed; with mode enforce or unprotect() it is over.
+      FROM @schema@.observed o JOIN @schema@.protected p ON p.table_oid = o.table_oid AND p.mode = 'observe' AND o.at >= p.protected_at
+      JOIN pg_class c ON c.oid = o.table_oid
+     GROUP BY o.table_oid, o.code, o.scope, o.role_name, o.client ORDER BY count(*) DESC LIMIT 100;
   RETURN QUERY
     SELECT 'info', p.table_oid::regclass::text, 'its owner ' || quote_ident(pg_get_userbyid(c.relowner)) || ' can drop or disable the triggers', 'let applications connect as another role'
       FROM @schema@.protected p JOIN pg_class c ON c.oid = p.table_oid WHERE p.table_oid = p.root_oid;
@@ -91,9 +108,12 @@ BEGIN
     SELECT 'info', c.oid::regclass::text, 'neither protected nor adopted: whoever may write to it writes unfenced', format('SELECT @schema@.protect(%L, …), if a leader writes to it', c.oid::regclass)
       FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
      WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relpersistence <> 't'
-       AND n.nspname <> @schema_lit@ AND n.nspname <> 'information_schema' AND n.nspname NOT LIKE 'pg\_%'
+       AND n.nspname <> @schema_lit@ AND n.nspname <> 'information_schema' AND NOT starts_with(n.nspname, 'pg_')
        AND NOT EXISTS (SELECT FROM @schema@.protected p WHERE p.table_oid = c.oid) AND NOT EXISTS (SELECT FROM @schema@.adopted a WHERE a.table_oid = c.oid)
        AND NOT EXISTS (SELECT FROM pg_inherits i JOIN @schema@.protected p ON p.table_oid = i.inhparent WHERE i.inhrelid = c.oid)
+       -- One that bears the triggers and is not registered refuses every write; it has its row above.
+       AND NOT EXISTS (SELECT FROM pg_trigger g JOIN pg_proc f ON f.oid = g.tgfoid JOIN pg_namespace m ON m.oid = f.pronamespace
+                        WHERE g.tgrelid = c.oid AND g.tgname = 'termgate_statement' AND m.nspname = @schema_lit@)
        AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e')
      ORDER BY c.oid::regclass::text COLLATE pg_catalog."C" LIMIT 100;
 
@@ -110,9 +130,27 @@ BEGIN
     SELECT 'warning', 'role ' || quote_ident(v_owner), 'it owns the functions but may not end other roles'' sessions: a frozen writer of another role ends a raise with TG006', format('GRANT pg_signal_backend TO %I;', v_owner)
      WHERE NOT (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = v_owner) AND NOT pg_has_role(v_owner, 'pg_signal_backend', 'MEMBER');
   RETURN QUERY
-    SELECT 'error', 'role ' || quote_ident(pg_get_userbyid(x.grantee)), format('has %s on table %s.%s: it could change what the law keeps', x.privilege_type, @schema_lit@, c.relname), format('REVOKE ALL ON %I.%I FROM %I;', @schema_lit@, c.relname, pg_get_userbyid(x.grantee))
+    SELECT 'error', CASE x.grantee WHEN 0 THEN 'PUBLIC' ELSE 'role ' || quote_ident(pg_get_userbyid(x.grantee)) END, format('has %s on table %s.%s: it could change what the law keeps', x.privilege_type, @schema_lit@, c.relname),
+           format('REVOKE %s ON %I.%I FROM %s;', x.privilege_type, @schema_lit@, c.relname, CASE x.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(x.grantee)) END)
       FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace, LATERAL aclexplode(c.relacl) x
      WHERE n.nspname = @schema_lit@ AND c.relkind = 'r' AND x.grantee <> c.relowner AND x.privilege_type IN ('INSERT', 'UPDATE', 'DELETE', 'TRUNCATE', 'TRIGGER');
+
+  RETURN QUERY
+    SELECT 'warning', 'PUBLIC', 'has level write: every login can raise the fences of scopes that have no lease', 'termgate init --revoke PUBLIC, then --grant ROLE=write'
+     WHERE EXISTS (SELECT FROM @schema@._levels() l WHERE l.role = 'public' AND l.level >= 2);
+  RETURN QUERY
+    SELECT 'warning', 'role ' || quote_ident(d.name), 'owns this database and may not read all tables of layer 1: its pg_dump fails', 'termgate init'
+      FROM (SELECT b.datdba AS role, pg_get_userbyid(b.datdba) AS name FROM pg_database b WHERE b.datname = current_database()) d
+     WHERE EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = @schema_lit@
+                      AND CASE c.relkind WHEN 'S' THEN NOT has_sequence_privilege(d.role, c.oid, 'SELECT') WHEN 'r' THEN NOT has_table_privilege(d.role, c.oid, 'SELECT') ELSE false END);
+  RETURN QUERY
+    SELECT 'warning', 'role ' || quote_ident(r.rolname), format('is named like the schema of layer 1: by the usual search_path ("$user", public) the tables that it creates land in %s', quote_ident(@schema_lit@)),
+           format('ALTER ROLE %I SET search_path = public;', r.rolname)
+      FROM pg_roles r WHERE r.rolname = @schema_lit@ AND r.rolcanlogin
+       AND NOT EXISTS (SELECT FROM pg_db_role_setting s, unnest(s.setconfig) c(setting) WHERE s.setrole = r.oid AND starts_with(c.setting, 'search_path='));
+  RETURN QUERY
+    SELECT 'error', 'materialized view ' || c.oid::regclass::text, 'it is empty: every check of a protected scope fails', format('REFRESH MATERIALIZED VIEW %s;', c.oid::regclass)
+      FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = @schema_lit@ AND c.relname = 'pass_secret' AND NOT c.relispopulated;
 
   -- Who could not be evicted, were there a raise now. (A raise that ended so took its own trace back; the server's log has the TG006.)
   RETURN QUERY
@@ -149,8 +187,9 @@ BEGIN
      WHERE EXISTS (SELECT FROM pg_locks t JOIN pg_locks l ON l.virtualtransaction = t.virtualtransaction AND l.pid IS NULL AND l.locktype = 'advisory'
                     WHERE t.pid IS NULL AND t.locktype = 'transactionid' AND t.transactionid = x.transaction);
   RETURN QUERY
-    SELECT 'info', format('scope "%s"', a.scope), format('sessions were evicted at %s for a raise to %s', a.at, a.detail ->> 'term'), 'look why its writers froze'
+    SELECT 'info', format('scope "%s"', a.scope), format('sessions were evicted at %s for a raise to %s', a.at, a.detail ->> 'term'), 'find out why its writers stalled'
       FROM @schema@.audit a WHERE a.action = 'evict' AND a.at > clock_timestamp() - interval '1 day' ORDER BY a.id DESC LIMIT 20;
+  RETURN QUERY SELECT l.severity, l.object, l.problem, l.remedy FROM @schema@._doctor_layer1() l;
 END $$;
 
 -- verify_findings(since) → one row for each breach that the stored rows show; none: the law is kept. `since` leaves out stream writes that are older.

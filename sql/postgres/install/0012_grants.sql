@@ -1,49 +1,163 @@
--- Who may call what. Users need EXECUTE and nothing on the tables: no application can lower a fence by hand. Levels are cumulative.
+-- Who may call what. Users need EXECUTE on functions and nothing on the tables: no application can lower a fence by hand. Levels are
+-- cumulative. Beside them there is dump: SELECT on the tables and no function, for a role that runs pg_dump. The secret that signs the
+-- marks of passed checks is in no table (0001).
 
--- _grant(role, level): level read, write, lead or operate. For the owner; `termgate init --grant ROLE=LEVEL` calls it.
-CREATE OR REPLACE FUNCTION @schema@._grant(role name, level text) RETURNS void
+-- The level at which a function is open: 0 to everybody who may use the schema, 1 read, 2 write, 3 lead, 4 operate. NULL: to the owner.
+-- Table owners call protect(), unprotect() and unadopt(), which run as their caller, so these and what they need are at 0; each of the
+-- helpers verifies what it is given. adopt() raises fences, and so does every row of an adopted table: that takes level write.
+CREATE OR REPLACE FUNCTION @schema@._level_of(p_function name) RETURNS integer
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT CASE
+    WHEN starts_with(p_function, '_protected_row_') OR p_function IN (
+      'protect', 'unprotect', '_protect_function', '_protect_register', '_protect_unregister', '_protect_drop', '_protect_statement',
+      '_protect_truncate', '_protect_scopes', '_protect_attached', 'unadopt', '_adopt_unregister',
+      '_protect_below', '_has_parent_outside', '_place_in_tree',
+      '_owner', '_tree', '_short_hash', '_need_scope', '_need_column', '_need_own_table') THEN 0
+    WHEN p_function IN (
+      'fence', 'lease', 'read_stream', 'server_time', 'schema_version', 'doctor', 'verify_findings', 'outcome', '_in_doubt') THEN 1
+    WHEN starts_with(p_function, '_adopted_row_') OR p_function IN (
+      'check_term', 'check_session', 'check_claim', 'check_again', 'check_prepared', 'hold_session', 'release_session', 'append', 'append_many', 'claim_write', 'record_refusal',
+      'job_start', 'job_heartbeat', 'job_finish', 'adopt', '_adopt_function', '_adopt_register', '_need_readable') THEN 2
+    WHEN p_function IN ('seal', 'acquire_lease', 'renew_lease', 'release_lease') THEN 3
+    WHEN p_function IN (
+      'force_release', 'reset_fence', 'prune', 'prune_history', 'stream_move', 'set_raise_by', 'set_setting', 'declare_restored',
+      'declare_nothing_lost', 'declare_in_doubt') THEN 4
+  END
+$$;
+
+-- A role as GRANT wants it. 'public' is everybody: no role can have that name.
+CREATE OR REPLACE FUNCTION @schema@._role_name(p_role name) RETURNS text
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$ SELECT CASE WHEN p_role = 'public' THEN 'PUBLIC' ELSE format('%I', p_role) END $$;
+
+-- What pg_dump reads of layer 1.
+CREATE OR REPLACE FUNCTION @schema@._grant_dump(p_role name) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  v_levels text[] := ARRAY['read', 'write', 'lead', 'operate'];
-  v_level integer := array_position(v_levels, level);
-  v_of jsonb := jsonb_build_object(
-    'read', '["fence", "lease", "read_stream", "server_time", "schema_version", "doctor", "verify_findings", "outcome", "_in_doubt"]'::jsonb,
-    'write', '["check_term", "append", "append_many", "claim_write", "record_refusal", "job_start", "job_heartbeat", "job_finish",
-               "adopt", "_adopt_function", "_adopt_register", "_need_readable"]'::jsonb,
-    'lead', '["seal", "acquire_lease", "renew_lease", "release_lease"]'::jsonb,
-    'operate', '["force_release", "reset_fence", "prune", "prune_history", "stream_move", "set_raise_by", "set_setting", "declare_restored",
-                 "declare_nothing_lost", "declare_in_doubt"]'::jsonb);
   f record;
 BEGIN
-  IF v_level IS NULL THEN
-    RAISE EXCEPTION 'TG005 the level is read, write, lead or operate, not "%"', level USING ERRCODE = 'TG005';
-  END IF;
-  EXECUTE format('GRANT USAGE ON SCHEMA @schema@ TO %I', role);
-  FOR f IN SELECT c.oid::regclass AS name FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-            WHERE n.nspname = @schema_lit@ AND c.relkind = 'v' LOOP
-    EXECUTE format('GRANT SELECT ON %s TO %I', f.name, role);
-  END LOOP;
-  FOR f IN SELECT p.oid::regprocedure AS name FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
-            WHERE n.nspname = @schema_lit@
-              AND (EXISTS (SELECT FROM unnest(v_levels[1:v_level]) l WHERE v_of -> l ? p.proname) OR (v_level >= 2 AND p.proname LIKE '\_adopted\_row\_%')) LOOP
-    EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %I', f.name, role);
+  EXECUTE format('GRANT USAGE ON SCHEMA @schema@ TO %s', @schema@._role_name(p_role));
+  FOR f IN SELECT c.oid::regclass AS name, CASE c.relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END AS kind FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+            WHERE n.nspname = @schema_lit@ AND c.relkind IN ('r', 'p', 'S') LOOP
+    EXECUTE format('GRANT SELECT ON %s %s TO %s', f.kind, f.name, @schema@._role_name(p_role));
   END LOOP;
 END $$;
 
--- What a role that was granted nothing may do: nothing. Table owners call protect(), unprotect() and unadopt(), which run as their caller, so these
--- and what they need are open to those who may use the schema; each of the helpers verifies what it is told. adopt() raises fences, and so does every
--- row of an adopted table: that takes level write.
-DO $$
+-- _grant(role, level): level read, write, lead or operate; PUBLIC gets read or write. For the owner; `termgate init --grant ROLE=LEVEL`
+-- calls it. dump is what the owner of the database gets by itself (_settle_grants): SELECT on the tables, no function.
+CREATE OR REPLACE FUNCTION @schema@._grant(role name, level text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
+  v_level integer := array_position(ARRAY['read', 'write', 'lead', 'operate'], level);
   f record;
 BEGIN
-  FOR f IN SELECT p.oid::regprocedure AS name, p.proname FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = @schema_lit@ LOOP
+  IF v_level IS NULL AND level IS DISTINCT FROM 'dump' THEN
+    RAISE EXCEPTION 'TG005 the level is read, write, lead or operate, not "%"', level USING ERRCODE = 'TG005';
+  ELSIF role = 'public' AND level IN ('lead', 'operate') THEN
+    RAISE EXCEPTION 'TG005 level % is not for PUBLIC: every login could shut leaders out', level USING ERRCODE = 'TG005', HINT = 'Grant it to a role.';
+  ELSIF role = 'public' AND level = 'dump' THEN
+    RAISE EXCEPTION 'TG005 dump is not for PUBLIC: every login could read all tables of layer 1' USING ERRCODE = 'TG005', HINT = 'Grant it to a role.';
+  END IF;
+  IF v_level IS NULL THEN
+    PERFORM @schema@._grant_dump(role);
+    RETURN;
+  END IF;
+  EXECUTE format('GRANT USAGE ON SCHEMA @schema@ TO %s', @schema@._role_name(role));
+  FOR f IN SELECT c.oid::regclass AS name FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+            WHERE n.nspname = @schema_lit@ AND c.relkind = 'v' LOOP
+    EXECUTE format('GRANT SELECT ON %s TO %s', f.name, @schema@._role_name(role));
+  END LOOP;
+  FOR f IN SELECT p.oid::regprocedure AS name FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
+            WHERE n.nspname = @schema_lit@ AND @schema@._level_of(p.proname) BETWEEN 1 AND v_level LOOP
+    EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', f.name, @schema@._role_name(role));
+  END LOOP;
+END $$;
+
+-- _levels() → every role that was granted a level, 'public' among them; 0: SELECT on the tables alone. A level is recognised by functions
+-- that it adds, all of them: whoever was granted one by hand has no level, and an upgrade must not make it one.
+CREATE OR REPLACE FUNCTION @schema@._levels() RETURNS TABLE (role name, level integer)
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  WITH signs (name, of, needed) AS (
+    VALUES ('fence'::name, 1, 2), ('verify_findings', 1, 2), ('check_term', 2, 2), ('claim_write', 2, 2), ('acquire_lease', 3, 2), ('renew_lease', 3, 2),
+           ('reset_fence', 4, 2), ('prune_history', 4, 2)
+  ), granted AS (
+    SELECT a.grantee, s.of
+      FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace JOIN signs s ON s.name = p.proname, LATERAL aclexplode(p.proacl) a
+     WHERE n.nspname = @schema_lit@ AND a.grantee <> p.proowner AND a.privilege_type = 'EXECUTE'
+     GROUP BY a.grantee, s.of, s.needed HAVING count(DISTINCT s.name) = s.needed
+    UNION
+    SELECT a.grantee, 0
+      FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace, LATERAL aclexplode(c.relacl) a
+     WHERE n.nspname = @schema_lit@ AND c.relname = 'migrations' AND a.grantee <> c.relowner AND a.privilege_type = 'SELECT'
+  )
+  SELECT CASE WHEN g.grantee = 0 THEN 'public'::name ELSE pg_get_userbyid(g.grantee) END, max(g.of)
+    FROM granted g WHERE g.grantee = 0 OR EXISTS (SELECT FROM pg_roles r WHERE r.oid = g.grantee)
+   GROUP BY g.grantee
+$$;
+
+-- _revoke(role) → what the role can do all the same, and through what: PUBLIC, a role that it is a member of, or because it owns layer 1
+-- or is a superuser. For the owner; `termgate init --revoke ROLE` calls it.
+CREATE OR REPLACE FUNCTION @schema@._revoke(role name) RETURNS TABLE (level text, through text)
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_role text := @schema@._role_name(_revoke.role);
+  v_names text[] := ARRAY['dump', 'read', 'write', 'lead', 'operate'];
+  f record;
+BEGIN
+  FOR f IN SELECT c.oid::regclass AS name, CASE c.relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END AS kind FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+            WHERE n.nspname = @schema_lit@ AND c.relkind IN ('r', 'p', 'v', 'm', 'S') LOOP
+    EXECUTE format('REVOKE ALL ON %s %s FROM %s', f.kind, f.name, v_role);
+  END LOOP;
+  -- PUBLIC keeps what is open to everybody who may use the schema.
+  FOR f IN SELECT p.oid::regprocedure AS name FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
+            WHERE n.nspname = @schema_lit@ AND (v_role <> 'PUBLIC' OR @schema@._level_of(p.proname) IS DISTINCT FROM 0) LOOP
+    EXECUTE format('REVOKE ALL ON FUNCTION %s FROM %s', f.name, v_role);
+  END LOOP;
+  EXECUTE format('REVOKE ALL ON SCHEMA @schema@ FROM %s', v_role);
+  RETURN QUERY
+    SELECT v_names[l.level + 1], CASE WHEN l.role = 'public' THEN 'PUBLIC' ELSE 'role ' || l.role END FROM @schema@._levels() l
+     WHERE v_role <> 'PUBLIC' AND (l.role = 'public' OR (l.role <> _revoke.role AND pg_has_role(_revoke.role, l.role, 'MEMBER')))
+     ORDER BY l.level DESC, l.role;
+  RETURN QUERY
+    SELECT 'all', CASE WHEN r.rolsuper THEN 'being a superuser' ELSE 'role ' || pg_get_userbyid(c.relowner) || ', the owner of layer 1' END
+      FROM pg_roles r, pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+     WHERE r.rolname = _revoke.role AND n.nspname = @schema_lit@ AND c.relname = 'migrations' AND pg_has_role(r.oid, c.relowner, 'MEMBER');
+END $$;
+
+-- Until version 13 each fence had a secret of its own, in a column that pg_dump would copy.
+DO $$
+BEGIN
+  IF EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = format('%I.fences', @schema_lit@)::regclass AND a.attname = 'pass_key' AND NOT a.attisdropped) THEN
+    ALTER TABLE @schema@.fences DROP COLUMN pass_key;
+  END IF;
+END $$;
+
+-- Runs after all files: nobody may do anything that was not granted, whoever has a level has it with what the files have added, and
+-- the owner of the database, who could dump it before layer 1 was there, still can.
+CREATE OR REPLACE FUNCTION @schema@._settle_grants() RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_levels text[] := ARRAY['dump', 'read', 'write', 'lead', 'operate'];
+  -- Noted first: the loop takes PUBLIC's away.
+  v_granted jsonb := (SELECT coalesce(jsonb_object_agg(l.role, l.level), '{}') FROM @schema@._levels() l);
+  v_owner name := (SELECT pg_get_userbyid(d.datdba) FROM pg_database d WHERE d.datname = current_database());
+  f record;
+  g record;
+BEGIN
+  FOR f IN SELECT p.oid::regprocedure AS name, @schema@._level_of(p.proname) AS level FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = @schema_lit@ LOOP
     EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', f.name);
-    IF f.proname IN ('protect', 'unprotect', '_protect_function', '_protect_register', '_protect_unregister', '_protect_drop', '_protect_statement',
-                     '_protect_truncate', '_protect_scopes', '_protect_attached', 'unadopt', '_adopt_unregister',
-                     '_owner', '_tree', '_short_hash', '_need_scope', '_need_column', '_need_own_table')
-       OR f.proname LIKE '\_protected\_row\_%' THEN
+    IF f.level = 0 THEN
       EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO PUBLIC', f.name);
     END IF;
   END LOOP;
+  FOR g IN SELECT l.key AS role, l.value::integer AS level FROM jsonb_each_text(v_granted) l LOOP
+    PERFORM @schema@._grant(g.role::name, v_levels[g.level + 1]);
+  END LOOP;
+  -- A role may have a level and dump besides.
+  FOR g IN SELECT r.rolname AS role FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace, LATERAL aclexplode(c.relacl) a, pg_roles r
+            WHERE n.nspname = @schema_lit@ AND c.relname = 'migrations' AND a.privilege_type = 'SELECT' AND a.grantee <> c.relowner AND r.oid = a.grantee LOOP
+    PERFORM @schema@._grant_dump(g.role);
+  END LOOP;
+  IF NOT pg_has_role(v_owner, current_user, 'USAGE') THEN
+    PERFORM @schema@._grant_dump(v_owner);
+  END IF;
 END $$;

@@ -5,15 +5,16 @@
 
 -- Raises TG002 unless both are there. p_scope, p_term: what is known of each.
 CREATE OR REPLACE FUNCTION @schema@._need_declared(p_scope text, p_term bigint) RETURNS void
-LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   IF p_scope IS NULL OR p_term IS NULL THEN
+    PERFORM @schema@._count_refusal('TG002');
     RAISE EXCEPTION USING ERRCODE = 'TG002',
       MESSAGE = CASE WHEN p_term IS NOT NULL THEN format('TG002 no scope declared for term %s: a write needs both', p_term)
                      WHEN p_scope IS NOT NULL THEN format('TG002 no term declared for scope "%s": a write needs both', p_scope)
                      ELSE 'TG002 no term declared: a write needs a scope and a term' END,
-      HINT = 'Declare both: SET LOCAL termgate.scope = ''…''; SET LOCAL termgate.term = ''…'' in the transaction; or PGOPTIONS ''-c termgate.scope=… -c termgate.term=…''; '
-             'or application_name ''termgate.scope=…;termgate.term=…;''; or the comment /*termgate.scope=''…'',termgate.term=''…''*/ at the statement.';
+      HINT = 'Declare both: SET LOCAL termgate.scope = ''...''; SET LOCAL termgate.term = ''...'' in the transaction; or PGOPTIONS ''-c termgate.scope=... -c termgate.term=...''; '
+             'or application_name ''termgate.scope=...;termgate.term=...;''; or the comment /*termgate.scope=''...'',termgate.term=''...''*/ at the statement.';
   END IF;
 END $$;
 
@@ -42,6 +43,53 @@ BEGIN
     PERFORM @schema@._need_declared(scope, term);
   END IF;
   fence := @schema@.check_term(scope, term);
+END $$;
+
+-- check_claim(scope, term, else_scope, else_term) → scope, term, fence: check_session, and where neither an argument nor the session says anything, what the last two
+-- arguments say (of a rule of the proxy's that the session may override).
+CREATE OR REPLACE FUNCTION @schema@.check_claim(INOUT scope text, INOUT term bigint, else_scope text, else_term bigint, OUT fence bigint)
+LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE
+  r pg_catalog.record;
+BEGIN
+  IF else_scope IS NOT NULL AND scope IS NULL AND term IS NULL AND @schema@._declared_scope() IS NULL AND @schema@._declared_term() IS NULL THEN
+    scope := else_scope;
+    term := else_term;
+  END IF;
+  r := @schema@.check_session(scope, term);
+  scope := r.scope;
+  term := r.term;
+  fence := r.fence;
+END $$;
+
+-- check_again(scope, term) → scope, term, fence: the check with what the session declares by now, unless it declares no claim, or what the arguments say (what it declared
+-- when it was checked last). Then there is no fence in the answer. For a transaction that has passed a check and then ran code that may have declared anew.
+CREATE OR REPLACE FUNCTION @schema@.check_again(INOUT scope text, INOUT term bigint, OUT fence bigint)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_scope text := @schema@._declared_scope();
+  v_term bigint := @schema@._declared_term();
+BEGIN
+  -- Half a claim is none: what is written under it next is TG002.
+  IF v_scope IS NULL OR v_term IS NULL OR (v_scope = scope COLLATE pg_catalog."C" AND v_term = term) THEN
+    scope := v_scope;
+    term := v_term;
+    RETURN;
+  END IF;
+  SELECT c.scope, c.term, c.fence INTO scope, term, fence FROM @schema@.check_session(NULL, NULL) c;
+END $$;
+
+-- check_prepared(): TG004 where a prepared transaction holds a scope that is in doubt: COMMIT PREPARED asks no fence.
+CREATE OR REPLACE FUNCTION @schema@.check_prepared() RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_gid text;
+BEGIN
+  SELECT p.gid INTO v_gid FROM @schema@._prepared_in_doubt() p LIMIT 1;
+  IF FOUND THEN
+    RAISE EXCEPTION 'TG004 prepared transaction "%" holds a scope whose fence is in doubt: nothing that was prepared is committed until that is settled', v_gid
+      USING ERRCODE = 'TG004', HINT = format('ROLLBACK PREPARED %L, unless its transaction manager vouches for it; then settle the doubt: termgate fence declare-restored', v_gid);
+  END IF;
 END $$;
 
 -- hold_session(scope, term) → scope, term, fence: check_session, then the scope's queue shared until release_session, or until the session ends. The transaction holds it
@@ -91,143 +139,4 @@ BEGIN
     PERFORM set_config('termgate.scope', coalesce(v_held ->> 'scope', ''), false), set_config('termgate.term', coalesce(v_held ->> 'term', ''), false),
             set_config('termgate.held_session', '', false);
   END IF;
-END $$;
-
--- As in 0003, but a session that holds the queue is the one that was seen whatever transaction it is in by now: hold_session outlives transactions, and while a raise
--- has the turnstile nobody new gets at the queue.
-CREATE OR REPLACE FUNCTION @schema@._evict(p_key bigint, p_scope text, p_pid integer, p_vxid text, p_who text) RETURNS boolean
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-  PERFORM 1 FROM pg_locks l
-    WHERE l.locktype = 'advisory' AND l.granted AND l.pid = p_pid AND l.objsubid = 1
-      AND (l.virtualtransaction = p_vxid OR p_key = @schema@._queue_key(p_scope))
-      AND l.classid = ((p_key >> 32) & 4294967295)::oid AND l.objid = (p_key & 4294967295)::oid
-      AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database());
-  IF FOUND THEN
-    PERFORM pg_terminate_backend(p_pid);
-    -- The server's log keeps this even where the raise fails in the end and its audit row with it.
-    RAISE LOG 'Termgate evicts % from scope "%"', p_who, p_scope;
-    RETURN true;
-  END IF;
-  RETURN NULL;
-EXCEPTION WHEN insufficient_privilege THEN
-  RETURN false;
-END $$;
-
--- As in 0003, and besides: CREATE INDEX CONCURRENTLY waits for every older snapshot, the raise's own included, while the raise waits for the lock that hold_session took
--- for it. PostgreSQL may name the raise as the victim of that deadlock; it waits on, and evicts when the grace is over. Between two raises the victim stays one.
-CREATE OR REPLACE FUNCTION @schema@._take(p_key bigint, p_scope text, p_term bigint, p_grace_until timestamptz, p_until timestamptz)
-RETURNS integer[]
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-  v_evicted integer[] := '{}';
-  v_user text := current_setting('lock_timeout');
-  v_wait_until timestamptz;
-  v_immovable text;
-  v_ended boolean;
-  h record;
-BEGIN
-  LOOP
-    -- Every time: a wait can run out in the moment that grants it, and TG006 must not name a lock that nobody holds.
-    IF pg_try_advisory_xact_lock(p_key) THEN
-      RETURN v_evicted;
-    END IF;
-    v_wait_until := p_grace_until;
-    IF clock_timestamp() >= p_grace_until THEN
-      v_immovable := NULL;
-      FOR h IN SELECT * FROM @schema@._holders(p_key, p_scope) LOOP
-        IF h.raising >= p_term THEN
-          CONTINUE;
-        ELSIF h.pid IS NULL THEN
-          v_immovable := h.who;
-        ELSE
-          v_ended := @schema@._evict(p_key, p_scope, h.pid, h.virtualtransaction, h.who);
-          IF NOT v_ended THEN
-            v_immovable := h.who || format('; role %I may not signal it: GRANT pg_signal_backend TO %I (superusers stay beyond it)', current_user, current_user);
-          ELSIF v_ended AND NOT h.pid = ANY (v_evicted) THEN
-            v_evicted := v_evicted || h.pid;
-            -- It lets go of its locks within moments, also where a machine that stood still has used up p_until: giving up now would cost it and the raise.
-            p_until := greatest(p_until, clock_timestamp() + interval '500 ms');
-          END IF;
-        END IF;
-      END LOOP;
-      IF v_immovable IS NOT NULL OR clock_timestamp() >= p_until THEN
-        RAISE EXCEPTION 'TG006 raising scope "%" to % is blocked by %', p_scope, p_term, coalesce(v_immovable, @schema@._blockers(p_key, p_scope))
-          USING ERRCODE = 'TG006', HINT = 'The fence is unchanged. End what is named here, then raise again.';
-      END IF;
-      v_wait_until := least(p_until, clock_timestamp() + interval '100 ms');
-    END IF;
-    BEGIN
-      PERFORM set_config('lock_timeout', greatest(1, ceil(extract(epoch FROM v_wait_until - clock_timestamp()) * 1000)::bigint)::text, true);
-      PERFORM pg_advisory_xact_lock(p_key);
-      PERFORM set_config('lock_timeout', v_user, true);
-      RETURN v_evicted;
-    EXCEPTION
-      WHEN lock_not_available THEN
-        NULL;
-      WHEN deadlock_detected THEN
-        IF EXISTS (SELECT FROM @schema@._holders(p_key, p_scope) d WHERE d.raising IS NOT NULL) THEN
-          RAISE;
-        END IF;
-    END;
-  END LOOP;
-END $$;
-
--- Level write gets the three. Replaces that of 0012.
-CREATE OR REPLACE FUNCTION @schema@._grant(role name, level text) RETURNS void
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-  v_levels text[] := ARRAY['read', 'write', 'lead', 'operate'];
-  v_level integer := array_position(v_levels, level);
-  v_of jsonb := jsonb_build_object(
-    'read', '["fence", "lease", "read_stream", "server_time", "schema_version", "doctor", "verify_findings", "outcome", "_in_doubt"]'::jsonb,
-    'write', '["check_term", "check_session", "hold_session", "release_session", "append", "append_many", "claim_write", "record_refusal",
-               "job_start", "job_heartbeat", "job_finish", "adopt", "_adopt_function", "_adopt_register", "_need_readable"]'::jsonb,
-    'lead', '["seal", "acquire_lease", "renew_lease", "release_lease"]'::jsonb,
-    'operate', '["force_release", "reset_fence", "prune", "prune_history", "stream_move", "set_raise_by", "set_setting", "declare_restored",
-                 "declare_nothing_lost", "declare_in_doubt"]'::jsonb);
-  f record;
-BEGIN
-  IF v_level IS NULL THEN
-    RAISE EXCEPTION 'TG005 the level is read, write, lead or operate, not "%"', level USING ERRCODE = 'TG005';
-  END IF;
-  EXECUTE format('GRANT USAGE ON SCHEMA @schema@ TO %I', role);
-  FOR f IN SELECT c.oid::regclass AS name FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-            WHERE n.nspname = @schema_lit@ AND c.relkind = 'v' LOOP
-    EXECUTE format('GRANT SELECT ON %s TO %I', f.name, role);
-  END LOOP;
-  FOR f IN SELECT p.oid::regprocedure AS name FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
-            WHERE n.nspname = @schema_lit@
-              AND (EXISTS (SELECT FROM unnest(v_levels[1:v_level]) l WHERE v_of -> l ? p.proname) OR (v_level >= 2 AND p.proname LIKE '\_adopted\_row\_%')) LOOP
-    EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %I', f.name, role);
-  END LOOP;
-END $$;
-
--- To nobody, and then to those who may call check_term already: an upgrade must not take the proxy's writes away from a role that had level write.
-DO $$
-DECLARE
-  f record;
-  g record;
-BEGIN
-  FOR f IN SELECT p.oid::regprocedure AS name, p.proname FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
-            WHERE n.nspname = @schema_lit@ AND p.proname IN ('check_session', 'hold_session', 'release_session', '_need_declared') LOOP
-    EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', f.name);
-    IF f.proname = '_need_declared' THEN
-      CONTINUE;
-    END IF;
-    FOR g IN SELECT CASE WHEN a.grantee = 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(a.grantee)) END AS grantee
-               FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace, aclexplode(p.proacl) a
-              WHERE n.nspname = @schema_lit@ AND p.proname = 'check_term' AND a.privilege_type = 'EXECUTE' AND a.grantee <> p.proowner LOOP
-      EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', f.name, g.grantee);
-    END LOOP;
-  END LOOP;
-END $$;
-
--- Until version 12 nullif() in these two looked up its `=` on the caller's path, and ran it as the owner of layer 1. Fresh ones have it right already.
-CREATE OR REPLACE FUNCTION @schema@._declared_scope() RETURNS text LANGUAGE sql STABLE AS
-$$ SELECT CASE WHEN pg_catalog.current_setting('termgate.scope', true) OPERATOR(pg_catalog.<>) '' THEN pg_catalog.current_setting('termgate.scope', true) END $$;
-DO $$
-BEGIN
-  EXECUTE replace(pg_get_functiondef('@schema@.check_term(text, bigint)'::regprocedure), 'nullif(pg_catalog.current_setting(''termgate.held'', true), '''')',
-                  'CASE WHEN pg_catalog.current_setting(''termgate.held'', true) OPERATOR(pg_catalog.<>) '''' THEN pg_catalog.current_setting(''termgate.held'', true) END');
 END $$;

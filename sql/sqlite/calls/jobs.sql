@@ -1,4 +1,7 @@
--- Parameters: job_name (NULL: all), limit. Rows: newest first. Locks: none.
-SELECT run_id, job_name, scope, owner_id, term, started_at AS started_at_ms, completed_at AS completed_at_ms, status,
-  last_heartbeat AS last_heartbeat_ms, exit_code, checkpoint, detail
-FROM main.termgate_job_runs WHERE $1 IS NULL OR job_name = $1 ORDER BY started_at DESC, run_id LIMIT $2
+-- Parameters: job_name (NULL: all), limit. Rows: newest first; an open run whose lease is over is lost, and may still finish while
+-- its term is the fence's. Locks: none.
+SELECT j.run_id, j.job_name, j.scope, j.owner_id, j.term, j.started_at AS started_at_ms, j.completed_at AS completed_at_ms,
+  CASE WHEN j.status = 'started' AND EXISTS (SELECT 1 FROM main.termgate_leases l WHERE l.scope = j.scope
+    AND (l.term <> j.term OR l.released_at IS NOT NULL OR l.expires_at <= termgate_now())) THEN 'lost' ELSE j.status END AS status,
+  j.last_heartbeat AS last_heartbeat_ms, j.exit_code, j.checkpoint, j.detail
+FROM main.termgate_job_runs j WHERE $1 IS NULL OR j.job_name = $1 ORDER BY j.started_at DESC, j.run_id LIMIT $2

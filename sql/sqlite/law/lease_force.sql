@@ -1,3 +1,3 @@
--- A forced release issues the next term to nobody. Parameters: scope, term, moment. Rows: the one. Locks: write lock
--- held, the fence raised before (F2).
-UPDATE main.termgate_leases SET term = ?2, released_at = coalesce(released_at, ?3) WHERE scope = ?1
+-- A forced release ends the lease under the term that was held; the next one is the fence's and nobody's. Parameters: scope,
+-- moment. Rows: the one. Locks: write lock held, the fence raised before (F2).
+UPDATE main.termgate_leases SET released_at = coalesce(released_at, ?2) WHERE scope = ?1

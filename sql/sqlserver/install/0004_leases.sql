@@ -186,7 +186,7 @@ BEGIN
       EXEC @schema@._evidence @scope, @key, @evidence OUTPUT;
       SET @term = 1 + CASE WHEN @issued > @evidence THEN @issued ELSE @evidence END;
       IF @term > 4611686018427387904 EXEC @schema@._out_of_terms @scope, @evidence;
-      UPDATE @schema@.leases SET term = @term, released_at = SYSUTCDATETIME() WHERE scope_key = @key;
+      UPDATE @schema@.leases SET released_at = SYSUTCDATETIME() WHERE scope_key = @key; -- it keeps the term that its holder had
       SET @detail = (SELECT @holder AS owner, @evidence AS previous, @reason AS reason, @evicted AS evicted FOR JSON PATH, WITHOUT_ARRAY_WRAPPER);
       EXEC @schema@._set_fence @scope, @key, @term, 'force_release', @actor, @detail;
       SET @released = 1;

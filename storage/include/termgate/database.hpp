@@ -194,7 +194,9 @@ class Database {
   Installed install();
   int installed_version();  // 0: none
   void uninstall();
-  void grant(std::string_view role, std::string_view level);  // read, write, lead, operate
+  void grant(std::string_view role, std::string_view level);  // read, write, lead, operate; "public" is everybody, who gets read or write
+  // Takes every level away again (PostgreSQL). The rows are what the role can do all the same: level, and through what it has it.
+  Rows revoke(std::string_view role);
   std::string_view kind() const noexcept;                     // "postgresql", "sqlite"
 
   // Runs `work` in one transaction behind the check for (scope, term), and commits it (F1, F5). A term above

@@ -32,14 +32,18 @@ const Dialect& postgresql() {
       .on_connect = "SET standard_conforming_strings = on",
       .commit = "COMMIT",
       .roll_back = "ROLLBACK",
-      .install_begin = "BEGIN ISOLATION LEVEL READ COMMITTED;"
+      .install_begin = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;"
                        "SET LOCAL search_path = pg_catalog, pg_temp;"
                        "SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('termgate migrations', 0))",
+      .before_install = sql::postgres::before_install,
+      .after_install = sql::postgres::after_install,
+      .files_run_again = true,
       // to_regclass parses its argument as an identifier.
       .is_installed = "SELECT pg_catalog.to_regclass(pg_catalog.quote_ident(@schema_lit@) || '.migrations') IS NOT NULL",
-      .version = "SELECT coalesce(max(version), 0) FROM @schema@.migrations",
+      .version = "SELECT coalesce(@schema@.schema_version(), 0)",
       .note_migration = "INSERT INTO @schema@.migrations (version, name) VALUES ($1::integer, $2) ON CONFLICT DO NOTHING",
       .grant = "SELECT @schema@._grant($1::name, $2)",
+      .revoke = "SELECT level, through FROM @schema@._revoke($1::name)",
       .error_ends_transaction = false,
   };
   return dialect;
@@ -70,10 +74,14 @@ const Dialect& sqlserver() {
       .install_begin = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED\nGO\nBEGIN TRANSACTION\nGO\n"
                        "DECLARE @rc int; EXEC @rc = sp_getapplock @Resource = N'termgate migrations', @LockMode = N'Exclusive', @LockOwner = N'Transaction', @LockTimeout = 60000; "
                        "IF @rc < 0 THROW 50006, 'TG006 another installer is at work', 1",
+      .before_install = {},
+      .after_install = {},
+      .files_run_again = false,
       .is_installed = "SELECT CASE WHEN OBJECT_ID(N'@schema@.migrations', N'U') IS NULL THEN 0 ELSE 1 END",
       .version = "SELECT ISNULL(MAX(version), 0) FROM @schema@.migrations",
       .note_migration = "INSERT INTO @schema@.migrations (version, name) SELECT CAST($1 AS int), CAST($2 AS nvarchar(200)) WHERE NOT EXISTS (SELECT 1 FROM @schema@.migrations WHERE version = CAST($1 AS int))",
       .grant = "EXEC @schema@._grant @role = $1, @level = $2",
+      .revoke = {},
       .error_ends_transaction = true,
   };
   return dialect;

@@ -23,10 +23,14 @@ struct Dialect {
   std::string_view commit;
   std::string_view roll_back;       // harmless where the server has rolled back already
   std::string_view install_begin;   // a transaction in which installers take turns
+  std::string_view before_install;  // in front of the files, where any is pending; may be empty
+  std::string_view after_install;
+  bool files_run_again;             // all files where one is pending, or the pending ones alone
   std::string_view is_installed;    // one row, one column: whether there is a table of migrations
   std::string_view version;         // its highest
   std::string_view note_migration;  // $1 version, $2 name
   std::string_view grant;           // $1 role, $2 level
+  std::string_view revoke;          // $1 role; empty: no such thing
   // An error ends the transaction: with XACT_ABORT the server has rolled back, and what is sent next would stand outside.
   bool error_ends_transaction;
 

@@ -141,12 +141,15 @@ class OdbcDriver final : public Driver {
           throw DatabaseError(fmt::format("the database has version {} of Termgate's tables and this command knows {}: install a newer termgate",
                                           report.from_version, report.to_version));
         }
+        const bool pending = report.from_version < report.to_version;
+        if (pending && !dialect_.before_install.empty()) run_script(connection, dialect_.before_install);
         for (const auto& migration : migrations) {
-          if (migration.version <= report.from_version) continue;
+          if (!pending || (!dialect_.files_run_again && migration.version <= report.from_version)) continue;
           run_script(connection, migration.text);
           const Value values[] = {Value(migration.version), Value(migration.name)};
           connection.execute(odbc::marked(with_schema(dialect_.note_migration), 2, dialect_.family), values, false, milliseconds(0));
         }
+        if (pending && !dialect_.after_install.empty()) run_script(connection, dialect_.after_install);
         report.to_version = std::max(report.to_version, report.from_version);
       });
     } catch (...) {
@@ -186,6 +189,14 @@ class OdbcDriver final : public Driver {
     call(with_schema(dialect_.grant), values, false, std::nullopt);
   }
 
+  Rows revoke(std::string_view role) override {
+    if (dialect_.revoke.empty()) {
+      throw InvalidInput(fmt::format("TG005 on SQL Server a level is membership in a role: ALTER ROLE [{}_write] DROP MEMBER [{}], and so for read, lead and operate", options_.schema, role));
+    }
+    const Value values[] = {Value(role)};
+    return call(with_schema(dialect_.revoke), values, false, std::nullopt);
+  }
+
   // Runs `step`; what ODBC says no to comes out as ours, without the password.
   template <class Step>
   void guarded(Phase phase, Step step) const {
@@ -197,6 +208,13 @@ class OdbcDriver final : public Driver {
     }
   }
 
+  // ODBC binds what has a marker, and would not miss a value that has none.
+  static void need_all_used(const odbc::Marked& text, std::size_t given) {
+    std::size_t wanted = 0;
+    for (const std::size_t one : text.order) wanted = std::max(wanted, one + 1);
+    if (wanted != given) throw InvalidInput(fmt::format("TG005 the statement has {} parameters and {} values were given", wanted, given));
+  }
+
   Rows send(Connection& connection, std::string_view sql, std::span<const Value> parameters, const Patience& patience, Phase phase) const {
     const bool ours = is_ours(sql);
     if (!ours) odbc::need_one_statement(sql, dialect_.family);
@@ -205,6 +223,7 @@ class OdbcDriver final : public Driver {
       return send_brought(connection, sql, parameters, patience, phase);
     }
     const odbc::Marked text = odbc::marked(sql, parameters.size(), dialect_.family);
+    if (!ours) need_all_used(text, parameters.size());
     const milliseconds limit = patience.next();
     Rows rows;
     guarded(phase, [&] { rows = connection.execute(text, parameters, ours, limit); });

@@ -231,12 +231,20 @@ class Connection {
                                                             : transaction_->exec_params(std::string(sql), arguments...);
     };
     pqxx::result result;
-    if (large == nullptr) {
-      result = send(pqxx::prepare::make_dynamic_params(pointers));
-    } else {
-      const auto at = pointers.begin() + (large - parameters.data());
-      const std::string_view bytes = std::get<BytesView>(large->variant()).data;
-      result = send(pqxx::prepare::make_dynamic_params(pointers.begin(), at), binary_of(bytes), pqxx::prepare::make_dynamic_params(at + 1, pointers.end()));
+    try {
+      if (large == nullptr) {
+        result = send(pqxx::prepare::make_dynamic_params(pointers));
+      } else {
+        const auto at = pointers.begin() + (large - parameters.data());
+        const std::string_view bytes = std::get<BytesView>(large->variant()).data;
+        result = send(pqxx::prepare::make_dynamic_params(pointers.begin(), at), binary_of(bytes), pqxx::prepare::make_dynamic_params(at + 1, pointers.end()));
+      }
+    } catch (const pqxx::broken_connection&) {
+      // The server refuses a wrong number of values with a code of the class that is for lost connections (08P01), in any language.
+      const std::size_t wanted = highest_parameter(sql);
+      if (!connection_.is_open() || wanted == parameters.size()) throw;
+      note_first_answer();
+      throw InvalidInput(fmt::format("TG005 the statement has {} parameters and {} values were given", wanted, parameters.size()));
     }
     note_first_answer();
     return result;
@@ -450,7 +458,7 @@ class PostgresDriver final : public Driver {
     Lent lent(*this);
     Connection& connection = *lent;
     // Whatever the role's defaults are: the second of two installers must see what the first has done.
-    step(connection, Phase::before_commit, [&] { connection.run_script("BEGIN ISOLATION LEVEL READ COMMITTED"); });
+    step(connection, Phase::before_commit, [&] { connection.run_script("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"); });
     try {
       // Nothing of other roles' may be found by a name of ours.
       connection.run_script("SET LOCAL search_path = pg_catalog, pg_temp");
@@ -460,14 +468,18 @@ class PostgresDriver final : public Driver {
       const auto migrations = sql::postgres_migrations();
       report.to_version = migrations.empty() ? 0 : migrations.back().version;
       refuse_newer(report.from_version, report.to_version);
+      // All files run again, in order: each function has one home, and is made anew from there (sql/README.md).
+      const bool pending = report.from_version < report.to_version;
+      if (pending) connection.run_script(with_schema(sql::postgres::before_install, options_.schema));
       for (const auto& migration : migrations) {
-        if (migration.version <= report.from_version) continue;
+        if (!pending) break;
         connection.run_script(with_schema(migration.text, options_.schema));
         connection.run_script(
             with_schema(fmt::format("INSERT INTO @schema@.migrations (version, name) VALUES ({}, '{}') ON CONFLICT DO NOTHING",
                                     migration.version, migration.name),
                         options_.schema));
       }
+      if (pending) connection.run_script(with_schema(sql::postgres::after_install, options_.schema));
       report.to_version = std::max(report.to_version, report.from_version);
     } catch (...) {
       roll_back(connection);
@@ -496,6 +508,11 @@ class PostgresDriver final : public Driver {
   void grant(std::string_view role, std::string_view level) override {
     const Value values[] = {Value(role), Value(level)};
     call(with_schema("SELECT @schema@._grant($1::name, $2)", options_.schema), values, false, std::nullopt);
+  }
+
+  Rows revoke(std::string_view role) override {
+    const Value values[] = {Value(role)};
+    return call(with_schema("SELECT level, through FROM @schema@._revoke($1::name)", options_.schema), values, false, std::nullopt);
   }
 
  private:
@@ -627,7 +644,8 @@ class PostgresDriver final : public Driver {
     const auto there = connection.run_script(
         with_schema("SELECT pg_catalog.to_regclass(@schema_lit@ || '.migrations') IS NOT NULL", quoted_schema_literal()));
     if (!there[0][0].as<bool>()) return 0;
-    const auto rows = connection.run_script(with_schema("SELECT coalesce(max(version), 0) FROM @schema@.migrations", options_.schema));
+    // The function, not the table: a role of level read may call it.
+    const auto rows = connection.run_script(with_schema("SELECT coalesce(@schema@.schema_version(), 0)", options_.schema));
     return rows[0][0].as<int>();
   }
 

@@ -59,4 +59,38 @@ bool is_transaction_control(std::string_view sql) {
   return false;
 }
 
+std::size_t highest_parameter(std::string_view sql) {
+  std::size_t highest = 0;
+  for (std::size_t at = 0; at < sql.size();) {
+    const std::string_view rest = sql.substr(at);
+    const bool after_word = at > 0 && (is_word(sql[at - 1]) || static_cast<unsigned char>(sql[at - 1]) >= 0x80 || sql[at - 1] == '$');
+    if (rest[0] == '\'' || rest[0] == '"') {
+      const bool escapes = rest[0] == '\'' && at > 0 && (sql[at - 1] == 'e' || sql[at - 1] == 'E') && (at < 2 || !is_word(sql[at - 2]));
+      for (++at; at < sql.size() && sql[at] != rest[0]; ++at) {
+        if (escapes && sql[at] == '\\') ++at;
+      }
+      ++at;  // a doubled quote begins the next one
+    } else if (rest.starts_with("--") || rest.starts_with("/*")) {
+      at = skip_blank(sql, at);
+    } else if (rest[0] == '$' && !after_word && rest.size() > 1 && rest[1] >= '0' && rest[1] <= '9') {
+      std::size_t number = 0;
+      for (++at; at < sql.size() && sql[at] >= '0' && sql[at] <= '9'; ++at) number = std::min<std::size_t>(number * 10 + static_cast<std::size_t>(sql[at] - '0'), 100'000);
+      highest = std::max(highest, number);
+    } else if (rest[0] == '$' && !after_word) {
+      std::size_t end = at + 1;
+      while (end < sql.size() && (is_word(sql[end]) || static_cast<unsigned char>(sql[end]) >= 0x80)) ++end;
+      if (end < sql.size() && sql[end] == '$') {
+        const std::string_view tag = sql.substr(at, end + 1 - at);
+        const auto close = sql.find(tag, end + 1);
+        at = close == std::string_view::npos ? sql.size() : close + tag.size();
+      } else {
+        ++at;
+      }
+    } else {
+      ++at;
+    }
+  }
+  return highest;
+}
+
 }  // namespace termgate::inline v0::detail

@@ -23,6 +23,16 @@ constexpr std::array<std::string_view, 13> harmless_pragmas = {
     "table_info",        "table_xinfo",     "table_list",  "index_list",   "index_info",     "index_xinfo",   "foreign_key_list",
     "foreign_key_check", "integrity_check", "quick_check", "user_version", "application_id", "collation_list"};
 
+// A table of layer 1, or a trigger that it or protect and adopt have made. Other names may begin with termgate_.
+bool is_own_part(const char* name) {
+  constexpr std::array<const char*, 14> tables = {"termgate_fences",    "termgate_leases",   "termgate_streams", "termgate_stream_writes", "termgate_write_ids",
+                                                  "termgate_adopted",   "termgate_protected", "termgate_observed", "termgate_job_runs",     "termgate_audit",
+                                                  "termgate_resets",    "termgate_settings",  "termgate_incarnation", "termgate_here"};
+  // Their triggers and indexes are named after them.
+  const auto begins = [name](const char* with) { return sqlite3_strnicmp(name, with, static_cast<int>(std::strlen(with))) == 0; };
+  return std::any_of(tables.begin(), tables.end(), begins) || begins("termgate_migrations") || begins("termgate_protect_") || begins("termgate_adopt_");
+}
+
 // True when nothing but space, comments and semicolons follows a statement.
 bool nothing_follows(std::string_view rest) {
   for (std::size_t at = 0; at < rest.size();) {
@@ -78,12 +88,17 @@ Connection::Connection(const OpenAs& how, bool reader, bool create) {
     }
     control_checked(("PRAGMA main.synchronous = " + how.synchronous).c_str());
     law_ = Law::register_on(db_);
+    law_->watch_file(how.path);
     if (how.wait) {
       law_->set_check_wait(*how.wait);
     } else {
       wait_for_locks(std::chrono::milliseconds(0));
       wait_for_locks(law_->check_wait());
     }
+    // What was opened may be another file than the path named a moment later.
+    law_->require_file();
+    // A connection that has read keeps the log in place.
+    if (sqlite3_exec(db_, "SELECT 1 FROM sqlite_schema LIMIT 1", nullptr, nullptr, nullptr) == SQLITE_OK) law_->file().know_log();
     if (reader) only_read(true);
   } catch (const BusyNow&) {
     const Blocked told(fmt::format("TG006 blocked: {} holds the database {}; nothing was written", lock_holder(db_), how.path));
@@ -150,6 +165,19 @@ int Connection::authorize(void* held, int action, const char* first, const char*
       }
       self.denied_ = fmt::format("PRAGMA {} with a value: the connection is shared by all of this process's writes", what);
       return SQLITE_DENY;
+    case SQLITE_DROP_TABLE:
+    case SQLITE_DROP_INDEX:
+    case SQLITE_DROP_TRIGGER:
+    case SQLITE_CREATE_TRIGGER:
+    case SQLITE_CREATE_INDEX:
+    case SQLITE_ALTER_TABLE:
+      // A trigger's or an index's second name is its table, ALTER TABLE's the only one.
+      for (const char* name : {action == SQLITE_ALTER_TABLE ? nullptr : first, second}) {
+        if (name == nullptr || !is_own_part(name)) continue;
+        self.denied_ = fmt::format("{} is Termgate's own: termgate uninstall takes layer 1 away", name);
+        return SQLITE_DENY;
+      }
+      return SQLITE_OK;
     default:
       return SQLITE_OK;
   }
@@ -265,14 +293,30 @@ void Connection::wait_for_locks(std::chrono::milliseconds wait) noexcept {
 
 int Connection::begin(bool read_only, std::chrono::milliseconds wait, std::string_view scope, std::int64_t term) {
   const char* statement = read_only ? "BEGIN" : "BEGIN IMMEDIATE";
-  int code = control(statement);
+  const auto attempt = [&] {
+    const int code = control(statement);
+    if (code != SQLITE_OK || read_only || !law_->file().moved(true)) return code;
+    control("ROLLBACK");
+    return SQLITE_READONLY_DBMOVED;
+  };
+  int code = attempt();
   if ((code & 0xff) != SQLITE_BUSY || wait <= std::chrono::milliseconds(0)) return code;
   const auto until = std::chrono::steady_clock::now() + wait;
   Knock knock(db_, scope, term);
   do {
     knock.pause(std::chrono::duration_cast<std::chrono::milliseconds>(until - std::chrono::steady_clock::now()));
-    code = control(statement);
+    code = attempt();
   } while ((code & 0xff) == SQLITE_BUSY && std::chrono::steady_clock::now() < until);
+  return code;
+}
+
+int Connection::commit(int& extended) noexcept {
+  if (law_->file().moved(true)) {
+    control("ROLLBACK");
+    return extended = SQLITE_READONLY_DBMOVED;
+  }
+  const int code = control("COMMIT");
+  extended = code == SQLITE_OK ? SQLITE_OK : sqlite3_extended_errcode(db_);
   return code;
 }
 
@@ -305,6 +349,9 @@ Rows Connection::run(std::string_view sql, std::span<const Value> parameters) {
       sqlite3_clear_bindings(held);
     }
   } reset{statement};
+  std::size_t wanted = 0;
+  for (const auto number : cached.parameters) wanted = std::max(wanted, static_cast<std::size_t>(number));
+  if (wanted < parameters.size()) throw InvalidInput(fmt::format("TG005 the statement has {} parameters and {} values were given", wanted, parameters.size()));
   for (std::size_t at = 0; at < cached.parameters.size(); ++at) {
     const auto number = static_cast<std::size_t>(cached.parameters[at]);
     if (number > parameters.size()) {

@@ -50,6 +50,9 @@ class Connection {
   void wait_for_locks(std::chrono::milliseconds wait) noexcept;
   // BEGIN IMMEDIATE or BEGIN: tries for as long as `wait` says, telling the holder who waits (waiters.hpp). SQLite's code.
   int begin(bool read_only, std::chrono::milliseconds wait, std::string_view scope, std::int64_t term);
+  // COMMIT; SQLite's code, the extended one in `extended`. SQLITE_READONLY_DBMOVED: rolled back, for the file is not the
+  // one any more that was opened.
+  int commit(int& extended) noexcept;
   // PRAGMA query_only: what the connection is asked to write then fails, nested statements included.
   void only_read(bool on);
 

@@ -93,6 +93,8 @@ void throw_sqlite(int extended_code, std::string_view message) {
   detail::throw_if_tg(message);
   const std::string code(code_name(extended_code));
   switch (extended_code) {
+    case SQLITE_READONLY_DBMOVED:
+      throw Unavailable(std::string(message), code);
     case SQLITE_BUSY_SNAPSHOT:
       throw Conflict("another connection has committed since this transaction began to read: run it again", code);
     case SQLITE_ABORT_ROLLBACK:
@@ -127,6 +129,12 @@ void throw_sqlite(int extended_code, std::string_view message) {
   throw DatabaseError(std::string(message), code);
 }
 
+std::string moved_message(std::string_view path) {
+  return fmt::format("the database file {} was moved, removed or replaced since this connection opened it, or its log was: nothing was "
+                     "written; open the database again",
+                     path);
+}
+
 void throw_sqlite(sqlite3* db, int code) {
   const int extended = db != nullptr ? sqlite3_extended_errcode(db) : code;
   // The connection's code may be a later call's; the caller's says what failed.
@@ -134,6 +142,7 @@ void throw_sqlite(sqlite3* db, int code) {
   const int told = same ? extended : code;
   std::string message = same && db != nullptr ? sqlite3_errmsg(db) : sqlite3_errstr(code);
   const char* path = db != nullptr ? sqlite3_db_filename(db, "main") : nullptr;
+  if (told == SQLITE_READONLY_DBMOVED) throw_sqlite(told, moved_message(path != nullptr ? path : ""));
   if (path != nullptr && *path != '\0' && message.find(path) == std::string::npos) {
     // PRAGMA query_only gives the same code, and is no matter of the file's.
     if ((told & 0xff) == SQLITE_READONLY && (told != SQLITE_READONLY || sqlite3_db_readonly(db, "main") == 1)) {

@@ -21,10 +21,13 @@ class BusyNow : public Blocked {
 //   a message that starts with a TG code                    its type
 //   BUSY_SNAPSHOT, ABORT_ROLLBACK, LOCKED_SHAREDCACHE       Conflict: run the transaction again
 //   BUSY, BUSY_RECOVERY, BUSY_TIMEOUT                       Blocked (TG006), as BusyNow
-//   CANTOPEN, FULL, IOERR, INTERRUPT, PROTOCOL, NOLFS       Unavailable: nothing was written
+//   READONLY_DBMOVED, CANTOPEN, FULL, IOERR, INTERRUPT, PROTOCOL, NOLFS       Unavailable: nothing was written
 //   all others                                              DatabaseError
 [[noreturn]] void throw_sqlite(int extended_code, std::string_view message);
 [[noreturn]] void throw_sqlite(sqlite3* db, int code);
+
+// What is said where a file is not the one any more that was opened (file_watch.hpp); the code is SQLITE_READONLY_DBMOVED.
+std::string moved_message(std::string_view path);
 
 // What a COMMIT that failed with this code did: true if its writes may still come back. A flush that failed
 // leaves a complete commit record in the log, which a crash could bring to life; every other failure

@@ -15,6 +15,7 @@
 
 #include "errors.hpp"
 #include "functions.hpp"
+#include "json.hpp"
 
 namespace termgate::inline v0::sqlite {
 namespace {
@@ -22,59 +23,6 @@ namespace {
 namespace stmt = termgate::sql::sqlite_law;
 
 // ---------------------------------------------------------------------------------------------------------- JSON
-
-// An object or array under construction; keys come in pairs with values.
-class Json {
- public:
-  explicit Json(char open) : text_(1, open) {}
-  Json& key(std::string_view name) {
-    separate();
-    quote(name);
-    text_ += ':';
-    fresh_ = true;
-    return *this;
-  }
-  Json& value(std::string_view text) {
-    separate();
-    quote(text);
-    return *this;
-  }
-  Json& value(const char* text) { return value(std::string_view(text)); }
-  Json& value(std::int64_t number) { return raw(std::to_string(number)); }
-  Json& value(bool truth) { return raw(truth ? "true" : "false"); }
-  template <class T>
-  Json& value(const std::optional<T>& held) {
-    return held ? value(*held) : raw("null");
-  }
-  Json& raw(std::string_view text) {
-    separate();
-    text_ += text;
-    return *this;
-  }
-  std::string close() { return text_ + (text_[0] == '{' ? '}' : ']'); }
-
- private:
-  void separate() {
-    if (!fresh_) text_ += ',';
-    fresh_ = false;
-  }
-  void quote(std::string_view text) {
-    text_ += '"';
-    for (const char c : text) {
-      if (c == '"' || c == '\\') {
-        text_ += '\\';
-        text_ += c;
-      } else if (static_cast<unsigned char>(c) < 0x20) {
-        text_ += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
-      } else {
-        text_ += c;
-      }
-    }
-    text_ += '"';
-  }
-  std::string text_;
-  bool fresh_ = true;
-};
 
 // A payload as JSON can carry it: text where it is UTF-8 without NUL, else {"hex":"…"}.
 std::string payload_json(std::string_view payload) {
@@ -259,6 +207,12 @@ Law::RowScope row_scope(const Arguments& arguments, int at) {
     default:
       return {Law::RowScope::Kind::unfit, {}};
   }
+}
+
+// What a trigger read in its own file; nullopt where it hands over nothing.
+std::optional<Law::Handed> handed(const Arguments& arguments, int at) {
+  if (arguments.raw(at) == nullptr) return std::nullopt;
+  return Law::Handed{arguments.type(at) == SQLITE_INTEGER ? std::optional(sqlite3_value_int64(arguments.raw(at))) : std::nullopt};
 }
 
 std::string lease_json(Law& law, const Scope& scope) {
@@ -491,10 +445,10 @@ constexpr Function functions[] = {
      [](Law& law, sqlite3_context* out, const Arguments& in) {
        give(out, law.job_heartbeat(in.text(0, "run id"), in.optional_text(1, "checkpoint")));
      }},
-    {"termgate_job_finish", 2, 4, writes, "(run_id, status [, exit_code [, detail]])",
+    {"termgate_job_finish", 2, 5, writes, "(run_id, status [, exit_code [, detail [, checkpoint]]])",
      [](Law& law, sqlite3_context* out, const Arguments& in) {
        give(out, law.job_finish(in.text(0, "run id"), in.text(1, "status"), in.optional_integer(2, "exit code"),
-                                in.optional_text(3, "detail")));
+                                in.optional_text(3, "detail"), in.optional_text(4, "checkpoint")));
      }},
     {"termgate_protect", 2, 4, writes, "(target, scope_column [, scope [, 'enforce' or 'observe']])",
      [](Law& law, sqlite3_context* out, const Arguments& in) {
@@ -549,26 +503,38 @@ constexpr Function functions[] = {
        sqlite3_result_null(out);
      }},
     // Called by triggers only. Its name is the message that a program without the extension meets.
-    {"termgate_guard_load_termgate_extension_first", 2, 4, guards, "(kind, …)",
+    {"termgate_guard_load_termgate_extension_first", 2, 5, guards, "(kind, …)",
      [](Law& law, sqlite3_context* out, const Arguments& in) {
        const std::string kind = in.text(0, "kind");
        const std::string name = in.text(1, "table");
+       if (kind == "arm") return give(out, law.guard_arm());
        if (kind == "row") {
+         law.require_here(name, handed(in, 3));
          law.guard_row(name, row_scope(in, 2));
        } else if (kind == "any") {
+         law.require_here(name, handed(in, 2));
          law.guard_any(name);
        } else if (kind == "observe") {
-         law.observe_row(name, in.raw(2) != nullptr ? std::optional(row_scope(in, 2)) : std::nullopt);
+         law.observe_row(name, in.raw(2) != nullptr ? std::optional(row_scope(in, 2)) : std::nullopt, handed(in, 3));
+       } else if (kind == "observe any") {
+         law.observe_row(name, std::nullopt, handed(in, 2));
        } else if (kind == "adopted") {
+         law.require_here(name, handed(in, 4));
          law.guard_adopted(name, row_scope(in, 2), in.optional_integer(3, "term"));
        } else if (kind == "replace") {
+         law.require_here(name, handed(in, 2));
          law.guard_replace(name);
        } else if (kind == "changed") {
+         law.require_here("termgate_fences", handed(in, 2));
          law.guard_changed();
        } else if (kind == "raise") {
+         law.require_here("termgate_fences", handed(in, 3));
          law.guard_raise(name, in.integer(2, "term"));
        } else if (kind == "lower") {
+         law.require_here("termgate_fences", handed(in, 4));
          if (!law.guard_lower(name, in.integer(3, "term"))) return sqlite3_result_null(out);
+       } else if (kind == "mark") {
+         if (!law.guard_mark()) return sqlite3_result_null(out);
        } else {
          throw InvalidInput("TG005 an unknown guard: this extension is older than the database's triggers");
        }
@@ -593,6 +559,10 @@ void call(sqlite3_context* context, int count, sqlite3_value** values) {
       throw InvalidInput(fmt::format("TG005 {} takes {}", function.name, function.takes));
     }
     law.patiently([&] { function.body(law, context, Arguments(count, values)); });
+  } catch (const StaleTerm& stale) {
+    // A refused seal wrote nothing and is no refused write.
+    if (std::string_view(registered->function->name) != "termgate_seal") law.count_refusal(stale.scope(), stale.term());
+    sqlite3_result_error(context, stale.what(), -1);
   } catch (const Conflict& conflict) {
     sqlite3_result_error(context, conflict.what(), -1);
     sqlite3_result_error_code(context, SQLITE_BUSY_SNAPSHOT);
@@ -673,7 +643,13 @@ int begin(sqlite3_vtab* table) {
   static_cast<Table*>(table)->law->transaction_began();
   return SQLITE_OK;
 }
-int sync(sqlite3_vtab*) { return SQLITE_OK; }
+// The last moment at which a transaction that has passed the check, or raised, can be refused.
+int sync(sqlite3_vtab* table) {
+  Law& law = *static_cast<Table*>(table)->law;
+  if (!law.file().moved(true)) return SQLITE_OK;
+  table->zErrMsg = sqlite3_mprintf("%s", moved_message(law.file().path()).c_str());
+  return SQLITE_READONLY_DBMOVED;
+}
 int commit(sqlite3_vtab* table) {
   static_cast<Table*>(table)->law->transaction_ended(true);
   return SQLITE_OK;
@@ -738,6 +714,7 @@ Law* Law::register_on(sqlite3* db) {
     return nullptr;
   }
   auto* home = new Home(db);
+  if (const char* path = sqlite3_db_filename(db, "main"); path != nullptr) home->law.watch_file(path);
   // From here on the module owns it, also when registering fails.
   int code =
       sqlite3_create_module_v2(db, "termgate_transaction", &transaction_module, home, [](void* held) { delete static_cast<Home*>(held); });

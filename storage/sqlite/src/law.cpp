@@ -24,6 +24,7 @@
 #include <termgate/error.hpp>
 
 #include "errors.hpp"
+#include "json.hpp"
 #include "unit.hpp"
 #include "waiters.hpp"
 
@@ -70,7 +71,9 @@ void require_name(const std::string& text, const char* what) {
 }
 
 void require_said(const std::string& text, const char* what) {
-  if (text.empty()) throw InvalidInput(fmt::format("TG005 malformed {}: it is empty, and it goes into the audit", what));
+  if (text.find_first_not_of(" \t\r\n") == std::string::npos) {
+    throw InvalidInput(fmt::format("TG005 malformed {}: it is empty, and it goes into the audit", what));
+  }
 }
 
 void require_ttl(std::int64_t ttl_ms) {
@@ -98,6 +101,9 @@ void tell_witness(const char* kind, std::string_view scope, std::int64_t term) n
   close(file);
 }
 
+// What a raise adds to its audit row where the rows, and no caller, ask for it.
+std::string from_evidence(std::string_view before) { return Json('{').key("evidence_before").value(before).members(); }
+
 [[noreturn]] void refuse_stale_write(std::string_view scope, std::int64_t term, std::int64_t fence) {
   tell_witness("TG001", scope, term);
   refuse_stale(scope, term, fence);
@@ -120,6 +126,10 @@ Law::Unit::Unit(Law& law) : law_(law) {
     }
     const bool reading = sqlite3_txn_state(law.db_, nullptr) == SQLITE_TXN_READ;
     law.waiting([&] { return law.use(stmt::begin).try_step(); }, "hold", !reading);
+    if (law.file_.moved(true)) {
+      sqlite3_exec(law.db_, "ROLLBACK", nullptr, nullptr, nullptr);
+      throw_sqlite(law.db_, SQLITE_READONLY_DBMOVED);
+    }
     kind_ = Kind::own;
     law.own_unit_ = true;
     return;
@@ -144,6 +154,7 @@ Law::Unit::~Unit() {
 
 void Law::Unit::commit() {
   if (kind_ == Kind::own) {
+    const bool refusals = law_.write_refusals();
     // In rollback-journal mode a reader can hold up the commit: that is waited for like the lock.
     const auto attempt = [&] {
       const int code = law_.use(stmt::commit).try_step();
@@ -157,6 +168,7 @@ void Law::Unit::commit() {
       return code;
     };
     law_.waiting(attempt, "read", true);
+    if (refusals) law_.refused_.clear();
   } else if (kind_ == Kind::savepoint) {
     law_.use(stmt::release).run();
   }
@@ -274,10 +286,15 @@ void Law::patiently(const std::function<void()>& work) {
       "hold", true);
 }
 
+void Law::require_file() {
+  if (file_.moved(sqlite3_txn_state(db_, "main") == SQLITE_TXN_WRITE)) throw_sqlite(db_, SQLITE_READONLY_DBMOVED);
+}
+
 void Law::lock() {
   const int state = sqlite3_txn_state(db_, "main");
-  if (state == SQLITE_TXN_WRITE) return;
-  waiting([&] { return use(stmt::lock).try_step(); }, "hold", state == SQLITE_TXN_NONE);
+  if (state != SQLITE_TXN_WRITE) waiting([&] { return use(stmt::lock).try_step(); }, "hold", state == SQLITE_TXN_NONE);
+  // The driver asks where it begins and commits.
+  if (!boundaries_known_) require_file();
 }
 
 void Law::execute(const std::string& sql) {
@@ -459,13 +476,13 @@ Law::Verdict Law::judge(const std::string& scope, std::int64_t term, Raise raise
 }
 
 std::int64_t Law::admit(const std::string& scope, std::int64_t term, const Verdict& verdict) {
-  if (verdict.raises) raise(scope, verdict.fence, term, verdict.fence.in_doubt, client_, "raise", "by a write");
+  if (verdict.raises) raise(scope, verdict.fence, term, verdict.fence.in_doubt, client_, "raise", "");
   pass(scope, term);
   return term;
 }
 
 void Law::raise(std::string_view scope, const Fence& fence, std::int64_t term, bool in_doubt, const std::string& actor,
-                std::string_view action, std::string_view detail) {
+                std::string_view action, std::string_view more) {
   {
     Running write = use(fence.exists ? stmt::fence_raise : stmt::fence_insert);
     write.bind(scope).bind(term).bind(now()).bind(actor).bind(std::int64_t{in_doubt}).run();
@@ -473,7 +490,8 @@ void Law::raise(std::string_view scope, const Fence& fence, std::int64_t term, b
   if (sqlite3_changes(db_) != 1) {
     throw DatabaseError(fmt::format("the fence of scope \"{}\" was not written: its row is gone", scope));
   }
-  audit(action, scope, fmt::format(R"({{"term":{},"previous":{},"how":"{}"}})", term, fence.term, detail), actor);
+  // `more`: further members, written already.
+  audit(action, scope, fmt::format(R"({{"term":{},"previous":{}{}{}}})", term, fence.term, more.empty() ? "" : ",", more), actor);
 }
 
 void Law::track() {
@@ -496,7 +514,11 @@ std::int64_t Law::check_term(const Scope& scope, Term term) {
   // one that raises nothing writes nothing, so it needs no savepoint.
   const bool transaction = sqlite3_get_autocommit(db_) == 0 || sqlite3_txn_state(db_, nullptr) == SQLITE_TXN_WRITE;
   const Wants wants(*this, scope.name(), term.value());
-  if (transaction) lock();
+  if (transaction) {
+    lock();
+  } else if (!boundaries_known_) {
+    require_file();
+  }
   const Verdict verdict = judge(scope.name(), term.value(), Raise::allowed, false);
   if (!verdict.raises) {
     if (transaction) pass(scope.name(), term.value());
@@ -520,7 +542,7 @@ Law::Receipt Law::seal(const Scope& scope, Term term) {
   if (term.value() < stands_at) refuse_stale_seal(name, term.value(), stands_at);
   if (term.value() > stands_at) refuse_unissued(name, term.value());
   if (!fence.exists || term.value() > fence.term) {
-    raise(name, fence, term.value(), fence.in_doubt, client_, "seal", "by a seal");
+    raise(name, fence, term.value(), fence.in_doubt, client_, "seal", R"("evicted":0)");
   }
   const Receipt receipt{term.value(), stands_at, 0, now()};
   unit.commit();
@@ -702,7 +724,6 @@ Law::Acquisition Law::acquire_lease(const Scope& scope, const std::string& owner
     if (others(lease, moment)) return refused(*lease, moment);
   }
   Unit unit(*this);
-  refuse_passed(name, "an acquisition");
   const Fence fence = read_fence(name);
   const auto lease = read_lease(name);
   const Moment moment = now();
@@ -710,12 +731,29 @@ Law::Acquisition Law::acquire_lease(const Scope& scope, const std::string& owner
     unit.commit();
     return refused(*lease, moment);
   }
+  // No predecessor can have slipped in since this transaction's first acquisition, so the same call issues no further term.
+  if (const Acquired* first = marks_.acquired(name); first != nullptr && lease && !lease->released && lease->expires_at > moment &&
+                                                     lease->term == first->term && fence.exists && fence.term == first->term && !fence.in_doubt) {
+    if (first->owner != owner || first->ttl_ms != ttl_ms || first->endpoint != endpoint) {
+      throw InvalidInput(
+          fmt::format("TG005 this transaction has acquired the lease of scope \"{}\" already, with another TTL or endpoint: use renew_lease", name));
+    }
+    unit.commit();
+    return {true, first->term, lease->expires_at, owner, lease->expires_at - moment};
+  }
+  refuse_passed(name, "an acquisition");
   const std::int64_t base = std::max(height(name, fence), lease ? lease->term : 0);
   const std::int64_t term = base + (fence.in_doubt ? doubt_jump() : TERMGATE_PLANTED(sqlite_lease) && base > 0 ? 0 : 1);
   if (term > Term::max_value) {
     throw InvalidInput(fmt::format("TG005 scope \"{}\" has no terms left above {}: termgate_reset_fence lowers it", name, base));
   }
-  raise(name, fence, term, false, owner, "acquire", fence.in_doubt ? "by an acquisition in doubt" : "by an acquisition");
+  Json detail('{');
+  detail.key("owner").value(owner);
+  if (lease) detail.key("previous_owner").value(lease->owner);
+  detail.key("evicted").value(std::int64_t{0}).key("expires_at").value(moment + ttl_ms);
+  if (endpoint) detail.key("endpoint").value(*endpoint);
+  if (fence.in_doubt) detail.key("doubt_ended").value(true);
+  raise(name, fence, term, false, owner, "acquire", detail.members());
   use(lease ? stmt::lease_take : stmt::lease_insert)
       .bind(name)
       .bind(owner)
@@ -724,6 +762,8 @@ Law::Acquisition Law::acquire_lease(const Scope& scope, const std::string& owner
       .bind(moment)
       .bind(endpoint)
       .run();
+  end_runs(name, term);
+  if (!own_unit_) marks_.acquired(name, owner, ttl_ms, endpoint, term);
   unit.commit();
   return {true, term, moment + ttl_ms, owner, ttl_ms};
 }
@@ -751,7 +791,7 @@ bool Law::release_lease(const Scope& scope, const std::string& owner, Term term)
   Unit unit(*this);
   use(stmt::lease_release).bind(scope.name()).bind(owner).bind(term.value()).bind(now()).run();
   const bool released = sqlite3_changes(db_) == 1;
-  if (released) audit("release", scope.name(), fmt::format(R"({{"term":{}}})", term.value()), owner);
+  if (released) audit("release", scope.name(), Json('{').key("term").value(term.value()).key("owner").value(owner).close(), owner);
   unit.commit();
   return released;
 }
@@ -769,9 +809,10 @@ bool Law::force_release(const Scope& scope, const std::string& actor, const std:
   const Fence fence = read_fence(scope.name());
   const std::int64_t base = std::max(height(scope.name(), fence), lease->term);
   if (base >= Term::max_value) throw InvalidInput(fmt::format("TG005 scope \"{}\" has no terms left", scope.name()));
-  raise(scope.name(), fence, base + 1, fence.in_doubt, actor, "force_release", "by a forced release");
-  use(stmt::lease_force).bind(scope.name()).bind(base + 1).bind(now()).run();
-  audit("force_release", scope.name(), reason, actor);
+  raise(scope.name(), fence, base + 1, fence.in_doubt, actor, "force_release",
+        Json('{').key("owner").value(lease->owner).key("reason").value(reason).key("evicted").value(std::int64_t{0}).members());
+  use(stmt::lease_force).bind(scope.name()).bind(now()).run();
+  end_runs(scope.name(), base + 1);
   unit.commit();
   return true;
 }
@@ -790,7 +831,7 @@ std::int64_t Law::reset_fence(const Scope& scope, Term term, const std::string& 
     throw InvalidInput(
         fmt::format("TG005 a reset lowers: the fence of scope \"{}\" stands at {}; termgate_seal raises it", name, stands_at));
   }
-  if (!fence.exists) raise(name, fence, stands_at, fence.in_doubt, actor, "raise", "from the evidence, before a reset");
+  if (!fence.exists) raise(name, fence, stands_at, fence.in_doubt, actor, "raise", from_evidence("a reset"));
   if (term.value() < stands_at) {
     use(stmt::reset_insert).bind(name).bind(stands_at).bind(term.value()).bind(now()).bind(actor).bind(reason).run();
     lowering_.emplace(name, term.value());
@@ -803,7 +844,7 @@ std::int64_t Law::reset_fence(const Scope& scope, Term term, const std::string& 
     lowering_.reset();
     use(stmt::lease_reset).bind(name).bind(term.value()).bind(now()).run();
   }
-  audit("reset", name, fmt::format("from {} to {}: {}", stands_at, term.value(), reason), actor);
+  audit("reset", name, Json('{').key("term").value(term.value()).key("previous").value(stands_at).key("reason").value(reason).close(), actor);
   unit.commit();
   return stands_at;
 }
@@ -815,8 +856,7 @@ std::int64_t Law::declare_restored(const Scope& scope, Term above, const std::st
   refuse_passed(scope.name(), "a declaration");
   const Fence fence = read_fence(scope.name());
   const std::int64_t term = std::max(height(scope.name(), fence), above.value());
-  raise(scope.name(), fence, term, false, actor, "declare_restored", "by a declaration");
-  audit("declare_restored", scope.name(), fmt::format("above {}: {}", above.value(), reason), actor);
+  raise(scope.name(), fence, term, false, actor, "declare_restored", Json('{').key("above").value(above.value()).key("reason").value(reason).members());
   unit.commit();
   return term;
 }
@@ -837,7 +877,7 @@ std::int64_t Law::declare_doubt(bool in_doubt, std::string_view action, const st
   use(stmt::fences_doubt).bind(std::int64_t{in_doubt}).run();
   const std::int64_t scopes = sqlite3_changes(db_);
   fence_changed();
-  audit(action, std::nullopt, reason, actor);
+  audit(action, std::nullopt, Json('{').key("reason").value(reason).key("scopes").value(scopes).close(), actor);
   unit.commit();
   return scopes;
 }
@@ -849,10 +889,10 @@ std::string Law::set_raise_by(const Scope& scope, const std::string& mode) {
   Unit unit(*this);
   const Fence fence = read_fence(scope.name());
   if (!fence.exists) {
-    raise(scope.name(), fence, height(scope.name(), fence), fence.in_doubt, client_, "raise", "from the evidence");
+    raise(scope.name(), fence, height(scope.name(), fence), fence.in_doubt, client_, "raise", from_evidence("raise_by"));
   }
   use(stmt::fence_raise_by).bind(scope.name()).bind(mode).run();
-  audit("set_raise_by", scope.name(), mode);
+  audit("set_raise_by", scope.name(), Json('{').key("raise_by").value(mode).close());
   unit.commit();
   return mode;
 }
@@ -870,12 +910,12 @@ std::int64_t Law::prune(const Stream& stream, std::int64_t before) {
     const Fence fence = read_fence(scope);
     const std::int64_t known = evidence(scope, fence.exists, !fence.exists || fence.was_reset);
     if (!fence.exists || known > fence.term) {
-      raise(scope, fence, std::max(known, fence.term), fence.in_doubt, client_, "raise", "from the evidence, before pruning");
+      raise(scope, fence, std::max(known, fence.term), fence.in_doubt, client_, "raise", from_evidence("pruning"));
     }
   }
   use(stmt::prune).bind(stream.name()).bind(before).run();
   const std::int64_t pruned = sqlite3_changes(db_);
-  if (pruned > 0) audit("prune", std::nullopt, fmt::format("stream {}: {} writes below {}", stream.name(), pruned, before));
+  if (pruned > 0) audit("prune", std::nullopt, Json('{').key("stream").value(stream.name()).key("before").value(before).key("deleted").value(pruned).close());
   unit.commit();
   return pruned;
 }
@@ -910,7 +950,7 @@ bool Law::stream_move(const Stream& stream, const Scope& scope, const std::strin
   if (moved) {
     use(stmt::stream_move).bind(stream.name()).bind(scope.name()).run();
     if (sqlite3_changes(db_) != 1) throw DatabaseError(fmt::format("stream \"{}\" has lost its row", stream.name()));
-    audit("stream_move", scope.name(), fmt::format("stream {}: {}", stream.name(), reason), actor);
+    audit("stream_move", scope.name(), Json('{').key("stream").value(stream.name()).key("from").value(from).key("reason").value(reason).close(), actor);
   }
   unit.commit();
   return moved;
@@ -932,10 +972,37 @@ void Law::set_setting(const std::string& name, const std::string& value) {
         "TG005 there is no setting \"{}\": check_wait_ms, default_raise_by, eviction_grace_ms and payload_bytes_max are all", name));
   }
   Unit unit(*this);
+  const auto before = setting(name);
   use(stmt::setting_write).bind(name).bind(value).run();
   if (sqlite3_changes(db_) != 1) throw DatabaseError(fmt::format("the setting {} has lost its row: run termgate init again", name));
-  audit("set_setting", std::nullopt, fmt::format("{} = {}", name, value));
+  audit("setting", std::nullopt, Json('{').key("name").value(name).key("value").value(value).key("previous").value(before).close());
   unit.commit();
+}
+
+void Law::count_refusal(const std::string& scope, std::int64_t term) {
+  // The driver counts its own.
+  if (boundaries_known_ || (refused_.size() >= refused_max && !refused_.contains(scope))) return;
+  const Moment moment = now();
+  const auto [entry, fresh] = refused_.try_emplace(scope, Refused{term, 0, moment, moment});
+  entry->second.count += 1;
+  entry->second.term = term;
+  entry->second.last = moment;
+}
+
+bool Law::write_refusals() {
+  if (refused_.empty()) return false;
+  const Moment moment = now();
+  if (moment >= refusals_written_ && moment - refusals_written_ < 1000) return false;
+  try {
+    for (const auto& [scope, refused] : refused_) {
+      audit("refuse", scope,
+            Json('{').key("term").value(refused.term).key("count").value(refused.count).key("first").value(refused.first).key("last").value(refused.last).key("client").value(client_).close());
+    }
+    refusals_written_ = moment;
+    return true;
+  } catch (const DatabaseError&) {
+    return false;  // layer 1 is being taken away: there is no audit to write to
+  }
 }
 
 void Law::record_refusal(const std::string& scope, std::int64_t term, std::int64_t count, Moment first, Moment last,
@@ -955,6 +1022,9 @@ void Law::record_refusal(const std::string& scope, std::int64_t term, std::int64
 
 // --------------------------------------------------------------------------------------------------- job history
 
+// The lease was taken or force-released: its runs can neither be beaten nor completed any more.
+void Law::end_runs(std::string_view scope, std::int64_t below) { use(stmt::runs_over).bind(scope).bind(below).bind(now()).run(); }
+
 std::string Law::job_start(const std::string& job_name, const Scope& scope, const std::string& owner, Term term,
                            const std::optional<std::string>& detail) {
   require_name(job_name, "job name");
@@ -963,7 +1033,13 @@ std::string Law::job_start(const std::string& job_name, const Scope& scope, cons
   admit(scope.name(), term.value(), judge(scope.name(), term.value(), Raise::allowed, false));
   const std::string run_id = WriteId::random().text();
   const Moment moment = now();
-  use(stmt::jobs_lost).bind(scope.name()).bind(term.value()).bind(moment).run();
+  use(stmt::jobs_lost).bind(scope.name()).bind(term.value()).bind(moment).bind(job_name).run();
+  {
+    Running open = use(stmt::job_open);
+    if (open.bind(scope.name()).bind(job_name).step()) {
+      throw InvalidInput(fmt::format("TG005 job \"{}\" of scope \"{}\" has an open run already, {}: finish it first", job_name, scope.name(), open.text(0)));
+    }
+  }
   use(stmt::job_insert).bind(run_id).bind(job_name).bind(scope.name()).bind(owner).bind(term.value()).bind(moment).bind(detail).run();
   unit.commit();
   return run_id;
@@ -993,7 +1069,7 @@ bool Law::job_heartbeat(const std::string& run_id, const std::optional<std::stri
 }
 
 bool Law::job_finish(const std::string& run_id, const std::string& status, std::optional<std::int64_t> exit_code,
-                     const std::optional<std::string>& detail) {
+                     const std::optional<std::string>& detail, const std::optional<std::string>& checkpoint) {
   constexpr std::array<std::string_view, 4> ends = {"completed", "failed", "cancelled", "lost"};
   if (std::find(ends.begin(), ends.end(), status) == ends.end()) {
     throw InvalidInput(fmt::format("TG005 a job ends completed, failed, cancelled or lost, not \"{}\"", status));
@@ -1001,13 +1077,63 @@ bool Law::job_finish(const std::string& run_id, const std::string& status, std::
   Unit unit(*this);
   // Failed, cancelled and lost may be said by whoever has lost the lead.
   if (status == "completed" && !job_checked(run_id)) return false;
-  use(stmt::job_finish).bind(run_id).bind(status).bind(now()).bind(exit_code).bind(detail).run();
+  use(stmt::job_finish).bind(run_id).bind(status).bind(now()).bind(exit_code).bind(detail).bind(checkpoint).run();
   const bool finished = sqlite3_changes(db_) == 1;
   unit.commit();
   return finished;
 }
 
 // ------------------------------------------------------------------------------------------------------- guards
+
+bool Law::attached() {
+#if SQLITE_VERSION_NUMBER >= 3039000
+  if (sqlite3_libversion_number() >= 3039000) return sqlite3_db_name(db_, 2) != nullptr;
+#endif
+  return use(stmt::attached).step();
+}
+
+bool Law::guard_arm() {
+  if (!attached()) return false;
+  // A trigger at work in the main database means that this holds its write lock.
+  if (sqlite3_txn_state(db_, "main") != SQLITE_TXN_WRITE) return true;
+  try {
+    {
+      // A ROLLBACK TO takes the mark back.
+      Running read = use(stmt::here_read);
+      if (!read.step()) throw DatabaseError("termgate_here has lost its row: run termgate init again");
+      if (mark_ && read.integer(0) == *mark_) return true;
+    }
+    mark_.reset();
+    track();
+    std::int64_t mark = 0;
+    sqlite3_randomness(sizeof mark, &mark);
+    marking_ = true;
+    Running write = use(stmt::here_write);
+    write.bind(mark).run();
+    marking_ = false;
+    if (sqlite3_changes(db_) == 1) mark_ = mark;
+  } catch (const DatabaseError&) {
+    // No layer 1 in the main database, or an earlier version's: then the trigger that asks is not the main database's.
+    marking_ = false;
+    mark_.reset();
+  }
+  return true;
+}
+
+void Law::require_here(std::string_view table, const std::optional<Handed>& handed) {
+  if (!attached()) return;
+  if (!handed) {
+    throw InvalidInput(
+        fmt::format("TG005 the triggers of table \"{}\" were made by an earlier version of Termgate and do not say which file they belong "
+                    "to, and a file is attached to this connection: run termgate init on each file, or DETACH",
+                    table));
+  }
+  if (sqlite3_txn_state(db_, "main") == SQLITE_TXN_WRITE && mark_ && handed->mark == mark_) return;
+  throw InvalidInput(
+      fmt::format("TG005 table \"{}\" belongs to an attached file, whose fences this connection does not compare with: open that file as "
+                  "the main database of a connection to write to it",
+                  table));
+}
 
 void Law::guard_row(std::string_view table, const RowScope& row) {
   if (row.kind == RowScope::Kind::null) {
@@ -1055,8 +1181,13 @@ void Law::guard_any(std::string_view table) {
   admit(scope, declared_term_->value(), judge(scope, declared_term_->value(), Raise::refused, false));
 }
 
-void Law::observe_row(std::string_view table, const std::optional<RowScope>& row) noexcept {
+void Law::observe_row(std::string_view table, const std::optional<RowScope>& row, const std::optional<Handed>& handed) noexcept {
   try {
+    try {
+      require_here(table, handed);
+    } catch (const InvalidInput&) {
+      return;  // of an attached file, whose fences are not known here: what would be refused cannot be counted
+    }
     std::string reason;
     try {
       if (row) {
@@ -1115,7 +1246,7 @@ void Law::guard_adopted(std::string_view table, const RowScope& row, std::option
     }
     refuse_unissued(scope.name(), row_term.value());
   }
-  raise(scope.name(), fence, std::max(stands_at, row_term.value()), fence.in_doubt, client_, "raise", "by a row of an adopted table");
+  raise(scope.name(), fence, std::max(stands_at, row_term.value()), fence.in_doubt, client_, "raise", Json('{').key("table").value(table).members());
 }
 
 std::string Law::flush_problem(bool* folder) {
@@ -1136,6 +1267,10 @@ std::string Law::flush_problem(bool* folder) {
 
 void Law::guard_raise(std::string_view scope, std::int64_t term) {
   fence_changed();
+  // The table has a CHECK, which PRAGMA ignore_check_constraints switches off.
+  if (term < 0 || term > Term::max_value) {
+    throw InvalidInput(fmt::format("TG005 {} is no term for the fence of scope \"{}\": a term is an integer from 1 to 2^62", term, scope));
+  }
   if (term == 0) return;
   bool folder = false;
   if (const std::string problem = flush_problem(&folder); !problem.empty()) {
@@ -1151,6 +1286,7 @@ void Law::guard_raise(std::string_view scope, std::int64_t term) {
 
 void Law::transaction_ended(bool committed) noexcept {
   marks_.ended();
+  mark_.reset();
   if (!std::exchange(flush_folder_, false) || !committed) return;
   try {
     const std::string folder = std::filesystem::path(sqlite3_db_filename(db_, "main")).parent_path();

@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <functional>
 #include <istream>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,6 +31,7 @@
 #include <termgate/term.hpp>
 #include <termgate/write_id.hpp>
 
+#include "file_watch.hpp"
 #include "marks.hpp"
 #include "statement.hpp"
 
@@ -115,6 +117,9 @@ class Law {
   std::int64_t prune_history(std::int64_t older_than_ms);
   bool stream_move(const Stream& stream, const Scope& scope, const std::string& actor, const std::string& reason);
   void set_setting(const std::string& name, const std::string& value);
+  // A stale write of plain SQL, whose statement is rolled back: kept in memory, and written to the audit by the next
+  // transaction that a call begins by itself.
+  void count_refusal(const std::string& scope, std::int64_t term);
   void record_refusal(const std::string& scope, std::int64_t term, std::int64_t count, Moment first, Moment last,
                       const std::string& client);
 
@@ -125,7 +130,7 @@ class Law {
   // False when the run is no longer open. A heartbeat, and that a run is completed, are checked like writes: TG001.
   bool job_heartbeat(const std::string& run_id, const std::optional<std::string>& checkpoint);
   bool job_finish(const std::string& run_id, const std::string& status, std::optional<std::int64_t> exit_code,
-                  const std::optional<std::string>& detail);
+                  const std::optional<std::string>& detail, const std::optional<std::string>& checkpoint);
 
   // --- the owner's tables (law_tables.cpp)
 
@@ -151,9 +156,19 @@ class Law {
     enum class Kind { null, text, unfit } kind;
     std::string text;
   };
+  // What the trigger read in its own file, so that an attached file's trigger is told from the main database's:
+  // nullopt from a trigger that an earlier version made, which hands nothing over.
+  struct Handed {
+    std::optional<std::int64_t> mark;  // NULL where nothing is attached
+  };
+  // Called by the trigger first: true where the mark has to be read. Puts a mark of this transaction into the main database.
+  bool guard_arm();
+  // TG005 unless the trigger belongs to the main database. `table`: for the message.
+  void require_here(std::string_view table, const std::optional<Handed>& handed);
+  bool guard_mark() noexcept { return std::exchange(marking_, false); }
   void guard_row(std::string_view table, const RowScope& row);
   void guard_any(std::string_view table);  // '*': any scope that the transaction has passed
-  void observe_row(std::string_view table, const std::optional<RowScope>& row) noexcept;
+  void observe_row(std::string_view table, const std::optional<RowScope>& row, const std::optional<Handed>& handed) noexcept;
   void guard_adopted(std::string_view table, const RowScope& row, std::optional<std::int64_t> term);
   void guard_changed() { fence_changed(); }
   void guard_raise(std::string_view scope, std::int64_t term);
@@ -176,6 +191,8 @@ class Law {
     bool table;
   };
   std::vector<Part> missing_parts();
+  // Makes the triggers anew that the columns and indexes of a protected or adopted table have outgrown. In the caller's transaction.
+  void renew_triggers() { outdated_triggers(true); }
 
   // --- for the driver, which owns its connection
 
@@ -193,6 +210,12 @@ class Law {
   std::chrono::milliseconds check_wait() noexcept;
   // True when the last refusal was a raise that this connection's PRAGMA synchronous would not flush.
   bool take_wants_flush() noexcept { return std::exchange(wants_flush_, false); }
+
+  // The file's path as the user named it, where that is known better than SQLite does.
+  void watch_file(const std::string& path) { file_.begin(db_, path); }
+  FileWatch& file() noexcept { return file_; }
+  // Unavailable (SQLITE_READONLY_DBMOVED) where the file is not the one any more that was opened.
+  void require_file();
 
   sqlite3* connection() const noexcept { return db_; }
   Marks& marks() noexcept { return marks_; }
@@ -259,7 +282,10 @@ class Law {
   void refuse_passed(std::string_view scope, const char* what);
   // Writes the raise (or the first row).
   void raise(std::string_view scope, const Fence& fence, std::int64_t term, bool in_doubt, const std::string& actor,
-             std::string_view action, std::string_view detail);
+             std::string_view action, std::string_view more);
+  // True where something was written, which may be forgotten once it is committed.
+  bool write_refusals();
+  void end_runs(std::string_view scope, std::int64_t below);
   void pass(const std::string& scope, std::int64_t term);
   Scope scope_of(const Stream& stream, const std::optional<Scope>& named, const std::optional<std::string>& fixed);
   std::int64_t repeated(const Stream& stream, const std::vector<Write>& writes, bool& found);
@@ -309,9 +335,15 @@ class Law {
   std::int64_t max_adopted(std::string_view table, std::string_view scope_column, std::string_view term_column, std::string_view scope,
                            std::int64_t believed_max);
   void drop_triggers(const std::string& table, std::string_view prefix);
+  bool attached();
+  // The triggers that we make read a table that earlier versions do not have.
+  void require_version(const char* what);
+  // The tables whose triggers are not those that their columns and indexes ask for; with `mend` they are made anew.
+  std::vector<std::string> outdated_triggers(bool mend);
 
   sqlite3* db_;
   StatementCache statements_;
+  FileWatch file_;
   Marks marks_;
   std::optional<Scope> declared_scope_;
   std::optional<Term> declared_term_;
@@ -322,9 +354,18 @@ class Law {
   std::string session_user_;  // the operating system's user
   // What termgate_reset_fence is lowering right now; the fences' trigger lets nothing else down.
   std::optional<std::pair<std::string, std::int64_t>> lowering_;
+  std::optional<std::int64_t> mark_;  // what the open transaction has put into termgate_here
+  bool marking_ = false;              // and is putting there right now
   bool flush_folder_ = false;  // the open transaction raises, and its commit is the removal of a file
   std::int64_t folder_flushes_ = 0;
   bool wants_flush_ = false;
+  struct Refused {
+    std::int64_t term, count;
+    Moment first, last;
+  };
+  static constexpr std::size_t refused_max = 100;
+  std::map<std::string, Refused> refused_;  // by scope
+  Moment refusals_written_ = 0;
   static constexpr std::size_t known_max = 1024;
   std::unordered_map<std::string, Fence> known_;  // fences read under the data version and the count of changes below
   unsigned known_version_ = 0;

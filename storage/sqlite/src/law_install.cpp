@@ -10,6 +10,7 @@
 #include <termgate/error.hpp>
 
 #include "errors.hpp"
+#include "json.hpp"
 #include "unit.hpp"
 
 namespace termgate::inline v0::sqlite {
@@ -53,7 +54,7 @@ class Model {
 
 std::vector<Law::Part> Law::missing_parts() {
   std::vector<Part> missing;
-  bool settings = true, incarnation = true;
+  bool settings = true, incarnation = true, here = true;
   const Model model;
   {
     const Statement parts(model.handle(), stmt::own_parts);
@@ -67,6 +68,7 @@ std::vector<Law::Part> Law::missing_parts() {
       missing.push_back({name, type == "table"});
       settings = settings && name != "termgate_settings";
       incarnation = incarnation && name != "termgate_incarnation";
+      here = here && name != "termgate_here";
     }
   }
   if (settings) {
@@ -77,6 +79,7 @@ std::vector<Law::Part> Law::missing_parts() {
     }
   }
   if (incarnation && !use(stmt::incarnation_read).step()) missing.push_back({"the row of termgate_incarnation", false});
+  if (here && !use(stmt::here_read).step()) missing.push_back({"the row of termgate_here", false});
   return missing;
 }
 
@@ -98,8 +101,10 @@ Law::Installed Law::install() {
     Running tables = use(stmt::own_tables);
     known = tables.step();
   }
+  std::vector<std::string> outdated;
   if (known && from <= ours) missing = missing_parts();
-  if (from == ours && missing.empty()) {
+  if (from == ours && missing.empty()) outdated = outdated_triggers(false);
+  if (from == ours && missing.empty() && outdated.empty()) {
     unit.commit();
     return {from, to};
   }
@@ -119,13 +124,16 @@ Law::Installed Law::install() {
   if (doubt) {
     use(stmt::incarnation_doubt).bind(std::int64_t{1}).run();
     fence_changed();
-    audit("declare_in_doubt", std::nullopt, "the fences, or what was said of them, had to be made anew");
+    audit("declare_in_doubt", std::nullopt, R"({"reason":"the fences, or what was said of them, had to be made anew"})");
   }
-  if (to != from) audit("init", std::nullopt, fmt::format("from version {} to {}", from, to));
+  // An earlier version's triggers hand over less than this one's guard asks for.
+  if (from <= ours) outdated = outdated_triggers(true);
+  if (to != from) audit("init", std::nullopt, fmt::format(R"({{"from_version":{},"to_version":{}}})", from, to));
   if (from == ours) {
     std::string names;
     for (const Part& part : missing) names += (names.empty() ? "" : ", ") + part.name;
-    audit("init", std::nullopt, "made anew: " + names);
+    for (const std::string& table : outdated) names += (names.empty() ? "" : ", ") + ("the triggers of table " + table);
+    audit("init", std::nullopt, Json('{').key("made_anew").value(names).close());
   }
   unit.commit();
   return {from, to};

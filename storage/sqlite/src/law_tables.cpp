@@ -22,6 +22,7 @@
 #include <termgate/error.hpp>
 
 #include "errors.hpp"
+#include "json.hpp"
 #include "unit.hpp"
 
 namespace termgate::inline v0::sqlite {
@@ -102,6 +103,11 @@ bool is_literal(const std::string& text) {
   return start < text.size() && text.find_first_not_of("0123456789.", start) == std::string::npos;
 }
 
+// The last argument of each guard: the mark of the trigger's own file, read only where a file is attached.
+std::string own_mark(const std::string& label) {
+  return fmt::format("CASE termgate_guard_load_termgate_extension_first('arm', {}) WHEN 1 THEN (SELECT mark FROM termgate_here) END", label);
+}
+
 }  // namespace
 
 std::string quoted_identifier(std::string_view name) {
@@ -165,13 +171,15 @@ std::vector<std::pair<std::string, std::string>> Law::protect_triggers(const Tab
                                                                        const std::optional<std::string>& scope, const std::string& mode) {
   const std::string target = quoted_identifier(table.name);
   const std::string label = quoted_literal(table.name);
-  const std::string kind = mode == "observe" ? "'observe'" : scope == "*" ? "'any'" : "'row'";
+  const bool any = scope == "*";
+  const std::string kind = mode == "observe" ? (any ? "'observe any'" : "'observe'") : any ? "'any'" : "'row'";
+  const std::string mark = own_mark(label);
   auto guard = [&](const std::string& more, const std::string& tail) {
     // RAISE is never reached: its presence makes SQLite able to undo the rows a statement changed before.
     return fmt::format(
-        "  SELECT CASE WHEN termgate_guard_load_termgate_extension_first({}, {}{}) IS NULL THEN RAISE(ABORT, 'TG005 refused') "
+        "  SELECT CASE WHEN termgate_guard_load_termgate_extension_first({}, {}{}, {}) IS NULL THEN RAISE(ABORT, 'TG005 refused') "
         "END{};\n",
-        kind, label, more, tail);
+        kind, label, more, mark, tail);
   };
   std::vector<std::pair<std::string, std::string>> triggers;
   auto add = [&](std::string_view name, std::string_view when, const std::string& body) {
@@ -235,9 +243,9 @@ std::vector<std::pair<std::string, std::string>> Law::protect_triggers(const Tab
   auto ask_for_recursion = [&](const std::string& tail) {
     if (mode == "observe") return;
     const std::string ask = fmt::format(
-        "  SELECT CASE WHEN termgate_guard_load_termgate_extension_first('replace', {}) IS NULL THEN RAISE(ABORT, 'TG005 "
+        "  SELECT CASE WHEN termgate_guard_load_termgate_extension_first('replace', {}, {}) IS NULL THEN RAISE(ABORT, 'TG005 "
         "refused') END{};\n",
-        label, tail);
+        label, mark, tail);
     victims_insert += ask;
     victims_update += ask;
   };
@@ -301,9 +309,9 @@ std::vector<std::pair<std::string, std::string>> Law::adopt_triggers(const Table
                                                                      const std::string& term_column) {
   std::vector<std::pair<std::string, std::string>> triggers;
   const std::string body = fmt::format(
-      "  SELECT CASE WHEN termgate_guard_load_termgate_extension_first('adopted', {}, NEW.{}, NEW.{}) IS NULL THEN RAISE(ABORT, "
+      "  SELECT CASE WHEN termgate_guard_load_termgate_extension_first('adopted', {}, NEW.{}, NEW.{}, {}) IS NULL THEN RAISE(ABORT, "
       "'TG005 refused') END;\n",
-      quoted_literal(table.name), quoted_identifier(scope_column), quoted_identifier(term_column));
+      quoted_literal(table.name), quoted_identifier(scope_column), quoted_identifier(term_column), own_mark(quoted_literal(table.name)));
   for (const auto& [name, when] : {std::pair<std::string_view, std::string_view>{"inserted", "AFTER INSERT"},
                                    std::pair<std::string_view, std::string_view>{"updated", "AFTER UPDATE"}}) {
     const std::string trigger = fmt::format("{}{}_{}", adopt_prefix, name, table.name);
@@ -333,6 +341,7 @@ std::int64_t Law::protect(const std::string& target, const std::optional<std::st
   }
   if (scope && *scope != "*") Scope{*scope};
   Unit unit(*this);
+  require_version("protect");
   const Table table = find_table(target, "protect");
   std::optional<std::string> column;
   if (scope_column) {
@@ -348,7 +357,10 @@ std::int64_t Law::protect(const std::string& target, const std::optional<std::st
   for (const auto& [name, text] : triggers) execute(text);
   use(stmt::protected_delete).bind(table.name).run();
   use(stmt::protected_write).bind(table.name).bind(column).bind(scope).bind(mode).bind(now()).run();
-  audit("protect", std::nullopt, fmt::format("table {}: {}", table.name, mode));
+  Json detail('{');
+  detail.key("table").value(table.name);
+  if (column) detail.key("scope_column").value(*column);
+  audit("protect", scope && *scope != "*" ? std::optional<std::string_view>(*scope) : std::nullopt, detail.key("mode").value(mode).close());
   unit.commit();
   return 1;
 }
@@ -358,24 +370,35 @@ bool Law::unprotect(const std::string& target) {
   drop_triggers(target, protect_prefix);
   use(stmt::protected_delete).bind(target).run();
   const bool was = sqlite3_changes(db_) > 0;
-  if (was) audit("unprotect", std::nullopt, fmt::format("table {}", target));
+  if (was) audit("unprotect", std::nullopt, Json('{').key("table").value(target).close());
   unit.commit();
   return was;
 }
 
 std::int64_t Law::max_adopted(std::string_view table, std::string_view scope_column, std::string_view term_column, std::string_view scope,
                               std::int64_t believed_max) {
-  // The second comparison keeps scope "007" apart from an integer 7.
+  // The second comparison keeps scope "007" apart from an integer 7. With the table's name in front of it a column that is gone is an
+  // error; without, SQLite would take its quoted name for a text.
   const std::string sql =
-      fmt::format("SELECT max({1}) FROM main.{0} WHERE {2} = ?1 COLLATE BINARY AND CAST({2} AS TEXT) = ?1 COLLATE BINARY AND {1} <= ?2",
+      fmt::format("SELECT max(a.{1}) FROM main.{0} AS a WHERE a.{2} = ?1 COLLATE BINARY AND CAST(a.{2} AS TEXT) = ?1 COLLATE BINARY AND a.{1} <= ?2",
                   quoted_identifier(table), quoted_identifier(term_column), quoted_identifier(scope_column));
-  Statement statement(db_, sql);
+  const Statement statement = [&] {
+    try {
+      return Statement(db_, sql);
+    } catch (const DatabaseError& gone) {
+      throw InvalidInput(
+          fmt::format("TG005 scope \"{}\" has no fence yet, and the adopted table \"{}\", which may hold terms of it, cannot be read ({}): it was "
+                      "renamed, altered or dropped. Put it back, or say SELECT termgate_unadopt({})",
+                      scope, table, gone.what(), quoted_literal(table)));
+    }
+  }();
   Running read(statement.get());
   return read.bind(scope).bind(believed_max).step() ? read.integer(0) : 0;
 }
 
 std::int64_t Law::adopt(const std::string& target, const std::string& scope_column, const std::string& term_column) {
   Unit unit(*this);
+  require_version("adopt");
   const Table table = find_table(target, "adopt");
   const Column& scope = find_column(table, scope_column);
   const Column& term = find_column(table, term_column);
@@ -436,10 +459,10 @@ std::int64_t Law::adopt(const std::string& target, const std::string& scope_colu
     const std::int64_t known = evidence(name, false, !fence.exists || fence.was_reset);
     if (fence.exists && known <= fence.term) continue;
     refuse_passed(name, "an adoption");
-    raise(name, fence, std::max(known, fence.term), fence.in_doubt, client_, "raise", "by adoption");
+    raise(name, fence, std::max(known, fence.term), fence.in_doubt, client_, "raise", Json('{').key("table").value(table.name).members());
     ++raised;
   }
-  audit("adopt", std::nullopt, fmt::format("table {}: {} scopes raised", table.name, raised));
+  audit("adopt", std::nullopt, Json('{').key("table").value(table.name).key("scopes_raised").value(raised).close());
   unit.commit();
   return raised;
 }
@@ -449,9 +472,68 @@ bool Law::unadopt(const std::string& target) {
   drop_triggers(target, adopt_prefix);
   use(stmt::adopted_delete).bind(target).run();
   const bool was = sqlite3_changes(db_) > 0;
-  if (was) audit("unadopt", std::nullopt, fmt::format("table {}", target));
+  if (was) audit("unadopt", std::nullopt, Json('{').key("table").value(target).close());
   unit.commit();
   return was;
+}
+
+void Law::require_version(const char* what) {
+  constexpr int first_with_mark = 3;
+  if (const int version = installed_version(); version > 0 && version < first_with_mark) {
+    throw DatabaseError(fmt::format("cannot {} a table with version {} of Termgate's tables: run termgate init first", what, version));
+  }
+}
+
+std::vector<std::string> Law::outdated_triggers(bool mend) {
+  struct Wanted {
+    std::string table;
+    std::string_view prefix;
+    std::vector<std::pair<std::string, std::string>> triggers;
+  };
+  std::vector<Wanted> all;
+  const auto want = [&](const std::string& name, std::string_view prefix, const auto& triggers_for) {
+    try {
+      all.push_back({name, prefix, triggers_for(find_table(name, "protect"))});
+    } catch (const InvalidInput&) {
+      // Its table or its column is gone: doctor tells.
+    }
+  };
+  {
+    Running read = use(stmt::protected_all);
+    while (read.step()) {
+      want(read.text(0), protect_prefix, [&](const Table& table) {
+        return protect_triggers(table, read.optional_text(1), read.optional_text(2), read.text(3));
+      });
+    }
+  }
+  {
+    Running read = use(stmt::adopted_read);
+    while (read.step()) {
+      want(read.text(0), adopt_prefix, [&](const Table& table) {
+        find_column(table, read.text(1));
+        find_column(table, read.text(2));
+        return adopt_triggers(table, read.text(1), read.text(2));
+      });
+    }
+  }
+  std::vector<std::string> outdated;
+  for (Wanted& wanted : all) {
+    std::vector<std::pair<std::string, std::string>> present;
+    {
+      Running read = use(stmt::triggers_of);
+      read.bind(wanted.table).bind(wanted.prefix);
+      while (read.step()) present.emplace_back(read.text(0), read.text(1));
+    }
+    auto sorted = wanted.triggers;
+    std::sort(sorted.begin(), sorted.end());
+    std::sort(present.begin(), present.end());
+    if (sorted == present) continue;
+    outdated.push_back(wanted.table);
+    if (!mend) continue;
+    drop_triggers(wanted.table, wanted.prefix);
+    for (const auto& [name, text] : wanted.triggers) execute(text);
+  }
+  return outdated;
 }
 
 // ------------------------------------------------------------------------------------------------- doctor, verify
@@ -574,6 +656,19 @@ std::vector<Law::Finding> Law::doctor() {
            "the next acquisition takes it");
     }
   }
+  {
+    std::vector<std::string> names;
+    Running read = use(stmt::attached);
+    while (read.step()) names.push_back(read.text(0));
+    for (const std::string& name : names) {
+      Statement fences(db_, fmt::format("SELECT 1 FROM {}.sqlite_schema WHERE name = 'termgate_fences'", quoted_identifier(name)));
+      if (!Running(fences.get()).step()) continue;
+      find("warning", "attached file " + name,
+           "it has fences of its own, which this connection does not compare with: writes to its protected and adopted tables are TG005 "
+           "here",
+           "open it as the main database of a connection");
+    }
+  }
   if (const std::string problem = flush_problem(); !problem.empty()) {
     find("error", "this connection", "it cannot raise a fence: " + problem, "PRAGMA synchronous = FULL");
   }
@@ -659,7 +754,7 @@ std::vector<Law::Breach> Law::verify(Moment since) {
     std::vector<std::string> scopes;
     try {
       Statement statement(
-          db_, fmt::format("SELECT CAST({1} AS TEXT) COLLATE BINARY FROM main.{0} WHERE {1} IS NOT NULL AND {2} IS NOT NULL GROUP BY 1",
+          db_, fmt::format("SELECT CAST(a.{1} AS TEXT) COLLATE BINARY FROM main.{0} AS a WHERE a.{1} IS NOT NULL AND a.{2} IS NOT NULL GROUP BY 1",
                            quoted_identifier(row.table), quoted_identifier(row.scope_column), quoted_identifier(row.term_column)));
       Running read(statement.get());
       while (read.step()) scopes.push_back(read.text(0));

@@ -12,15 +12,24 @@ Pass* Marks::find(std::string_view scope) {
 
 void Marks::record(std::string scope, std::int64_t term) { passes_.insert_or_assign(std::move(scope), Pass{term, depth_, raises_}); }
 
+const Acquired* Marks::acquired(std::string_view scope) const {
+  const auto found = acquired_.find(scope);
+  return found != acquired_.end() ? &found->second : nullptr;
+}
+
+void Marks::acquired(const std::string& scope, const std::string& owner, std::int64_t ttl_ms, const std::optional<std::string>& endpoint, std::int64_t term) {
+  acquired_.insert_or_assign(scope, Acquired{owner, ttl_ms, endpoint, term, depth_});
+}
+
 void Marks::began(bool known) noexcept {
-  if (!known) passes_.clear();
+  if (!known) clear();
   tracking_ = true;
   depth_ = 0;
   ++raises_;
 }
 
 void Marks::ended() noexcept {
-  passes_.clear();
+  clear();
   tracking_ = false;
   depth_ = 0;
   ++raises_;
@@ -30,10 +39,12 @@ void Marks::ended() noexcept {
 void Marks::released(int index) noexcept {
   depth_ = std::max(index, 0);
   for (auto& [scope, pass] : passes_) pass.depth = std::min(pass.depth, depth_);
+  for (auto& [scope, lease] : acquired_) lease.depth = std::min(lease.depth, depth_);
 }
 
 void Marks::rolled_back_to(int index) noexcept {
   std::erase_if(passes_, [index](const auto& pass) { return pass.second.depth > index; });
+  std::erase_if(acquired_, [index](const auto& lease) { return lease.second.depth > index; });
   depth_ = std::max(index + 1, 0);
   ++raises_;
 }

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -21,6 +22,15 @@ struct Pass {
   std::int64_t term;
   int depth;             // savepoints open when it was given
   std::uint64_t raises;  // Marks::raises() when the fence was last compared
+};
+
+// An acquisition of the open transaction, for the same call again.
+struct Acquired {
+  std::string owner;
+  std::int64_t ttl_ms;
+  std::optional<std::string> endpoint;
+  std::int64_t term;
+  int depth;
 };
 
 struct ScopeHash {
@@ -36,7 +46,13 @@ class Marks {
   Pass* find(std::string_view scope);
   const Passes& passes() const noexcept { return passes_; }
   void record(std::string scope, std::int64_t term);
-  void clear() noexcept { passes_.clear(); }
+  // nullptr where the transaction has acquired no lease of `scope`. It goes with the transaction and with a ROLLBACK TO.
+  const Acquired* acquired(std::string_view scope) const;
+  void acquired(const std::string& scope, const std::string& owner, std::int64_t ttl_ms, const std::optional<std::string>& endpoint, std::int64_t term);
+  void clear() noexcept {
+    passes_.clear();
+    acquired_.clear();
+  }
 
   bool tracking() const noexcept { return tracking_; }
   // Grows whenever a fence may have changed under a pass, so that the pass is compared anew.
@@ -53,6 +69,7 @@ class Marks {
 
  private:
   Passes passes_;
+  std::unordered_map<std::string, Acquired, ScopeHash, std::equal_to<>> acquired_;
   bool tracking_ = false;
   int depth_ = 0;
   std::uint64_t raises_ = 0;

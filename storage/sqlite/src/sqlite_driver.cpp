@@ -24,6 +24,7 @@ namespace {
 using sqlite::Connection;
 using sqlite::OpenAs;
 using sqlite::WriteQueue;
+using sqlite::code_name;
 
 class SqliteDriver;
 // The driver whose work runs on this thread: a call from inside it would wait for itself.
@@ -36,6 +37,8 @@ struct AtWork {
   ~AtWork() { at_work = before; }
   const SqliteDriver* before;
 };
+
+bool file_moved(const Unavailable& failure) { return failure.code() == code_name(SQLITE_READONLY_DBMOVED); }
 
 class OneSession final : public Session {
  public:
@@ -73,16 +76,17 @@ class SqliteDriver final : public Driver {
     refuse_nested();
     // Every isolation level is SQLite's one: serializable.
     const bool forgetful = !options.read_only && (how_.synchronous == "normal" || how_.synchronous == "off");
+    WriteQueue* flushing = nullptr;
     const auto guarded = [&](Connection& connection) {
       const AtWork marked(this);
-      OneSession session(connection, forgetful ? &writer() : nullptr);
+      OneSession session(connection, flushing);
       work(session);
     };
-    if (options.read_only) {
-      read(options.timeout, guarded);
-    } else {
-      writer().run({.timeout = options.timeout, .alone = forgetful}, guarded);
-    }
+    if (options.read_only) return read(options.timeout, guarded);
+    write([&](WriteQueue& queue) {
+      if (forgetful) flushing = &queue;
+      queue.run({.timeout = options.timeout, .alone = forgetful}, guarded);
+    });
   }
 
   Rows call(std::string_view sql, std::span<const Value> parameters, bool read_only,
@@ -103,11 +107,11 @@ class SqliteDriver final : public Driver {
     const std::string scope = checks ? parameters[0].as_text() : std::string();
     const std::int64_t term = checks ? parameters[1].as_int() : 0;
     try {
-      writer().run({.timeout = timeout, .scope = scope, .term = term}, one, &wants_flush);
+      write([&](WriteQueue& queue) { queue.run({.timeout = timeout, .scope = scope, .term = term}, one, &wants_flush); });
     } catch (const InvalidInput&) {
       // A raise on a connection that was opened to be fast and forgetful: this one transaction is flushed.
       if (!wants_flush) throw;
-      writer().run({.timeout = timeout, .scope = scope, .term = term, .flushed = true}, one);
+      write([&](WriteQueue& queue) { queue.run({.timeout = timeout, .scope = scope, .term = term, .flushed = true}, one); });
     }
     return rows;
   }
@@ -115,7 +119,7 @@ class SqliteDriver final : public Driver {
   InstallReport install() override {
     refuse_nested();
     sqlite::Law::Installed installed{};
-    writer(true).run({.flushed = !how_.memory()}, [&](Connection& connection) { installed = connection.law().install(); });
+    write([&](WriteQueue& queue) { queue.run({.flushed = !how_.memory()}, [&](Connection& connection) { installed = connection.law().install(); }); }, true);
     return {installed.from_version, installed.to_version};
   }
 
@@ -130,11 +134,15 @@ class SqliteDriver final : public Driver {
 
   void uninstall() override {
     refuse_nested();
-    writer().run({.flushed = !how_.memory()}, [](Connection& connection) { connection.law().uninstall(); });
+    write([&](WriteQueue& queue) { queue.run({.flushed = !how_.memory()}, [](Connection& connection) { connection.law().uninstall(); }); });
   }
 
   void grant(std::string_view, std::string_view) override {
     throw InvalidInput("TG005 SQLite has no roles to grant anything to: whoever may write to the file may do everything");
+  }
+
+  Rows revoke(std::string_view) override {
+    throw InvalidInput("TG005 SQLite has no roles to revoke anything from: whoever may write to the file may do everything");
   }
 
  private:
@@ -146,22 +154,40 @@ class SqliteDriver final : public Driver {
     }
   }
 
-  // The writing connection is opened at the first write and stays.
-  WriteQueue& writer(bool create = false) {
-    if (WriteQueue* ready = queue_ready_.load(std::memory_order_acquire)) return *ready;
+  struct Writer {
+    Writer(const OpenAs& how, bool create) : connection(how, false, create), queue(connection, how.synchronous, how.wait) {}
+    Connection connection;
+    WriteQueue queue;
+  };
+
+  // The writing connection is opened at the first write and stays, as long as the path names the file that it has open.
+  std::shared_ptr<Writer> writer(bool create) {
+    if (auto ready = writer_.load(std::memory_order_acquire)) return ready;
     const std::lock_guard lock(mutex_);
-    if (!queue_) {
-      writer_ = std::make_unique<Connection>(how_, false, create);
-      queue_ = std::make_unique<WriteQueue>(*writer_, how_.synchronous, how_.wait);
-      queue_ready_.store(queue_.get(), std::memory_order_release);
+    if (auto ready = writer_.load(std::memory_order_acquire)) return ready;
+    auto made = std::make_shared<Writer>(how_, create);
+    writer_.store(made, std::memory_order_release);
+    return made;
+  }
+
+  // Where the file was moved nothing was written, and the next write opens what the path names by then. What this process
+  // has seen of fences it keeps, so that a file that shows lower ones is TG004.
+  void write(const std::function<void(WriteQueue&)>& work, bool create = false) {
+    std::shared_ptr<Writer> held = writer(create);
+    try {
+      work(held->queue);
+    } catch (const Unavailable& failure) {
+      if (file_moved(failure)) {
+        std::shared_ptr<Writer> expected = held;
+        writer_.compare_exchange_strong(expected, nullptr);
+      }
+      throw;
     }
-    return *queue_;
   }
 
   void read(std::optional<std::chrono::milliseconds> timeout, const std::function<void(Connection&)>& work) {
     if (how_.memory()) {
-      writer(true).run({.timeout = timeout, .read_only = true}, work);
-      return;
+      return write([&](WriteQueue& queue) { queue.run({.timeout = timeout, .read_only = true}, work); }, true);
     }
     Borrowed reader(*this);
     Connection& connection = *reader.connection;
@@ -186,10 +212,12 @@ class SqliteDriver final : public Driver {
         throw Blocked(fmt::format("TG006 blocked for {} ms: all {} reading connections of this process are at work", wait.count(),
                                   driver.readers_max_));
       }
-      if (!driver.readers_.empty()) {
+      while (!driver.readers_.empty()) {
         connection = std::move(driver.readers_.back());
         driver.readers_.pop_back();
-        return;
+        if (!connection->law().file().moved(false)) return;
+        connection.reset();
+        --driver.readers_open_;
       }
       ++driver.readers_open_;
       lock.unlock();
@@ -215,13 +243,11 @@ class SqliteDriver final : public Driver {
 
   const OpenAs how_;
   const int readers_max_;
-  std::mutex mutex_;  // guards what follows, up to queue_
+  std::mutex mutex_;  // guards the next three, and the making of a writer
   std::condition_variable reader_free_;
   std::vector<std::unique_ptr<Connection>> readers_;  // idle ones
   int readers_open_ = 0;
-  std::unique_ptr<Connection> writer_;
-  std::unique_ptr<WriteQueue> queue_;
-  std::atomic<WriteQueue*> queue_ready_{nullptr};
+  std::atomic<std::shared_ptr<Writer>> writer_;
 };
 
 std::string lower(std::string_view text) {

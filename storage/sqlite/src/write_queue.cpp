@@ -145,7 +145,8 @@ void WriteQueue::commit(std::shared_ptr<Group> held) {
     finish(group, Group::End::committed, {}, {});
     return;
   }
-  const int code = connection_.control("COMMIT");
+  int extended = SQLITE_OK;
+  const int code = connection_.commit(extended);
   if (code == SQLITE_OK) {
     connection_.law().transaction_committed();
     ++commits_;
@@ -154,12 +155,13 @@ void WriteQueue::commit(std::shared_ptr<Group> held) {
     return;
   }
   sqlite3* db = connection_.handle();
-  const int extended = sqlite3_extended_errcode(db);
   const std::string problem = sqlite3_errmsg(db);
   const std::string name(code_name(extended));
   if (connection_.in_transaction()) connection_.control("ROLLBACK");
   connection_.law().transaction_undone();
-  if ((extended & 0xff) == SQLITE_BUSY) {
+  if (extended == SQLITE_READONLY_DBMOVED) {
+    finish(group, Group::End::unavailable, moved_message(connection_.law().file().path()), name);
+  } else if ((extended & 0xff) == SQLITE_BUSY) {
     finish(group, Group::End::blocked,
            fmt::format("TG006 blocked: {} reads the database, so that nothing can be committed; nothing was written", lock_holder(db)), {});
   } else if (commit_outcome_unknown(extended)) {

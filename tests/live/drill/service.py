@@ -6,6 +6,7 @@ loadable extension (TERMGATE_EXTENSION).
 
   right    writes in one transaction with the check; leaves when it is refused
   catcher  the same, and when it is refused it stands for election again
+  declares declares scope and term with set_config, as docs/java-and-orms.md has it, and writes to the protected table
   memory   believes its own memory, and writes without the check
   again    the same, and takes its lease anew all the time instead of renewing it
   anew     takes its lease anew all the time, and writes with the check
@@ -54,7 +55,9 @@ class Postgres:
     def write(self, term, checked=True):
         try:
             with self.connection.transaction():
-                if checked:
+                if MODE == "declares":
+                    self.connection.execute("SELECT set_config('termgate.scope', %s, true), set_config('termgate.term', %s, true)", (SCOPE, str(term)))
+                elif checked:
                     self.connection.execute("SELECT termgate.check_term(%s, %s)", (SCOPE, term))
                 self.connection.execute("INSERT INTO entries (scope, term, instance) VALUES (%s, %s, %s)", (SCOPE, term, INSTANCE))
                 if MODE == "holds":

@@ -2,12 +2,19 @@
 // database in a file, where no server is needed: takeover in both modes, joining, and who may not hold one.
 #include <catch2/catch.hpp>
 
+#include <fstream>
+#include <optional>
+#include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <termgate/authority/authority.hpp>
 #include <termgate/database.hpp>
 #include <termgate/error.hpp>
 
+#include "fence_book.hpp"
+#include "fence_reader.hpp"
 #include "fence_watch.hpp"
 #include "support/authority_support.hpp"
 
@@ -106,81 +113,197 @@ TEST_CASE("authority: without a database a lease says so and the rest works", "[
   CHECK(lease.term() == 0);
   CHECK_THAT(lease.why_not(), Catch::StartsWith("no term for scope \"billing\": "));
   CHECK(Visit(authority, "192.0.2.7").term() == 4);
-  authority.happened({.kind = session::Incident::Kind::refused, .scope = "s", .term = 3, .code = "TG001"});
+  authority.happened("app", {.kind = session::Incident::Kind::refused, .scope = "s", .term = 3, .code = "TG001"});
   CHECK_FALSE(authority.leads("billing"));
 }
 
-TEST_CASE("authority: fences only rise and every rise is called back", "[F2][proxy][authority]") {
+TEST_CASE("authority: without a database nothing is known of any fence", "[F2][proxy][authority]") {
   House house("", false);
-  Gathered<std::pair<std::string, std::int64_t>> seen;  // before the authority, whose thread adds to it
   Authority authority(house.settings);
-  authority.subscribe([&](std::string_view scope, std::int64_t fence) { seen.add({std::string(scope), fence}); });
-  CHECK(authority.highest_fence("s") == 0);
-  authority.saw_fence("s", 5);
-  authority.saw_fence("s", 4);
-  authority.saw_fence("s", 5);
-  authority.saw_fence("s", 6);
-  CHECK(authority.highest_fence("s") == 6);
-  CHECK(seen.all() == std::vector<std::pair<std::string, std::int64_t>>{{"s", 5}, {"s", 6}});
-  authority.subscribe(nullptr);
-  authority.saw_fence("s", 7);
-  CHECK(seen.all().size() == 2);
+  CHECK(authority.fences("app") == nullptr);
+  CHECK(authority.obstacle() == session::Obstacle::none);
+  CHECK_FALSE(authority.watching().backend);
 }
 
 TEST_CASE("authority: what others raise is read and an audited reset is believed", "[F2][F3][proxy][authority]") {
   House house("");
   auto db = house.open();
   db.seal(Scope("s"), Term(5));
+  Gathered<std::pair<std::string, std::int64_t>> seen;  // before the authority, whose thread adds to it
   Authority authority(house.settings);
+  const auto fences = authority.fences("whatever clients call it");
+  REQUIRE(fences != nullptr);
+  CHECK(authority.fences("or call it") == fences);  // there is one file
+  authority.subscribe([&](std::uint64_t of, std::string_view scope, std::int64_t fence) {
+    CHECK(of == fences->id());
+    seen.add({std::string(scope), fence});
+  });
   const auto await_fence = [&](std::int64_t fence) {
-    for (int i = 0; i < 1000 && authority.highest_fence("s") != fence; ++i) std::this_thread::sleep_for(5ms);
-    return authority.highest_fence("s") == fence;
+    for (int i = 0; i < 1000 && fences->highest("s") != fence; ++i) std::this_thread::sleep_for(5ms);
+    return fences->highest("s") == fence;
   };
   CHECK(await_fence(5));
+  CHECK(authority.watching().backend);
   db.seal(Scope("s"), Term(9));
+  CHECK(seen.await({"s", 9}));
   CHECK(await_fence(9));
   db.reset_fence(Scope("s"), Term(6), "operator", "mistyped");
   CHECK(await_fence(6));
-  CHECK(authority.doubt("s").empty());
-  // A fence that nobody reset and that is lower all the same was forgotten by the database.
-  authority.saw_fence("s", 20);
-  for (int i = 0; i < 1000 && authority.doubt("s").empty(); ++i) std::this_thread::sleep_for(5ms);
-  CHECK_THAT(authority.doubt("s"), Catch::StartsWith("TG004") && Catch::Contains("shows 6") && Catch::Contains("seen 20"));
-  CHECK(authority.doubt({}) == authority.doubt("s"));
-  CHECK(authority.highest_fence("s") == 20);
-  // A reset of what the database shows settles it, though it does not reach what was seen.
-  db.seal(Scope("s"), Term(12));
-  db.reset_fence(Scope("s"), Term(7), "operator", "restored");
-  CHECK(await_fence(7));
-  CHECK(authority.doubt("s").empty());
-  CHECK(authority.doubt({}).empty());
-  authority.saw_fence("s", 20);
-  for (int i = 0; i < 1000 && authority.doubt("s").empty(); ++i) std::this_thread::sleep_for(5ms);
-  db.seal(Scope("s"), Term(21));
-  CHECK(await_fence(21));
-  for (int i = 0; i < 1000 && !authority.doubt("s").empty(); ++i) std::this_thread::sleep_for(5ms);
-  CHECK(authority.doubt("s").empty());
+  CHECK(fences->doubt("s").empty());
+  // A forged word of a session's server changes nothing, however often it comes.
+  for (int i = 0; i < 200; ++i) fences->hint("s", std::int64_t{1} << 61);
+  for (int i = 0; i < 200; ++i) fences->hint("made up " + std::to_string(i), 4);
+  std::this_thread::sleep_for(100ms);
+  CHECK(fences->highest("s") == 6);
+  CHECK(fences->highest("made up 7") == 0);
+  CHECK(fences->doubt({}).empty());
+  authority.subscribe(nullptr);
+  const auto before = seen.all().size();
+  db.seal(Scope("s"), Term(11));
+  CHECK(await_fence(11));
+  CHECK(seen.all().size() == before);
 }
 
-TEST_CASE("authority: a session that meets a lower fence than was seen makes it look", "[F3][proxy][authority]") {
+TEST_CASE("authority: a hint makes it look at once", "[F2][F4][proxy][authority]") {
   House house("");
   house.settings.fences_pause = std::chrono::hours(1);
   auto db = house.open();
   db.seal(Scope("s"), Term(5));
   Authority authority(house.settings);
-  for (int i = 0; i < 1000 && authority.highest_fence("s") != 5; ++i) std::this_thread::sleep_for(5ms);
-  REQUIRE(authority.highest_fence("s") == 5);
-  authority.saw_fence("s", 9);
-  CHECK(authority.doubt("s").empty());
-  authority.saw_fence("s", 5);
-  for (int i = 0; i < 1000 && authority.doubt("s").empty(); ++i) std::this_thread::sleep_for(5ms);
-  CHECK_THAT(authority.doubt("s"), Catch::StartsWith("TG004") && Catch::Contains("shows 5") && Catch::Contains("seen 9"));
-  // An answer that a raise overtook is nothing of the kind.
-  db.seal(Scope("t"), Term(9));
-  authority.saw_fence("t", 9);
-  authority.saw_fence("t", 8);
+  const auto fences = authority.fences("app");
+  for (int i = 0; i < 1000 && fences->highest("s") != 5; ++i) std::this_thread::sleep_for(5ms);
+  REQUIRE(fences->highest("s") == 5);
+  db.seal(Scope("s"), Term(7));
   std::this_thread::sleep_for(50ms);
-  CHECK(authority.doubt("t").empty());
+  CHECK(fences->highest("s") == 5);
+  fences->hint("s", 7);
+  for (int i = 0; i < 1000 && fences->highest("s") != 7; ++i) std::this_thread::sleep_for(5ms);
+  CHECK(fences->highest("s") == 7);
+}
+
+TEST_CASE("authority: a database without layer 1 is an obstacle that is said once", "[proxy][authority]") {
+  House house("", false);
+  house.settings.database_url = "sqlite:" + house.folder.at("empty");
+  std::ofstream(house.folder.at("empty"));
+  Gathered<std::string> log;
+  house.settings.log = [&](Settings::Weight weight, std::string_view line) { log.add((weight == Settings::Weight::error ? "error " : "") + std::string(line)); };
+  Authority authority(house.settings);
+  for (int i = 0; i < 1000 && authority.obstacle() == session::Obstacle::none; ++i) std::this_thread::sleep_for(5ms);
+  CHECK(authority.obstacle() == session::Obstacle::not_installed);
+  std::this_thread::sleep_for(2500ms);  // more than one attempt
+  const auto lines = log.all();
+  REQUIRE(lines.size() == 1);
+  CHECK_THAT(lines.front(), Catch::StartsWith("error cannot watch for fence changes (retrying): "));
+  CHECK(authority.watching().failures > 1);
+  Database::open(house.settings.database_url).install();
+  CHECK(log.await("fence changes are watched again"));
+  CHECK(authority.obstacle() == session::Obstacle::none);
+}
+
+TEST_CASE("authority: what keeps a watch from its database is told from its error", "[proxy][authority]") {
+  using session::Obstacle;
+  const std::string at = "connection to server at \"127.0.0.1\", port 5432 failed: ";
+  CHECK(obstacle_of(Unavailable(at + "Connection refused\n\tIs the server running on that host; nothing was written")) == Obstacle::unreachable);
+  CHECK(obstacle_of(Unavailable(at + "timeout expired")) == Obstacle::unreachable);
+  CHECK(obstacle_of(Unavailable("could not translate host name \"db\" to address")) == Obstacle::unreachable);
+  CHECK(obstacle_of(Unavailable(at + "FATAL:  the database system is starting up")) == Obstacle::unreachable);
+  CHECK(obstacle_of(Unavailable(at + "FATAL:  sorry, too many clients already")) == Obstacle::unreachable);
+  CHECK(obstacle_of(Unavailable(at + "FATAL:  password authentication failed for user \"termgate\"")) == Obstacle::login_refused);
+  CHECK(obstacle_of(Unavailable(at + "FATALE:  autenticazione fallita")) == Obstacle::login_refused);
+  CHECK(obstacle_of(Unavailable(at + "fe_sendauth: no password supplied")) == Obstacle::login_refused);
+  CHECK(obstacle_of(Unavailable(at + "SSL error: certificate verify failed")) == Obstacle::login_refused);
+  CHECK(obstacle_of(DatabaseError("relation \"termgate.fence_status\" does not exist", "42P01")) == Obstacle::not_installed);
+  CHECK(obstacle_of(DatabaseError("permission denied for schema termgate", "42501")) == Obstacle::not_installed);
+}
+
+namespace {
+
+FenceInfo info(const std::string& scope, std::int64_t term, std::optional<std::int64_t> reset_from = {}) {
+  FenceInfo read;
+  read.scope = scope;
+  read.term = term;
+  read.reset_from = reset_from;
+  return read;
+}
+
+struct Book {
+  std::vector<std::pair<std::string, std::int64_t>> rose;
+  int wanted = 0;
+  FenceBook book{"app2", 100, {[this](const FenceBook&, std::string_view scope, std::int64_t fence) { rose.emplace_back(scope, fence); }, [this](FenceBook&) { ++wanted; }}};
+  // As a reader does it.
+  void read(const FenceInfo& read) { book.took(read, book.remembered(read.scope)); }
+};
+
+}  // namespace
+
+TEST_CASE("fence book: only what is read is believed and a hint says where to read", "[F2][proxy][authority]") {
+  Book one;
+  CHECK(one.book.highest("s") == 0);
+  CHECK(one.wanted == 1);
+  one.book.hint("s", 9);  // nobody reads yet, and whoever begins to reads all
+  CHECK_FALSE(one.book.has_suspects());
+  one.book.set_watched(true);
+  one.read(info("s", 5));
+  CHECK(one.book.highest("s") == 5);
+  CHECK(one.wanted == 1);
+  one.book.hint("s", 5);
+  one.book.hint(std::string("a\0b", 3), 5);
+  CHECK_FALSE(one.book.has_suspects());
+  one.book.hint("s", 9);
+  one.book.hint("s", 4);
+  CHECK(one.wanted == 2);
+  CHECK(one.book.highest("s") == 5);
+  const auto suspects = one.book.take_suspects();
+  CHECK(suspects.scopes == std::set<std::string>{"s"});
+  CHECK_FALSE(suspects.all);
+  one.read(info("s", 9));
+  one.read(info("s", 9));
+  CHECK(one.rose == std::vector<std::pair<std::string, std::int64_t>>{{"s", 5}, {"s", 9}});
+  // More than are read one by one.
+  for (std::size_t i = 0; i <= FenceBook::suspects_max; ++i) one.book.hint("other " + std::to_string(i), 3);
+  const auto many = one.book.take_suspects();
+  CHECK(many.all);
+  CHECK(many.scopes.empty());
+}
+
+TEST_CASE("fence book: a fence lower than was read is in doubt until a reset or a raise", "[F3][proxy][authority]") {
+  Book one;
+  one.book.set_watched(true);
+  one.read(info("s", 20));
+  one.read(info("s", 6));
+  CHECK_THAT(one.book.doubt("s"), Catch::StartsWith("TG004") && Catch::Contains("the database \"app2\" shows 6") && Catch::Contains("seen 20"));
+  CHECK(one.book.doubt({}) == one.book.doubt("s"));
+  CHECK(one.book.doubt("t").empty());
+  CHECK(one.book.highest("s") == 20);
+  one.book.set_watched(false);
+  CHECK(one.book.highest("s") == 20);  // a lost connection is how a restore begins
+  CHECK_FALSE(one.book.doubt("s").empty());
+  one.book.set_watched(true);
+  // A reset of what the database shows settles it, though it does not reach what was seen.
+  one.read(info("s", 7, 12));
+  CHECK(one.book.doubt("s").empty());
+  CHECK(one.book.highest("s") == 7);
+  one.read(info("s", 21));
+  one.read(info("s", 8, 12));
+  CHECK_FALSE(one.book.doubt({}).empty());
+  one.read(info("s", 21, 12));
+  CHECK(one.book.doubt({}).empty());
+  one.read(info("s", 6, 21));
+  CHECK(one.book.highest("s") == 6);
+  // An answer that a raise overtook while it was read is nothing of the kind.
+  one.book.took(info("s", 5), 5);
+  CHECK(one.book.doubt({}).empty());
+  one.book.forget_all();
+  CHECK(one.book.highest("s") == 0);
+}
+
+TEST_CASE("fence book: it remembers so many scopes and no more", "[proxy][authority]") {
+  Book one;
+  one.book.set_watched(true);
+  for (int i = 0; i < 1000; ++i) one.read(info("scope " + std::to_string(i), 3));
+  int known = 0;
+  for (int i = 0; i < 1000; ++i) known += one.book.highest("scope " + std::to_string(i)) == 3 ? 1 : 0;
+  CHECK(known == 100);
 }
 
 TEST_CASE("authority: a host's sessions share one lease that goes with the last of them", "[F1][proxy][authority]") {
@@ -196,7 +319,7 @@ TEST_CASE("authority: a host's sessions share one lease that goes with the last 
     CHECK(first.presence().asked_ms() == 1000);
     CHECK(authority.leads("billing"));
     CHECK(authority.leases_held() == 1);
-    CHECK(authority.highest_fence("billing") == 1);
+    CHECK(authority.fences("app")->highest("billing") == 1);
     CHECK(db.lease(Scope("billing"))->owner == "127.0.0.1@gate1");
     {
       Visit second(authority, "127.0.0.1");
@@ -259,7 +382,7 @@ TEST_CASE("authority: with takeover newest the newcomer shuts the first out", "[
   second.establish();
   const auto term = second.term();
   CHECK(term > 1);
-  CHECK(authority.highest_fence("billing") == term);
+  CHECK(authority.fences("app")->highest("billing") == term);
   CHECK(first.await_no_term());
   CHECK_THROWS_AS(db.check(Scope("billing"), Term(1)), StaleTerm);
   std::this_thread::sleep_for(1200ms);  // the first does not take it back by itself

@@ -116,6 +116,15 @@ TEST_CASE("term file: it is seen when it is replaced and a lower term is refused
   second.replace("scope=billing term=6");
   CHECK(std::string(TermFile(second.file(), highest).now().problem_code) == "TG001");
 
+  // What another file has shown since counts at once, without a look.
+  const Folder third;
+  third.replace("scope=billing term=7");
+  const TermFile behind(third.file(), highest);
+  CHECK(behind.now().term == Term(7));
+  second.replace("scope=billing term=8");
+  CHECK(TermFile(second.file(), highest).now().term == Term(8));
+  CHECK_FALSE(behind.now().term);
+  CHECK(std::string(behind.now().problem_code) == "TG001");
   folder.replace("scope=billing");
   file.look();
   CHECK_FALSE(file.now().term);
@@ -123,9 +132,9 @@ TEST_CASE("term file: it is seen when it is replaced and a lower term is refused
   std::filesystem::remove(folder.file());
   file.look();
   CHECK(std::string(file.now().problem_code) == "TG002");
-  folder.replace("scope=billing term=7\n");
+  folder.replace("scope=billing term=8\n");
   file.look();
-  CHECK(file.now().term == Term(7));
+  CHECK(file.now().term == Term(8));
 }
 
 TEST_CASE("term file: what cannot be read is no missing file", "[proxy][authority]") {

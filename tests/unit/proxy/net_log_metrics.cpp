@@ -146,12 +146,32 @@ TEST_CASE("metrics: no flood of scopes makes more labels", "[net]") {
   CHECK(total == 1000);
 }
 
+TEST_CASE("log: of a statement the first words are shown and never a value", "[net]") {
+  CHECK(statement_words("INSERT INTO app.accounts VALUES ('secret', 5)") == "INSERT INTO app.accounts");
+  CHECK(statement_words("  /* a /* b */ 'secret' */ -- 'secret'\n update accounts set x = 'secret'") == "update accounts set");
+  CHECK(statement_words("DELETE FROM t WHERE id = 5") == "DELETE FROM t");
+  CHECK(statement_words("(SELECT 'secret')") == "SELECT");
+  CHECK(statement_words("SELECT E'secret'") == "SELECT");
+  CHECK(statement_words("SELECT U&'secret'") == "SELECT");
+  CHECK(statement_words("SELECT x$secret$") == "SELECT");
+  CHECK(statement_words("SELECT 42secret") == "SELECT");
+  CHECK(statement_words("DO $$ secret $$") == "DO");
+  CHECK(statement_words("DO $tag$ secret $tag$") == "DO");
+  CHECK(statement_words("NOTIFY channel, 'secret'") == "NOTIFY channel");
+  CHECK(statement_words("ALTER ROLE a PASSWORD 'secret'") == "ALTER ROLE a");
+  CHECK(statement_words("SET LOCAL password TO secret") == "SET LOCAL password");
+  CHECK(statement_words("UPDATE \"Secret\" SET a = 1") == "UPDATE");
+  CHECK(statement_words("/* open") == "");
+  CHECK(statement_words("") == "");
+  CHECK(statement_words("INSERT INTO " + std::string(500, 'a')) == "INSERT INTO");
+}
+
 TEST_CASE("HTTP: answers four paths and nothing else", "[net]") {
   HttpOptions options;
   options.hosts = {"proxy.example"};
-  bool ready = true;
+  std::string obstacle;
   std::string asked;
-  const HttpQuestions questions{[&] { return ready; }, [] { return std::string("metrics\n"); },
+  const HttpQuestions questions{[&] { return obstacle; }, [] { return std::string("metrics\n"); },
                                 [&](std::string_view scope) {
                                   asked = scope;
                                   return scope == "order 7/ä";
@@ -159,18 +179,22 @@ TEST_CASE("HTTP: answers four paths and nothing else", "[net]") {
   const auto get = [&](std::string_view target) { return answer_http("GET", target, "localhost:9000", options, questions); };
   CHECK(get("/healthz").status == 200);
   CHECK(get("/readyz").status == 200);
-  ready = false;
+  obstacle = "not-installed";
   CHECK(get("/readyz").status == 503);
+  CHECK(get("/readyz").body == "not-installed\n");
   CHECK(get("/healthz").status == 200);
   CHECK(get("/metrics").body == "metrics\n");
   CHECK(get("/leader?scope=order%207%2f%C3%A4").status == 200);
   CHECK(asked == "order 7/ä");
   CHECK(get("/leader?scope=other").status == 503);
   CHECK(get("/leader?x=1&scope=other").status == 503);
-  for (const char* wrong : {"/leader", "/leader?scope=", "/leader?scope=%2", "/leader?scope=a&scope=b"}) {
+  for (const char* wrong : {"/leader", "/leader?scope=", "/leader?scope=%2", "/leader?scope=a&scope=b", "/leader?scope=%00", "/leader?scope=a%00b", "/leader?scope=%ff"}) {
     CAPTURE(wrong);
     CHECK(get(wrong).status == 400);
   }
+  CHECK(get("/leader?scope=" + std::string(5000, 'a')).status == 400);
+  CHECK(get("/leader?scope=" + std::string(201, 'a')).status == 400);
+  CHECK(get("/leader?scope=" + std::string(200, 'a')).status == 503);
   for (const char* unknown : {"/", "", "/api/v1", "/api/v1/scopes", "/healthz/", "/metrics2", "*", "http://localhost/healthz"}) {
     CAPTURE(unknown);
     CHECK(get(unknown).status == 404);
@@ -181,7 +205,7 @@ TEST_CASE("HTTP: answers four paths and nothing else", "[net]") {
 TEST_CASE("HTTP: serves only names that are its own", "[net]") {
   HttpOptions options;
   options.hosts = {"proxy.example"};
-  const HttpQuestions questions{[] { return true; }, [] { return std::string(); }, [](std::string_view) { return true; }};
+  const HttpQuestions questions{[] { return std::string(); }, [] { return std::string(); }, [](std::string_view) { return true; }};
   const auto status = [&](std::string_view host) { return answer_http("GET", "/healthz", host, options, questions).status; };
   for (const char* ours : {"localhost", "LOCALHOST:9000", "127.0.0.1:9000", "[::1]:9000", "[::1]", "Proxy.Example:80"}) {
     CAPTURE(ours);

@@ -227,6 +227,16 @@ TEST_CASE("reader: messages before a malformed one still come", "[proxy][pgwire]
   }
 }
 
+TEST_CASE("reader: a description of more parameters than its count can say passes", "[F7][proxy][pgwire]") {
+  std::string stream;
+  // 65,536 of them: the count wraps to 0.
+  append_opaque(stream, backend::parameter_description, std::string(2, '\0') + std::string(4 * 65'536, '\x19'));
+  append_bare(stream, backend::no_data);
+  const Read read = read_in_pieces(Rules::backend(), stream, {100, 70'000});
+  CHECK(read.problem.empty());
+  CHECK(read.frames == stream);
+}
+
 TEST_CASE("reader: a promise of a gigabyte costs nothing until it comes", "[proxy][pgwire]") {
   Limits limits;
   limits.statement_bytes_max = 1 << 30;

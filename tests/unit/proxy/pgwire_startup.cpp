@@ -200,7 +200,7 @@ TEST_CASE("startup: what is no start-up packet gets a clear answer", "[proxy][pg
       {"a length of 0", u32(0) + u32(version(3, 0)), "invalid length of startup packet"},
       {"a length of 4", u32(4) + u32(version(3, 0)), "invalid length of startup packet"},
       {"a length of 7", u32(7) + u32(version(3, 0)), "invalid length of startup packet"},
-      {"10001 bytes", u32(10'001) + u32(version(3, 0)), "invalid length of startup packet"},
+      {"10005 bytes", u32(10'005) + u32(version(3, 0)), "invalid length of startup packet"},
       {"2 GB", u32(0x7fffffff), "invalid length of startup packet"},
       {"a negative length", u32(0xffffffff), "invalid length of startup packet"},
       {"protocol 2", packet(version(2, 0), std::string(288, '\0')), "unsupported frontend protocol 2.0", "0A000"},
@@ -223,6 +223,20 @@ TEST_CASE("startup: what is no start-up packet gets a clear answer", "[proxy][pg
   }
   // Garbage is refused by its first byte: no silent wait for more of it.
   CHECK(read("G", 1).kind == Kind::malformed);
+  // What PostgreSQL 13, 15 and 18 give no answer, and what they answer in the words of an older protocol.
+  const auto first = [](const std::string& bytes) { return StartupReader(false).next(bytes); };
+  for (const std::string& bytes : {std::string("X\0\0\0\4", 5), std::string("GET / HTTP/1.1\r\n"), u32(0) + u32(0), u32(7) + u32(version(3, 0)), u32(10'005) + u32(version(3, 0)), u32(0xffffffff),
+                                   std::string("Q\0\0\0\5", 5), packet(1234u << 16 | 5678, "")}) {
+    CAPTURE(bytes);
+    CHECK(first(bytes).unanswered);
+    CHECK_FALSE(first(bytes).before_3);
+  }
+  for (const auto& [major, old] : {std::pair{1, true}, {2, true}, {4, false}, {1234, false}}) {
+    const StartupEvent event = first(packet(static_cast<std::uint32_t>(major) << 16, startup_rest));
+    CHECK_FALSE(event.unanswered);
+    CHECK(event.before_3 == old);
+  }
+  CHECK_FALSE(first(packet(version(3, 0), "")).unanswered);
 }
 
 TEST_CASE("startup: what is built is read back and holds at most one packet", "[proxy][pgwire]") {
@@ -236,9 +250,9 @@ TEST_CASE("startup: what is built is read back and holds at most one packet", "[
   CHECK(outcome.extensions == std::vector<std::pair<std::string, std::string>>{{"_pq_.x", ""}});
   StartupReader reader(false);
   const std::string longest = u32(startup_packet_bytes_max) + u32(version(3, 0)) + std::string(20'000, 'x');
-  CHECK(reader.next(std::string_view(longest).substr(0, 9'999)).kind == Kind::need_more);
-  CHECK(reader.buffered() == 9'999);
-  const StartupEvent event = reader.next(std::string_view(longest).substr(9'999));
+  CHECK(reader.next(std::string_view(longest).substr(0, startup_packet_bytes_max - 1)).kind == Kind::need_more);
+  CHECK(reader.buffered() == startup_packet_bytes_max - 1);
+  const StartupEvent event = reader.next(std::string_view(longest).substr(startup_packet_bytes_max - 1));
   CHECK(event.kind == Kind::malformed);
   CHECK(event.used == 1);
 }

@@ -47,7 +47,7 @@ TEST_CASE("session: a higher fence ends an idle open transaction and the next wo
   Script script;
   open_block(script);
   script.event(FenceSeen{"orders", 6}).to_server(check("orders", "5", false, block) + sync_message()).told({"evicted orders 5/6"});
-  script.server(bind_complete() + error("TG001", stale) + ready('E'));
+  script.server(prepared(true) + bind_complete() + error("TG001", stale) + ready('E'));
   script.client(query(insert)).to_server(query(insert));
   script.server(aborted + ready('E')).to_client(error("TG001", ended) + ready('E'));
   script.client(query(insert)).to_server(query(insert));
@@ -62,7 +62,7 @@ TEST_CASE("session: a client that goes on while it is being evicted is told the 
   open_block(script);
   script.event(FenceSeen{"orders", 6}).to_server(check("orders", "5", false, block) + sync_message());
   script.client(query(insert));  // it waits for the eviction's answer
-  script.server(bind_complete() + error("TG001", stale) + ready('E')).to_server(query(insert));
+  script.server(prepared(true) + bind_complete() + error("TG001", stale) + ready('E')).to_server(query(insert));
   script.server(aborted + ready('E')).to_client(error("TG001", ended) + ready('E'));
   script.replay();
 }
@@ -71,7 +71,7 @@ TEST_CASE("session: a COMMIT behind an eviction is a rollback as the server says
   Script script;
   open_block(script);
   script.event(FenceSeen{"orders", 6}).to_server(check("orders", "5", false, block) + sync_message());
-  script.server(bind_complete() + error("TG001", stale) + ready('E'));
+  script.server(prepared(true) + bind_complete() + error("TG001", stale) + ready('E'));
   script.client(query("COMMIT")).to_server(query("COMMIT"));
   script.server(complete("ROLLBACK") + ready('I')).to_client(complete("ROLLBACK") + ready('I'));
   script.replay();

@@ -95,7 +95,7 @@ TEST_CASE("session: a read in front of a refused write is made READ ONLY again, 
   Script script;
   script.application_name.clear();
   script.client(one(select_a) + sync_message() + flush() + one(select_a) + one("frobnicate t") + sync_message())
-      .to_server(one(select_a) + sync_message() + flush() + locked() + one(select_a) + parse("", "frobnicate t") + check("-", "0") + bind_message("", "", {"1"}) + execute() + sync_message())
+      .to_server(one(select_a) + sync_message() + flush() + locked() + one(select_a) + parse("", "frobnicate t") + bind_message("", "", {"1"}) + check("-", "0", true, block) + execute() + sync_message())
       .told({"refused TG002 from memory"});
   script.replay();
 }
@@ -120,7 +120,7 @@ TEST_CASE("session: a Parse that failed leaves no name behind", "[F6][proxy]") {
   script.client(parse("s", "SELECT nothing FROM t") + sync_message()).to_server(parse("s", "SELECT nothing FROM t") + sync_message());
   script.server(error("42703", "column \"nothing\" does not exist") + ready('I')).to_client(error("42703", "column \"nothing\" does not exist") + ready('I'));
   // Unknown to the proxy, hence a write; unknown to the server, hence its error.
-  script.client(bind_message("", "s") + execute() + sync_message()).to_server(opening() + bind_message("", "s") + execute() + sync_message());
+  script.client(bind_message("", "s") + execute() + sync_message()).to_server(opening() + bind_message("", "s") + execute() + check_declared(true, block) + sync_message());
   const std::string failed = error("26000", "prepared statement \"s\" does not exist");
   script.server(opening_done() + failed + ready('I')).to_client(failed + ready('I'));
   script.replay();
@@ -140,7 +140,7 @@ TEST_CASE("session: a write behind a flushed read is refused with its reason", "
   late.client(one(select_a) + flush()).to_server(one(select_a) + flush());
   late.server(done("SELECT 0")).to_client(done("SELECT 0"));
   late.client(parse("", "/*termgate.scope='orders',termgate.term='5'*/ " + insert) + bind_message("", "", {"1"}))
-      .to_server(parse("", "/*termgate.scope='orders',termgate.term='5'*/ " + insert) + check("-", "0") + bind_message("", "", {"1"}))
+      .to_server(parse("", "/*termgate.scope='orders',termgate.term='5'*/ " + insert) + check("-", "0", true, block) + bind_message("", "", {"1"}))
       .told({"refused TG002 from memory"});
   late.client(execute() + sync_message()).to_server(execute() + sync_message());
   late.server(parse_complete() + prepared(true) + bind_complete() + error("TG005", "TG005 term 0") + ready('I'))
@@ -216,19 +216,28 @@ TEST_CASE("session: a default that was set in a pipeline which fails is not beli
   script.replay();
 }
 
-TEST_CASE("session: a read that writes is run again without what the client has seen", "[F6][F7][proxy]") {
+TEST_CASE("session: a read that writes is refused once and never run twice", "[F6][F7][proxy]") {
   Script script;
-  const std::string text = "SELECT a FROM writing_view";
+  const std::string text = "SELECT a FROM writing_view", again = "TG002 this looked like a read and writes; Termgate knows it now: send it again";
   const std::string asked = parse("s", text) + bind_message("", "s") + describe_portal("") + execute() + sync_message();
   script.client(asked).to_server(asked);
-  script.server(parse_complete() + bind_complete() + columns({"a"}) + error("25006", read_only) + ready('I'))
-      .to_client(parse_complete() + bind_complete() + columns({"a"}))
-      .to_server(opening() + bind_message("", "s") + describe_portal("") + execute() + sync_message());
-  script.server(opening_done() + bind_complete() + columns({"a"}) + row({"1"}) + complete("SELECT 1") + ready('I')).to_client(row({"1"}) + complete("SELECT 1") + ready('I'));
+  script.server(parse_complete() + bind_complete() + columns({"a"}) + notice("seen once") + error("25006", read_only) + ready('I'))
+      .to_client(parse_complete() + bind_complete() + columns({"a"}) + notice("seen once") + error("TG002", again, {{'D', "The database said: " + read_only}}) + ready('I'));
   // Known from now on, by its name and by its text.
-  script.client(bind_message("", "s") + execute() + sync_message()).to_server(opening(false) + bind_message("", "s") + execute() + sync_message());
-  script.server(opening_done(false) + bind_complete() + complete("SELECT 0") + ready('I')).to_client(bind_complete() + complete("SELECT 0") + ready('I'));
+  script.client(bind_message("", "s") + execute() + sync_message()).to_server(opening() + bind_message("", "s") + execute() + sync_message());
+  script.server(opening_done() + bind_complete() + complete("SELECT 0") + ready('I')).to_client(bind_complete() + complete("SELECT 0") + ready('I'));
   script.client(parse("", text) + bind_message("", "") + execute() + sync_message()).to_server(opening(false) + parse("", text) + bind_message("", "") + execute() + sync_message());
+  script.replay();
+}
+
+TEST_CASE("session: a read that calls functions is opened at once and checked again before its commit", "[F1][F2][F6][proxy]") {
+  Script script;
+  const std::string calls = "SELECT f($1)";
+  script.client(one(calls) + sync_message()).to_server(opening() + one(calls) + check_again("orders", "5") + sync_message());
+  script.server(opening_done() + done("SELECT 1") + check_declared_done("orders", "5", "", true, block) + ready('I')).to_client(done("SELECT 1") + ready('I'));
+  // It has declared something stale: what it wrote is undone. What the session declares is not known by now, so the whole check is made.
+  script.client(one(calls) + sync_message()).to_server(opening(false) + one(calls) + check_again() + sync_message());
+  script.server(opening_done(false) + done("SELECT 1") + prepared(true) + bind_complete() + error("TG001", stale) + ready('I')).to_client(done("SELECT 1") + error("TG001", stale) + ready('I'));
   script.replay();
 }
 
@@ -259,16 +268,14 @@ TEST_CASE("session: a read before a BEGIN of its pipeline is locked with the blo
   script.replay();
 }
 
-TEST_CASE("session: a statement without a term that writes is TG002 behind its run again", "[F6][proxy]") {
+TEST_CASE("session: a statement without a term that writes is TG002", "[F6][proxy]") {
   Script script;
   script.application_name.clear();
   const std::string asked = one("SELECT a FROM writing_view") + sync_message();
   script.client(asked).to_server(asked);
   script.server(parse_complete() + bind_complete() + error("25006", read_only) + ready('I'))
-      .to_client(parse_complete() + bind_complete())
-      .to_server(writable() + check_declared() + bind_message("", "", {"1"}) + execute() + sync_message());
-  const std::string none = error("TG002", "TG002 no term declared: a write needs a scope and a term");
-  script.server(set_done() + prepared(true) + bind_complete() + none + ready('I')).to_client(none + ready('I')).told({"refused TG002"});
+      .to_client(parse_complete() + bind_complete() + error("TG002", "TG002 no term declared for a fenced write", {{'D', "The database said: " + read_only}}) + ready('I'))
+      .told({"refused TG002"});
   script.replay();
 }
 
@@ -299,16 +306,16 @@ TEST_CASE("session: a COPY that is pipelined with its data swallows the Sync bef
 TEST_CASE("session: a CALL before its Sync runs under the lock of the session", "[F5][proxy]") {
   Script script;
   const std::string call_parsed = parse("", "CALL p()") + bind_message("", ""), call = call_parsed + execute();
-  script.client(call + sync_message()).to_server(writable() + hold("orders", "5") + sync_message());
-  script.server(set_done() + check_declared_done("orders", "5", "5") + ready('I')).to_server(default_off() + call + sync_message());
-  script.server(put_back_done() + done("CALL") + ready('I'))
+  script.client(call + sync_message()).to_server(writable() + hold({}, {}) + sync_message());
+  script.server(set_done() + check_declared_done("orders", "5", "5") + ready('I')).to_server(default_off() + call + check_again() + sync_message());
+  script.server(put_back_done() + done("CALL") + check_declared_done("orders", "5", "", true, block) + ready('I'))
       .to_client(done("CALL") + ready('I'))
       .to_server(release("orders"));
   script.server(release_done());
   // With company it is refused: up to 17 it could commit the check's lock away in the middle.
   script.client(one(insert) + call + sync_message())
-      .to_server(writable() + check_declared() + one(insert) + call_parsed + check("-", "0", true, block) + execute() + sync_message());
-  script.server(set_done() + check_declared_done("orders", "5", "5") + done("INSERT 0 1") + parse_complete() + bind_complete() + prepared(true) + bind_complete() +
+      .to_server(opening(false) + one(insert) + call_parsed + check("-", "0", true, block) + execute() + sync_message());
+  script.server(set_done(false) + check_declared_done("orders", "5", "5") + done("INSERT 0 1") + parse_complete() + bind_complete() + prepared(true) + bind_complete() +
                 error("TG005", "TG005 term 0") + ready('I'))
       .to_client(done("INSERT 0 1") + parse_complete() + bind_complete() +
                  error("0A000", "Termgate runs CALL and DO only as the one statement before a Sync, or in a transaction block") + ready('I'));
@@ -328,7 +335,7 @@ TEST_CASE("session: what must run alone is refused behind a Flush where the serv
   Script script;
   script.client(flush()).to_server(flush());
   script.client(parse("", "VACUUM t") + bind_message("", "") + execute() + sync_message())
-      .to_server(check("-", "0").insert(0, parse("", "VACUUM t") + bind_message("", "")) + execute() + sync_message());
+      .to_server(check("-", "0", true, block).insert(0, parse("", "VACUUM t") + bind_message("", "")) + execute() + sync_message());
   script.server(parse_complete() + bind_complete() + prepared(true) + bind_complete() + error("TG005", "TG005 term 0") + ready('I'))
       .to_client(parse_complete() + bind_complete() + error("0A000", "Termgate runs what must run alone only as the one statement before a Sync, with no Flush before it") + ready('I'));
   script.replay();
@@ -339,7 +346,7 @@ TEST_CASE("session: what must run alone does not run where the server skipped th
   const std::string copy = parse("", "COPY t FROM STDIN") + bind_message("", "") + execute() + sync_message() + copy_fail("enough");
   const std::string vacuum = parse("", "VACUUM t") + bind_message("", "") + execute() + sync_message();
   // The COPY swallows its Sync, so its error reaches up to the Sync of the VACUUM.
-  script.client(copy + vacuum).to_server(opening() + copy + writable(false) + hold("orders", "5") + sync_message());
+  script.client(copy + vacuum).to_server(opening() + copy + writable(false) + hold({}, {}) + sync_message());
   const std::string failed = error("57014", "COPY from stdin failed: enough");
   script.server(opening_done() + parse_complete() + bind_complete() + copy_in() + failed + ready('I')).to_client(parse_complete() + bind_complete() + copy_in() + failed + ready('I'));
   script.client(one(select_a) + sync_message()).to_server(one(select_a) + sync_message());
@@ -348,7 +355,7 @@ TEST_CASE("session: what must run alone does not run where the server skipped th
 
 TEST_CASE("session: a default that was changed while a lock of the session is asked for is put back where the lock is refused", "[F6][proxy][sim]") {
   Script script;
-  const std::string flip = one("SELECT flip()") + sync_message();
+  const std::string flip = one("SELECT a FROM flipping_view") + sync_message();
   const std::string vacuum = parse("", "VACUUM t") + bind_message("", "") + execute() + sync_message();
   script.client(flip + vacuum).to_server(flip + writable() + hold({}, {}) + sync_message());
   script.server(done("SELECT 1") + status("default_transaction_read_only", "off") + ready('I')).to_client(done("SELECT 1") + ready('I'));
@@ -414,8 +421,9 @@ TEST_CASE("session: a long Bind is dropped where its write is refused", "[F2][pr
 
 TEST_CASE("session: a Bind of an unknown statement counts as a write", "[F6][proxy]") {
   Script script;
-  const std::string asked = bind_message("", "from a pooler") + execute() + sync_message();
-  script.client(asked).to_server(opening() + asked);
+  const std::string asked = bind_message("", "from a pooler") + execute();
+  // It may have been anything, so the claim is checked again before its commit.
+  script.client(asked + sync_message()).to_server(opening() + asked + check_declared(true, block) + sync_message());
   script.replay();
 }
 
@@ -464,7 +472,7 @@ TEST_CASE("session: a simple query lets nothing through that a Flush would not",
   refused.client(one(insert) + sync_message()).to_server(opening() + one(insert) + sync_message());
   refused.client(commit + call + query("SELECT 1") + sync_message());
   refused.server(opening_done() + done("INSERT 0 1") + ready('I'))
-      .to_client(done("INSERT 0 1") + ready('I') + error("0A000", "Termgate runs CALL and DO only as the one statement before a Sync, or in a transaction block") + ready('I'));
+      .to_client(done("INSERT 0 1") + ready('I') + error("0A000", "Termgate runs CALL, DO and what must run alone only before a Sync that follows at once") + ready('I'));
   refused.replay();
 
   // What runs yet may have made the session writable by default.

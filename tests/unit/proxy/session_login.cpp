@@ -196,7 +196,9 @@ TEST_CASE("session: a start-up that cannot be read is refused", "[proxy]") {
     for (const char byte : bytes) session.resume(termgate::session::ClientBytes{std::string_view(&byte, 1)}, {});
     CHECK(session.phase() == Session::Phase::closing);
     CHECK(session.to_server().empty());
-    CHECK(session.to_client().starts_with("E"));
+    // As PostgreSQL: what is no packet gets no answer, an older protocol one in its own form.
+    CHECK(session.to_client().starts_with("EFATAL:  unsupported frontend protocol 2.0") == (bytes.size() == 8));
+    CHECK(session.to_client().empty() == (bytes.size() != 8));
   }
   Script nobody = from_the_first_byte();
   nobody.client(startup(0, {{"database", "shop"}})).to_client(fatal("28000", "no PostgreSQL user name specified in startup packet")).acts({Kind::close_client});
@@ -403,9 +405,29 @@ TEST_CASE("session: allow and observe leave the server session as the client wan
     script.client(startup(0, ann)).acts({Kind::admit});
     script.event(Admitted{admission}).acts({Kind::connect_server});
     script.event(ServerConnected{}).to_server(startup(0, ann));
-    script.server(ok + status("default_transaction_read_only", "off") + ready('I')).to_client(ok + status("default_transaction_read_only", "off") + ready('I'));
+    const std::string told = ok + status("default_transaction_read_only", "off");
+    if (observe) {
+      script.server(told + ready('I')).to_client(told + ready('I'));
+    } else {
+      // What it declares by ALTER ROLE or ALTER DATABASE holds it to that.
+      script.server(told + ready('I')).to_client(told).to_server(who_asked());
+      script.server(who_answered("0")).to_client(ready('I'));
+    }
     script.replay();
   }
+}
+
+TEST_CASE("session: under allow what ALTER ROLE declares is found at the login and holds the session to it", "[F2][F6][proxy]") {
+  Script script = from_the_first_byte();
+  Admission admission;
+  admission.without_term = WithoutTerm::allow;
+  script.client(startup(0, ann)).acts({Kind::admit});
+  script.event(Admitted{admission}).acts({Kind::connect_server});
+  script.event(ServerConnected{}).to_server(startup(0, ann));
+  script.server(ok + ready('I')).to_client(ok).to_server(who_asked());
+  // No session of its own kind from here on: READ ONLY by default, before the client may say a word.
+  script.server(who_answered("0", "orders", "5")).to_client(ready('I')).to_server(put_back(named("_termgate_default_on_", "0123456789abcdef0123456789abcdef", 0)));
+  script.replay();
 }
 
 TEST_CASE("session: a wrong password is the server's to say", "[F7][proxy]") {

@@ -53,6 +53,7 @@ class Neighbours : public session::Surroundings {
       case Kind::evicted: incidents.push_back("evicted " + who()); break;
       case Kind::transaction: ++transactions; break;
       case Kind::malformed: incidents.push_back("malformed"); break;
+      case Kind::login_refused: incidents.push_back("login refused " + std::string(incident.code)); break;
     }
   }
 
@@ -73,6 +74,8 @@ class Script {
   std::map<std::string, std::string, std::less<>> doubts;  // of scopes in doubt, the message of TG004
   std::string application_name = "termgate.scope=orders;termgate.term=5;";
   std::string server_version = "15.20";
+  pgwire::Field declared_scope = "orders", declared_term = "5";  // as the server's session says after the login
+  bool has_rules = false;
   bool logged_in = true;  // false: the script begins with the client's first byte
 
   Script() { options.server_is_local = true; }
@@ -192,7 +195,11 @@ class Script {
                                           wire::status("default_transaction_read_only", "on") + wire::key(4711, "abcd") + wire::ready('I')},
                      life->now);
       life->collect();
-      if (!life->to_server.empty() && life->to_server.ends_with(wire::who_serves())) session.resume(session::ServerBytes{wire::who_serves_done()}, life->now);
+      if (!life->to_server.empty() && life->to_server.ends_with(wire::who_asked())) {
+        const bool declares = !application_name.empty();
+        const auto answered = life->to_server.ends_with(wire::who_serves()) ? wire::who_serves_done : wire::who_answered;
+        session.resume(session::ServerBytes{answered("4711", declares ? declared_scope : pgwire::Field(), declares ? declared_term : pgwire::Field(), has_rules ? "t" : "f")}, life->now);
+      }
       life->collect();
       life->clear();
       REQUIRE(session.phase() == session::Session::Phase::idle);

@@ -113,16 +113,19 @@ inline std::string ours(const std::string& name, std::string_view sql, std::vect
 }
 inline std::string writable(bool first = true, In in = In::beginning) { return ours(named("_termgate_writable_"), "SET transaction_read_only TO off", {}, {}, first, in); }
 inline std::string locked(bool first = true, In in = In::beginning) { return ours(named("_termgate_locked_"), "SET transaction_read_only TO on", {}, {}, first, in); }
-inline std::string check(std::string_view scope, std::string_view term, bool first = true, In in = In::beginning) {
-  return ours(named("_termgate_check_"), "SELECT \"termgate\".check_term($1, $2)", {25, 20}, {scope, term}, first, in);
+// What decides is prepared anew each time (`first` is the opening's: whether SET is).
+inline std::string check_claim(pgwire::Field scope, pgwire::Field term, In in, pgwire::Field else_scope = {}, pgwire::Field else_term = {}) {
+  return ours(named("_termgate_check_"), "SELECT * FROM \"termgate\".check_claim($1, $2, $3, $4)", {25, 20, 25, 20}, {scope, term, else_scope, else_term}, true, in);
 }
-inline std::string check_declared(bool first = true, In in = In::beginning, pgwire::Field scope = {}, pgwire::Field term = {}) {
-  return ours(named("_termgate_session_"), "SELECT * FROM \"termgate\".check_session($1, $2)", {25, 20}, {scope, term}, first, in);
+inline std::string check(std::string_view scope, std::string_view term, bool = true, In in = In::beginning) { return check_claim(scope, term, in); }
+inline std::string check_declared(bool = true, In in = In::beginning, pgwire::Field scope = {}, pgwire::Field term = {}) { return check_claim(scope, term, in); }
+inline std::string check_again(pgwire::Field scope = {}, pgwire::Field term = {}, In in = In::block) {
+  return ours(named("_termgate_again_"), "SELECT * FROM \"termgate\".check_again($1, $2)", {25, 20}, {scope, term}, true, in);
 }
 inline std::string hold(pgwire::Field scope, pgwire::Field term, bool first = true) {
   return ours(named("_termgate_hold_"), "SELECT * FROM \"termgate\".hold_session($1, $2)", {25, 20}, {scope, term}, first, In::beginning);
 }
-inline std::string opening(bool first = true, In in = In::beginning) { return writable(first, in) + check("orders", "5", first, in); }
+inline std::string opening(bool first = true, In in = In::beginning) { return writable(first, in) + check_declared(true, in); }
 // The session's default: put back, and taken away for what runs under the lock of the session. Whoever makes it writable may have deallocated ours.
 inline std::string default_on(const std::string& name = named("_termgate_default_on_")) { return ours(name, "SET default_transaction_read_only TO on", {}, {}, true, In::beginning); }
 inline std::string put_back(const std::string& name = named("_termgate_default_on_")) { return default_on(name) + sync_message(); }
@@ -134,21 +137,32 @@ inline std::string release(std::string_view scope) {
 inline std::string prepared(bool first) { return first ? close_complete() + parse_complete() : std::string(); }
 inline std::string portal_closed(In in) { return in == block ? close_complete() : std::string(); }
 inline std::string set_done(bool first = true, In in = In::beginning) { return prepared(first) + bind_complete() + complete("SET") + portal_closed(in); }
-inline std::string check_done(std::string_view fence = "5", bool first = true, In in = In::beginning) { return prepared(first) + bind_complete() + row({fence}) + complete("SELECT 1") + portal_closed(in); }
-inline std::string check_declared_done(std::string_view scope, std::string_view term, std::string_view fence, bool first = true, In in = In::beginning) {
-  return prepared(first) + bind_complete() + row({scope, term, fence}) + complete("SELECT 1") + portal_closed(in);
+inline std::string check_done(std::string_view fence = "5", bool = true, In in = In::beginning, std::string_view scope = "orders", std::string_view term = "5") {
+  return prepared(true) + bind_complete() + row({scope, term, fence}) + complete("SELECT 1") + portal_closed(in);
+}
+inline std::string check_declared_done(std::string_view scope, std::string_view term, std::string_view fence, bool = true, In in = In::beginning) {
+  return prepared(true) + bind_complete() + row({scope, term, fence}) + complete("SELECT 1") + portal_closed(in);
 }
 inline std::string opening_done(bool first = true, In in = In::beginning) { return set_done(first, in) + check_done("5", first, in); }
 // The opening's check fails: whatever stands behind it up to the Sync is skipped.
 inline std::string opening_failed(std::string_view code, std::string_view message, bool first = true, In in = In::beginning) {
-  return set_done(first, in) + prepared(first) + bind_complete() + error(code, message);
+  return set_done(first, in) + prepared(true) + bind_complete() + error(code, message);
 }
 inline std::string put_back_done() { return set_done() + ready('I'); }
 inline std::string release_done() { return set_done() + prepared(true) + bind_complete() + row({"t"}) + complete("SELECT 1") + ready('I'); }
 
 // Behind the server's first ReadyForQuery, before the client hears of it: READ ONLY once more, and whether it is the server that answers.
-inline std::string who_serves(const std::string& name = named("_termgate_default_on_")) { return put_back(name) + query("SELECT pg_catalog.pg_backend_pid()"); }
-inline std::string who_serves_done(std::string_view pid = "4711") { return put_back_done() + columns({"pg_backend_pid"}) + row({pid}) + complete("SELECT 1") + ready('I'); }
+inline std::string who_asked() {
+  return query("SELECT pg_catalog.pg_backend_pid(), pg_catalog.current_setting('termgate.scope', true), pg_catalog.current_setting('termgate.term', true), "
+                                "EXISTS (SELECT FROM pg_catalog.pg_rewrite r WHERE r.ev_type OPERATOR(pg_catalog.<>) '1')");
+}
+inline std::string who_serves(const std::string& name = named("_termgate_default_on_")) { return put_back(name) + who_asked(); }
+inline std::string who_answered(std::string_view pid = "4711", pgwire::Field scope = {}, pgwire::Field term = {}, std::string_view rules = "f") {
+  return columns({"pg_backend_pid", "current_setting", "current_setting", "exists"}) + row({pid, scope, term, rules}) + complete("SELECT 1") + ready('I');
+}
+inline std::string who_serves_done(std::string_view pid = "4711", pgwire::Field scope = {}, pgwire::Field term = {}, std::string_view rules = "f") {
+  return put_back_done() + who_answered(pid, scope, term, rules);
+}
 
 // One simple statement as it is sent behind an opening, and what comes back for it.
 inline std::string converted(std::string_view sql) { return parse("", sql) + bind_message("", "") + describe_portal("") + execute() + close_statement("") + sync_message(); }

@@ -240,7 +240,7 @@ TEST_CASE("classify: what READ ONLY lets through counts as a write", "[F6][proxy
           {"SELECT set_config('ro' || 'le', 'x', false)", Kind::write, "hrlf"},
           {"SELECT set_config(name, 'off', false) FROM pg_settings", Kind::write, "hrlf"},
           {"SELECT set_config('standard_conforming_strings', 'off', false)", Kind::write, "hlf"},
-          {"SELECT set_config('termgate.term', '42', false)", Kind::write, "hf", Kind::empty, "termgate.term"},
+          {"SELECT set_config('termgate.term', '42', false)", Kind::write, "f", Kind::empty, "termgate.term"},
           {"EXPLAIN EXECUTE p(pg_notify('a', 'b'))", Kind::explain, "hf", Kind::provably_read},
           {"EXECUTE p(lo_create(0))", Kind::execute, "hf", Kind::empty, "p"},
           {"SELECT (SELECT pg_notify('a', 'b') FROM t WHERE x IN (1))", Kind::write, "hf"},
@@ -693,4 +693,59 @@ TEST_CASE("cache: keeps what cost the grammar and forgets what was used longest 
     small.classify(text(i));
     CHECK(small.bytes() <= 100);
   }
+}
+
+TEST_CASE("classify: what declares scope and term is told apart from what may do more", "[F2][F6][proxy]") {
+  const auto one = [](std::string_view sql) { return classify(sql).statements.at(0); };
+  for (const std::string_view sql : {"SELECT set_config('termgate.scope', 'a', true), set_config('termgate.term', $1, true)", "SELECT pg_catalog.set_config('TERMGATE.term', '5', false) AS x",
+                                     "SELECT \"pg_catalog\".\"set_config\"('termgate.scope', 'a', true)", "select set_config ( 'termgate.scope' , $$a$$ , 't' ) ;"}) {
+    CAPTURE(sql);
+    CHECK(one(sql).only_declares);
+    CHECK(one(sql).exactly_declares);
+  }
+  // A read that declares on its way; a cast is looked up by the search_path.
+  for (const std::string_view sql : {"SELECT (SELECT set_config('termgate.scope', 'a', true))", "SELECT set_config('termgate.term', v, true) FROM t", "SELECT set_config('termgate.term', $1::text, true)",
+                                     "WITH c AS (SELECT set_config('termgate.scope', 'a', true)) SELECT * FROM c", "SELECT lower(set_config('termgate.scope', 'a', true))"}) {
+    CAPTURE(sql);
+    CHECK(one(sql).only_declares);
+    CHECK_FALSE(one(sql).exactly_declares);
+  }
+  for (const std::string_view sql : {"SELECT set_config('termgate.scope', 'a', true), wr()", "SELECT app.set_config('termgate.scope', 'a', true)", "SELECT set_config(name, 'a', true)",
+                                     "SELECT set_config('termgate.scope', 'a', true), set_config('role', 'b', true)", "SELECT set_config('termgate.scope', 'a', true), nextval('s')",
+                                     "SELECT set_config('termgate.scope', 'a', true) INTO t", "SELECT set_config('termgate.scope', 'a', true) FROM t FOR UPDATE",
+                                     "SELECT set_config('termgate.scope', 'x'::app.dom, true)", "SELECT set_config('termgate.scope', 'a' &&& 'b', true)"}) {
+    CAPTURE(sql);
+    CHECK_FALSE(one(sql).only_declares);
+    CHECK(one(sql).declares | one(sql).calls_unknown);
+  }
+  for (const std::string_view sql : {"INSERT INTO t SELECT set_config('termgate.scope', 'a', true)", "INSERT INTO t VALUES (f(1))", "UPDATE t SET a = f(a)", "DELETE FROM t WHERE f(a)",
+                                     "INSERT INTO app.t AS x (a, b) VALUES (1, f(2))", "SELECT 1 OPERATOR(app.+) 2", "SELECT 'x'::dom", "EXPLAIN SELECT f()"}) {
+    CAPTURE(sql);
+    CHECK(one(sql).calls_unknown | one(sql).declares);
+  }
+  for (const std::string_view sql : {"INSERT INTO app.t (a, b) VALUES (1, 'x')", "INSERT INTO t VALUES (1, now())", "UPDATE t SET a = a + 1 WHERE b IN (1, 2)", "DELETE FROM t WHERE a = '1'::bigint",
+                                     "SELECT count(*), a || 'x' FROM t WHERE b @> '{}'::pg_catalog.jsonb"}) {
+    CAPTURE(sql);
+    CHECK_FALSE(one(sql).calls_unknown);
+    CHECK_FALSE(one(sql).declares);
+  }
+}
+
+TEST_CASE("classify: a comment declares for the statement that it stands at", "[F2][proxy]") {
+  const auto scopes = [](std::string_view sql) {
+    std::vector<std::string> result;
+    for (const Statement& statement : classify(sql).statements) result.push_back(!statement.declared.problem.empty() ? "!" : statement.declared.scope ? statement.declared.scope->name() : "");
+    return result;
+  };
+  using Scopes = std::vector<std::string>;
+  CHECK(scopes("/*termgate.scope='a'*/ INSERT INTO t VALUES (1)") == Scopes{"a"});
+  CHECK(scopes("INSERT INTO t VALUES (1); /*termgate.scope='a'*/ INSERT INTO t VALUES (2)") == Scopes{"", "a"});
+  CHECK(scopes("INSERT INTO t VALUES (1) /*termgate.scope='a'*/; INSERT INTO t VALUES (2)") == Scopes{"a", ""});
+  CHECK(scopes("/*termgate.scope='a'*/ SELECT 1; /*x*/ -- y\n /*termgate.scope='b'*/ SELECT 2; SELECT 3 /*termgate.scope='c'*/") == Scopes{"a", "b", "c"});
+  CHECK(scopes("SELECT 1; SELECT 2; /*termgate.scope='a'*/") == Scopes{"", "a"});
+  CHECK(scopes("SELECT 1; /*termgate.scope='a'*/ /*termgate.scope='b'*/ SELECT 2") == Scopes{"", "!"});
+  CHECK(scopes("/*termgate.scope='a'*/ BEGIN; SELECT 1; /*termgate.scope='b'*/ SELECT 2; COMMIT") == Scopes{"a", "a", "b", "a"});
+  CHECK(scopes("BEGIN; SELECT 1; COMMIT /*termgate.scope='a'*/") == Scopes{"a", "a", "a"});
+  CHECK(scopes("PREPARE p AS /*termgate.scope='a'*/ SELECT 1") == Scopes{"a"});
+  CHECK(scopes("/*termgate.scope='b'*/ PREPARE p AS /*termgate.scope='a'*/ SELECT 1") == Scopes{"!"});
 }

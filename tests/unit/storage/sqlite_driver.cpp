@@ -648,3 +648,34 @@ TEST_CASE("calls: every one prepares with the parameters that sql/README.md give
     sqlite3_finalize(statement);
   }
 }
+
+TEST_CASE("jobs: an open run whose lease is over is shown as lost and may still finish", "[sqlite]") {
+  Folder folder;
+  auto driver = open(folder.file());
+  driver->install();
+  run(*driver, "SELECT termgate_acquire_lease('s', 'me', 100)");
+  const std::string id = run(*driver, "SELECT termgate_job_start('Y', 's', 'me', 1)").rows[0][0].as_text();
+  run(*driver, "SELECT termgate_job_start('Z', 'without a lease', 'me', 1)");
+  const auto status = [&](const char* job) { return read(*driver, driver->calls().jobs, {Value(job), Value(10)}).rows[0][7].as_text(); };
+  CHECK(status("Y") == "started");
+  std::this_thread::sleep_for(150ms);
+  CHECK(status("Y") == "lost");
+  CHECK(status("Z") == "started");
+  CHECK(run(*driver, driver->calls().job_finish, {Value(id), Value("completed"), Value(0), Value()}).rows[0][0].as_int() == 1);
+  CHECK(status("Y") == "completed");
+}
+
+TEST_CASE("statements: what is Termgate's own is neither dropped nor altered by the application", "[sqlite]") {
+  Folder folder;
+  auto driver = open(folder.file());
+  driver->install();
+  run(*driver, "CREATE TABLE t (v)");
+  run(*driver, "SELECT termgate_protect('t', NULL, 's')");
+  for (const char* sql : {"DROP TABLE termgate_fences", "DROP TABLE main.Termgate_Fences", "ALTER TABLE termgate_fences RENAME TO other", "DROP TRIGGER termgate_fences_update", "DROP TRIGGER termgate_protect_insert_t",
+                          "CREATE TRIGGER mine BEFORE UPDATE ON termgate_fences BEGIN SELECT RAISE(IGNORE); END", "DROP TABLE termgate_here", "DROP INDEX termgate_audit_at"}) {
+    INFO(sql);
+    CHECK_THROWS_AS(run(*driver, sql), InvalidInput);
+  }
+  run(*driver, "CREATE TABLE termgate_users_own (v)");
+  run(*driver, "DROP TABLE termgate_users_own");
+}

@@ -97,8 +97,8 @@ TEST_CASE("append_many: JSON that SQLite would cut or misread is refused", "[sql
 
 TEST_CASE("init: twice is once and uninstall leaves nothing", "[sqlite]") {
   Db db;
-  CHECK(db("SELECT termgate_init()").value() == R"({"from_version":0,"to_version":2})");
-  CHECK(db("SELECT termgate_init()").value() == R"({"from_version":2,"to_version":2})");
+  CHECK(db("SELECT termgate_init()").value() == R"({"from_version":0,"to_version":3})");
+  CHECK(db("SELECT termgate_init()").value() == R"({"from_version":3,"to_version":3})");
   db.must("CREATE TABLE mine (id INTEGER PRIMARY KEY, s TEXT, t INTEGER); CREATE INDEX mine_st ON mine (s, t)");
   db.must("SELECT termgate_protect('mine', 's'), termgate_adopt('mine', 's', 't')");
   db.must("SELECT termgate_uninstall()");
@@ -116,8 +116,8 @@ TEST_CASE("init: again makes anew what is missing and keeps what is there", "[F3
     return db.must(
         "SELECT coalesce(group_concat(value ->> 'object'), '') FROM json_each(termgate_doctor()) WHERE value ->> 'severity' = 'error'");
   };
-  const auto init = [&] { CHECK(db("SELECT termgate_init()").value() == R"({"from_version":2,"to_version":2})"); };
-  const auto made_anew = [&] { return db.must("SELECT coalesce(max(detail), '') FROM termgate_audit WHERE detail LIKE 'made anew%'"); };
+  const auto init = [&] { CHECK(db("SELECT termgate_init()").value() == R"({"from_version":3,"to_version":3})"); };
+  const auto made_anew = [&] { return db.must("SELECT coalesce(max(detail ->> 'made_anew'), '') FROM termgate_audit WHERE action = 'init'"); };
   REQUIRE(problems() == "");
   SECTION("nothing") {
     const std::string before = db.must("PRAGMA schema_version");
@@ -129,7 +129,7 @@ TEST_CASE("init: again makes anew what is missing and keeps what is there", "[F3
     db.must("DROP TRIGGER termgate_fences_delete");
     CHECK(problems() == "termgate_fences_delete");
     init();
-    CHECK(made_anew() == "made anew: termgate_fences_delete");
+    CHECK(made_anew() == "termgate_fences_delete");
     CHECK_THAT(db("DELETE FROM termgate_fences").error, StartsWith("TG005"));
   }
   SECTION("a guard that was made to say nothing") {
@@ -171,7 +171,7 @@ TEST_CASE("init: again makes anew what is missing and keeps what is there", "[F3
   }
   SECTION("the list of migrations") {
     db.must("DROP TABLE termgate_migrations");
-    CHECK(db("SELECT termgate_init()").value() == R"({"from_version":0,"to_version":2})");
+    CHECK(db("SELECT termgate_init()").value() == R"({"from_version":0,"to_version":3})");
     CHECK(db("SELECT termgate_check_term('a', 9)").value() == "9");
     CHECK(db("SELECT termgate_check_term('new', 1)").value() == "1");
   }
@@ -672,4 +672,213 @@ TEST_CASE("prune: the last hour of the audit stays and so does every pruning", "
   CHECK(db("SELECT termgate_prune_history(3600000)").value() == "2");
   db.must("UPDATE termgate_audit SET at = at - 10800000; SELECT termgate_prune_history(3600000)");
   CHECK(db("SELECT group_concat(action) FROM termgate_audit").value() == "prune_history,prune_history");
+}
+
+TEST_CASE("acquire_lease: the same call in one transaction issues no further term", "[sqlite]") {
+  Folder folder;
+  Db db(folder.file());
+  install(db);
+  const auto acquire = [&](const std::string& more) { return db("SELECT termgate_acquire_lease('s', 'me', " + more + ") ->> '$.term'").value(); };
+  db.must("BEGIN");
+  CHECK(acquire("10000") == "1");
+  CHECK(acquire("10000") == "1");
+  db.must("SELECT termgate_check_term('s', 1)");
+  CHECK(acquire("10000, NULL, 5") == "1");
+  CHECK_THAT(acquire("9000"), StartsWith("TG005"));
+  CHECK_THAT(acquire("9000"), Contains("renew_lease"));
+  CHECK_THAT(acquire("10000, 'http://x'"), Contains("renew_lease"));
+  CHECK(db("SELECT termgate_acquire_lease('s', 'you', 10000) ->> '$.acquired'").value() == "0");
+  CHECK(db("SELECT termgate_acquire_lease('other', 'me', 10000) ->> '$.term'").value() == "1");
+  db.must("COMMIT");
+  CHECK(db("SELECT count(*) FROM termgate_audit WHERE action = 'acquire'").value() == "2");
+  CHECK(db("SELECT termgate_fence('s') ->> '$.term'").value() == "1");
+  SECTION("the next transaction takes a new term") {
+    db.must("BEGIN");
+    CHECK(acquire("10000") == "2");
+    db.must("ROLLBACK; BEGIN");
+    CHECK(acquire("10000") == "2");
+    CHECK(acquire("10000") == "2");
+    db.must("COMMIT");
+    CHECK(acquire("10000") == "3");
+  }
+  SECTION("a savepoint that is rolled back takes it along") {
+    db.must("BEGIN; SAVEPOINT a");
+    CHECK(acquire("10000") == "2");
+    CHECK(acquire("10000") == "2");
+    db.must("ROLLBACK TO a");
+    CHECK(acquire("20000") == "2");
+    db.must("RELEASE a");
+    CHECK(acquire("20000") == "2");
+    CHECK_THAT(acquire("10000"), Contains("renew_lease"));
+    db.must("COMMIT");
+  }
+  SECTION("after a release it is a new acquisition") {
+    db.must("BEGIN");
+    CHECK(acquire("10000") == "2");
+    db.must("SELECT termgate_release_lease('s', 'me', 2)");
+    CHECK(acquire("10000") == "3");
+    db.must("COMMIT");
+  }
+  SECTION("after it has run out it is a new acquisition") {
+    db.must("BEGIN");
+    CHECK(acquire("100") == "2");
+    sqlite3_sleep(150);
+    CHECK(acquire("100") == "3");
+    db.must("COMMIT");
+  }
+  SECTION("after a forced release it is a new acquisition") {
+    db.must("BEGIN");
+    CHECK(acquire("10000") == "2");
+    db.must("SELECT termgate_force_release('s', 'ops', 'why')");
+    CHECK(acquire("10000") == "4");
+    db.must("COMMIT");
+  }
+}
+
+TEST_CASE("force_release: one audit row and the term that was held", "[sqlite]") {
+  Db db;
+  install(db);
+  db.must("SELECT termgate_acquire_lease('s', 'me', 10000, 'http://a')");
+  db.must("SELECT termgate_release_lease('s', 'me', 1), termgate_acquire_lease('s', 'you', 10000)");
+  db.must("SELECT termgate_force_release('s', 'ops', 'it \"hangs\"')");
+  CHECK(db("SELECT owner_id || term || (released_at IS NOT NULL) FROM termgate_leases").value() == "you21");
+  CHECK(db("SELECT termgate_fence('s') ->> '$.term'").value() == "3");
+  CHECK(db("SELECT group_concat(action, ' ') FROM termgate_audit WHERE scope = 's'").value() == "acquire release acquire force_release");
+  CHECK(db("SELECT count(*) FROM termgate_audit WHERE json_valid(detail)").value() == db("SELECT count(*) FROM termgate_audit").value());
+  const auto keys = [&](const std::string& action) {
+    return db("SELECT group_concat(key) FROM (SELECT key FROM json_each((SELECT detail FROM termgate_audit WHERE action = '" + action + "' ORDER BY id DESC LIMIT 1)) ORDER BY key)").value();
+  };
+  CHECK(keys("acquire") == "evicted,expires_at,owner,previous,previous_owner,term");
+  CHECK(db("SELECT detail ->> 'endpoint' FROM termgate_audit WHERE action = 'acquire'").value() == "http://a");
+  CHECK(keys("release") == "owner,term");
+  CHECK(keys("force_release") == "evicted,owner,previous,reason,term");
+  CHECK(db("SELECT detail ->> 'reason' FROM termgate_audit WHERE action = 'force_release'").value() == "it \"hangs\"");
+  CHECK_THAT(db("SELECT termgate_force_release('s', 'ops', '')").error, StartsWith("TG005"));
+  CHECK_THAT(db("SELECT termgate_force_release('s', 'ops', '  ')").error, StartsWith("TG005"));
+  CHECK_THAT(db("SELECT termgate_force_release('s', 'ops', NULL)").error, StartsWith("TG005"));
+  // Nobody was issued the fence's own term; the next acquisition is above it.
+  CHECK_THAT(db("SELECT termgate_seal('s', 4)").error, StartsWith("TG005"));
+  CHECK(db("SELECT termgate_acquire_lease('s', 'you', 10000) ->> '$.term'").value() == "4");
+}
+
+TEST_CASE("jobs: a run ends with its lease and one run of a job is open at most", "[sqlite]") {
+  Db db;
+  install(db);
+  const auto status = [&](const std::string& run) { return db("SELECT status FROM termgate_job_runs WHERE run_id = '" + run + "'").value(); };
+  SECTION("another job of the scope is not lost by a start") {
+    const std::string y = db.must("SELECT termgate_job_start('Y', 's', 'me', 1)");
+    db.must("SELECT termgate_job_start('X', 's', 'me', 2)");
+    CHECK(status(y) == "started");
+  }
+  SECTION("a second open run is refused") {
+    const std::string first = db.must("SELECT termgate_job_start('Y', 's', 'me', 1)");
+    CHECK_THAT(db("SELECT termgate_job_start('Y', 's', 'me', 1)").error, Contains("open run already, " + first));
+    CHECK(db("SELECT count(*) FROM termgate_job_runs").value() == "1");
+    db.must("SELECT termgate_job_start('Y', 'another scope', 'me', 1)");
+    CHECK(db("SELECT termgate_job_finish('" + first + "', 'completed', 0, 'done', 'page 9')").value() == "1");
+    CHECK(db("SELECT checkpoint FROM termgate_job_runs WHERE run_id = '" + first + "'").value() == "page 9");
+    db.must("SELECT termgate_job_start('Y', 's', 'me', 1)");
+  }
+  SECTION("a lease that is taken or force-released ends its runs") {
+    db.must("SELECT termgate_acquire_lease('s', 'me', 10000)");
+    const std::string first = db.must("SELECT termgate_job_start('Y', 's', 'me', 1)");
+    db.must("SELECT termgate_acquire_lease('s', 'me', 10000)");
+    CHECK(status(first) == "lost");
+    const std::string second = db.must("SELECT termgate_job_start('Y', 's', 'me', 2)");
+    db.must("SELECT termgate_force_release('s', 'ops', 'why')");
+    CHECK(status(second) == "lost");
+    CHECK(db("SELECT termgate_job_finish('" + second + "', 'completed')").value() == "0");
+  }
+  SECTION("a run whose lease has run out may still finish") {
+    db.must("SELECT termgate_acquire_lease('s', 'me', 100)");
+    const std::string run = db.must("SELECT termgate_job_start('Y', 's', 'me', 1)");
+    sqlite3_sleep(150);
+    CHECK(db("SELECT termgate_job_finish('" + run + "', 'completed', 0)").value() == "1");
+    CHECK(status(run) == "completed");
+    const std::string late = db.must("SELECT termgate_job_start('Y', 's', 'me', 1)");
+    // The lease is over, so a further start under the same term finds it lost.
+    db.must("SELECT termgate_job_start('Y', 's', 'me', 1)");
+    CHECK(status(late) == "lost");
+  }
+  SECTION("pruning goes by the end of a run") {
+    const std::string run = db.must("SELECT termgate_job_start('Y', 's', 'me', 1)");
+    db.must("UPDATE termgate_job_runs SET started_at = started_at - 259200000");
+    CHECK(db("SELECT termgate_job_finish('" + run + "', 'completed')").value() == "1");
+    db.must("SELECT termgate_prune_history(86400000)");
+    CHECK(status(run) == "completed");
+    db.must("UPDATE termgate_job_runs SET completed_at = completed_at - 172800000");
+    db.must("SELECT termgate_prune_history(86400000)");
+    CHECK(db("SELECT count(*) FROM termgate_job_runs").value() == "0");
+  }
+}
+
+TEST_CASE("refusals: those of plain SQL are written by the next transaction of a call", "[sqlite]") {
+  Folder folder;
+  Db db(folder.file());
+  install(db);
+  db.must("CREATE TABLE t (v); SELECT termgate_protect('t', NULL, 'a'), termgate_seal('a', 5), termgate_declare('a', 3)");
+  for (int i = 0; i < 3; ++i) CHECK_THAT(db("INSERT INTO t VALUES (1)").error, StartsWith("TG001"));
+  CHECK_THAT(db("BEGIN; SELECT termgate_check_term('a', 4)").error, StartsWith("TG001"));
+  db.must("ROLLBACK");
+  CHECK_THAT(db("SELECT termgate_seal('a', 2)").error, StartsWith("TG001"));
+  CHECK(db("SELECT count(*) FROM termgate_audit WHERE action = 'refuse'").value() == "0");
+  db.must("SELECT termgate_append('other', 1, 'x', NULL, 'other')");
+  CHECK(db("SELECT scope || (detail ->> 'count') || (detail ->> 'term') FROM termgate_audit WHERE action = 'refuse'").value() == "a44");
+  db.must("SELECT termgate_append('other', 1, 'x', NULL, 'other')");
+  CHECK(db("SELECT count(*) FROM termgate_audit WHERE action = 'refuse'").value() == "1");
+  // What comes within the same second waits, and is not forgotten.
+  CHECK_THAT(db("INSERT INTO t VALUES (1)").error, StartsWith("TG001"));
+  db.must("SELECT termgate_append('other', 1, 'x', NULL, 'other')");
+  CHECK_THAT(db("INSERT INTO t VALUES (1)").error, StartsWith("TG001"));
+  sqlite3_sleep(1100);
+  db.must("SELECT termgate_append('other', 1, 'x', NULL, 'other')");
+  CHECK(db("SELECT sum(detail ->> 'count') FROM termgate_audit WHERE action = 'refuse'").value() == "6");
+}
+
+TEST_CASE("adopted table: renamed or dropped by a local program it stops only scopes without a fence", "[sqlite]") {
+  for (const char* change : {"ALTER TABLE ad RENAME TO ad2", "DROP TABLE ad", "ALTER TABLE ad RENAME COLUMN t TO t2"}) {
+    INFO(change);
+    Db db;
+    install(db);
+    db.must("CREATE TABLE ad (s TEXT, t INTEGER); CREATE INDEX ad_st ON ad (s, t); SELECT termgate_adopt('ad', 's', 't'), termgate_seal('known', 3)");
+    db.must(change);
+    for (const char* call : {"SELECT termgate_seal('new', 1)", "SELECT termgate_acquire_lease('new', 'me', 1000)", "BEGIN; SELECT termgate_check_term('new', 1)", "SELECT termgate_append('new', 1, 'x')"}) {
+      INFO(call);
+      const Answer answer = db(call);
+      CHECK_THAT(answer.error, StartsWith("TG005"));
+      CHECK_THAT(answer.error, Contains("\"ad\""));
+      CHECK_THAT(answer.error, Contains("termgate_unadopt('ad')"));
+      db("ROLLBACK");
+    }
+    db.must("SELECT termgate_seal('known', 4), termgate_append('s', 4, 'x', NULL, 'known')");
+    db.must("SELECT termgate_unadopt('ad'), termgate_seal('new', 1)");
+  }
+}
+
+TEST_CASE("snapshot: one older than the raise to its own term never becomes a writer", "[F1][sqlite]") {
+  for (const bool wal : {true, false}) {
+    INFO("WAL " << wal);
+    Folder folder;
+    Db db(folder.file()), other(folder.file());
+    db.must(wal ? "PRAGMA journal_mode = WAL" : "PRAGMA journal_mode = DELETE");
+    install(db);
+    db.must("CREATE TABLE t (v INTEGER); INSERT INTO t VALUES (1); SELECT termgate_protect('t', NULL, 'a'), termgate_seal('a', 1)");
+    db.must("SELECT termgate_declare('a', 2); BEGIN; SELECT v FROM t");
+    // Another connection of the new leader's: raises to the very term, and writes.
+    const Answer raised = other("PRAGMA busy_timeout = 0; BEGIN IMMEDIATE; SELECT termgate_check_term('a', 2); UPDATE t SET v = 2; COMMIT");
+    if (wal) {
+      REQUIRE(raised.error == "");
+      const Answer write = db("UPDATE t SET v = v + 10");
+      CHECK(write.code == SQLITE_BUSY_SNAPSHOT);
+      db.must("ROLLBACK; UPDATE t SET v = v + 10");
+      CHECK(db("SELECT v FROM t").value() == "12");
+    } else {
+      // Here the reader's lock keeps the raise from committing.
+      CHECK((raised.code & 0xff) == SQLITE_BUSY);
+      other("ROLLBACK");
+      CHECK_THAT(db("UPDATE t SET v = v + 10").error, StartsWith("TG005"));
+      db.must("ROLLBACK");
+      CHECK(db("SELECT v FROM t").value() == "1");
+    }
+  }
 }

@@ -77,6 +77,8 @@ class Driver {
   virtual int installed_version() = 0;
   virtual void uninstall() = 0;
   virtual void grant(std::string_view role, std::string_view level) = 0;
+  // Rows of level and through: what the role keeps, and from whom.
+  virtual Rows revoke(std::string_view role) = 0;
 };
 
 }  // namespace termgate::inline v0::detail

@@ -19,13 +19,17 @@ class FenceMemory {
   // Forgetting is always safe, so a full memory drops an arbitrary scope. About 100 bytes a scope.
   static constexpr std::size_t scopes_max = 100'000;
 
+  explicit FenceMemory(std::size_t most = scopes_max) : most_(most) {}
+
   // 0 when nothing is known of the scope.
   std::int64_t highest(const std::string& scope) const;
   void saw(const std::string& scope, std::int64_t fence);
   // After an audited reset the old height means nothing.
   void forget(const std::string& scope);
+  void forget_all();
 
  private:
+  const std::size_t most_;
   mutable std::mutex mutex_;  // guards highest_
   std::unordered_map<std::string, std::int64_t> highest_;
 };

@@ -1,15 +1,18 @@
 // What a database says of itself when a fence is raised: PostgreSQL's NOTIFY on channel `termgate` (docs/lock-protocol.md). Internal.
 //
 // Any role may notify, so a payload is a hint of where to look and never the truth; and who was not connected has missed it.
-// wait() on one thread; wake() on any.
+// One thread at a time; wake() on any.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <termgate/database.hpp>
 
 namespace termgate::inline v0::detail {
 
@@ -28,11 +31,27 @@ class FenceFeed {
   // Connects where it must, and waits until something is heard, wake() is called, or `at_most` is over. Throws Unavailable (the next call
   // connects anew) and DatabaseError.
   virtual Heard wait(std::chrono::milliseconds at_most) = 0;
+  // On the connection that wait() made: as Database::fences() and Database::fence(), of which scope, term and reset_from are filled in. Five seconds at the most.
+  // Throw Unavailable and DatabaseError.
+  virtual std::vector<FenceInfo> fences(std::string_view after, int limit) = 0;
+  virtual std::optional<FenceInfo> fence(std::string_view scope) = 0;
+  // Who owns layer 1 there; empty: nobody, it is not there.
+  virtual std::string owner() = 0;
+  // Whether what the two above run through, which is code of its owner and runs with our rights, belongs to a superuser, to our own role or to `owner`.
+  virtual bool owner_is_trusted(std::string_view owner) = 0;
+  // As the server was asked for it; empty before the first connection.
+  virtual std::string database() const = 0;
+  // 0 before the first connection.
+  virtual int server_major() const = 0;
+  // For a poll() elsewhere: readable where wait() would return. -1: there is no connection.
+  virtual int descriptor() const noexcept = 0;
+
   // Ends a wait() that is under way, or the next one. Connecting is not ended by it.
   virtual void wake() noexcept = 0;
 };
 
 // nullptr for a database that has no such thing (SQLite). Throws InvalidInput for a URL of an unknown kind.
-std::unique_ptr<FenceFeed> open_fence_feed(std::string_view url);
+// `database`, where it is not empty, takes the place of the one that the URL names.
+std::unique_ptr<FenceFeed> open_fence_feed(std::string_view url, std::string_view schema, std::string_view database = {});
 
 }  // namespace termgate::inline v0::detail

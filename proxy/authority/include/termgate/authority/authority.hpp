@@ -31,8 +31,13 @@ struct Settings {
   session::WithoutTerm without_term = session::WithoutTerm::read_only;
   session::Enforce enforce = session::Enforce::on;
   bool replication = false;
-  // What an operator should read in the log: leases taken, lost, given back; a database that is not reached. Any thread; must not block.
-  std::function<void(std::string_view)> log;
+  std::size_t watched_databases_max = 20;  // beside that of database_url, watched at once; see docs/proxy.md
+  std::chrono::milliseconds watch_idle_pause{2'000};  // without a session there, until such a watch ends
+  std::chrono::milliseconds watch_keep_pause{10'000};  // after a session's last word, until such a watch may end for another database's
+  // What an operator should read in the log: leases taken, lost, given back (info); another database that is not watched (warning); that of database_url not
+  // being watched (error). Any thread; must not block.
+  enum class Weight : std::uint8_t { info, warning, error };
+  std::function<void(Weight, std::string_view)> log;
 };
 
 class Authority final : public session::Authority {
@@ -48,13 +53,15 @@ class Authority final : public session::Authority {
   void established(std::uint64_t session, std::function<void()> settled) override;
   void ended(std::uint64_t session) override;
 
-  std::int64_t highest_fence(std::string_view scope) const override;
-  void saw_fence(std::string_view scope, std::int64_t fence) override;
-  std::string doubt(std::string_view scope) const override;
-  // A write that was refused as stale is written to the audit, at most once a second a scope.
-  void happened(const session::Incident& incident) override;
-  void subscribe(std::function<void(std::string_view scope, std::int64_t fence)> callback) override;
+  // Those of one database for all sessions there. What they are held by must be gone before this object.
+  std::shared_ptr<session::Fences> fences(std::string_view database) override;
+  // A write that was refused as stale is written to the audit, at most once a second a scope; of the database of database_url only.
+  void happened(std::string_view database, const session::Incident& incident) override;
+  void subscribe(std::function<void(std::uint64_t fences, std::string_view scope, std::int64_t fence)> callback) override;
 
+  session::Obstacle obstacle() const override;
+  int server_major() const override;
+  session::Watching watching() const override;
   bool leads(std::string_view scope) const override;
   std::int64_t leases_held() const override;
   std::string reload() override;

@@ -65,7 +65,7 @@ inline constexpr std::size_t rules_max = 1000;
 
 // Throws InvalidInput whose message begins with `FILE:LINE: `.
 Rules parse_rules(std::string_view text, const std::string& file);
-// The same of a file; also where it cannot be read.
+// The same of a file; where it cannot be read the message begins with `FILE: ` and says why.
 Rules read_rules(const std::string& path);
 
 // The holder's name for a visitor: %client_host, %user, %database, %application_name, %listener, and %% for one %. A client of this very

@@ -30,9 +30,10 @@ class HighestTerms {
  public:
   // The highest so far, this one included.
   std::int64_t saw(const std::string& scope, std::int64_t term);
+  std::int64_t of(const std::string& scope) const;  // 0: none
 
  private:
-  std::mutex mutex_;  // guards highest_
+  mutable std::mutex mutex_;  // guards highest_
   std::map<std::string, std::int64_t> highest_;
 };
 
@@ -50,6 +51,7 @@ class TermFile final : public session::TermSource {
 
  private:
   Standing read();
+  Standing fell_back(const Scope& scope, Term term, std::int64_t highest) const;
 
   const std::string path_;
   const std::shared_ptr<HighestTerms> highest_;

@@ -41,7 +41,9 @@ class Server {
 
   // "@name", for a connect() within this process.
   const std::string& address() const noexcept;
-  void stop() noexcept;
+  // Lets nobody in any more and ends the sessions. False: some are still at work after `patience`; then only the end of the process ends
+  // them, which rolls back what they have not committed. The destructor waits for them.
+  bool stop(std::chrono::milliseconds patience) noexcept;
 
  private:
   class Inside;

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include <termgate/session/authority.hpp>
 #include <termgate/session/surroundings.hpp>
 
 namespace termgate::net {
@@ -40,7 +41,7 @@ class Counters {
 
   Counter accepted, opened, closed, transactions, fenced, evicted, malformed, would_refuse, bytes_from_clients, bytes_from_servers;
   Counter refused_limit_connections, refused_limit_greeting, refused_limit_user, refused_limit_database, refused_limit_address;
-  Counter cancels, cancels_unknown, cancels_over_limit, connect_failures, tls_failures, greeting_timeouts, no_descriptors;
+  Counter logins_refused, cancels, cancels_unknown, cancels_over_limit, connect_failures, tls_failures, greeting_timeouts, no_descriptors;
   std::array<Counter, bounds_seconds.size() + 1> check_buckets;
   Counter check_nanoseconds;
 
@@ -69,6 +70,7 @@ struct Gauges {
   std::int64_t session_bytes = 0;
   bool draining = false;
   std::int64_t leases_held = 0;
+  session::Watching watching;
 };
 
 std::string metrics_text(const std::vector<std::shared_ptr<Counters>>& counters, const Gauges& gauges, std::string_view version);

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include <termgate/pgwire/malformed.hpp>
 
@@ -26,6 +27,8 @@ struct Parse {
   std::uint16_t parameter_types = 0;
 };
 Decoded<Parse> decode_parse(std::string_view body) noexcept;
+// The OIDs of its parameters' types, 0 for one that is left open. Of a body that decode_parse() takes.
+std::vector<std::uint32_t> decode_parse_types(std::string_view body);
 
 // Names and counts; the lengths of all values are checked, the values are not looked at.
 struct Bind {

@@ -16,7 +16,7 @@
 namespace termgate::pgwire {
 
 // PostgreSQL's own bound, MAX_STARTUP_PACKET_LENGTH (libpq/pqcomm.h); the length field counts towards it.
-inline constexpr std::size_t startup_packet_bytes_max = 10'000;
+inline constexpr std::size_t startup_packet_bytes_max = 10'004;
 inline constexpr std::size_t cancel_key_bytes_min = 4;
 inline constexpr std::size_t cancel_key_bytes_max = 256;
 // The newest minor version of protocol 3 that this codec speaks (PostgreSQL 18: longer cancel keys).
@@ -57,6 +57,10 @@ struct StartupEvent {
   std::uint32_t pid = 0;    // of cancel_request
   std::string_view key;     // of cancel_request, 4 to 256 bytes
   Malformed problem;        // for malformed
+  // Of malformed: how PostgreSQL answers it. One whose length cannot be is no packet, and gets no answer; one of a protocol before 3.0 gets
+  // its own form of an error, 'E', a text and NUL.
+  bool unanswered = false;
+  bool before_3 = false;
 };
 
 // Reads one packet after another from pieces of any size; holds at most startup_packet_bytes_max bytes.

@@ -44,6 +44,32 @@ struct Arrival {
   std::shared_ptr<Presence> presence;  // nullptr: taken to be there as long as its session is open
 };
 
+// What this process knows of the fences of one database: a lower bound, and only what the proxy itself has read from `fences` there. A session holds that of its own database
+// as long as it is there. Any thread; must not block.
+class Fences {
+ public:
+  virtual ~Fences() = default;
+  // Of this object and of no other, now or later.
+  virtual std::uint64_t id() const = 0;
+  // 0: nothing is known of the scope.
+  virtual std::int64_t highest(std::string_view scope) const = 0;
+  // A session has heard of this fence from its server. Whoever owns a database can make that up, so it is only a reason to read `fences`.
+  virtual void hint(std::string_view scope, std::int64_t fence) = 0;
+  // As Surroundings::doubt().
+  virtual std::string doubt(std::string_view scope) const = 0;
+};
+
+// What keeps the proxy from doing its job in the database of --backend.
+enum class Obstacle : std::uint8_t { none, unreachable, login_refused, not_installed };
+
+// For metrics.
+struct Watching {
+  bool backend = false;         // the database of --backend is watched now
+  std::int64_t failures = 0;    // how often a watch was lost or could not begin, in all databases
+  std::int64_t databases = 0;   // other databases that are watched now
+  std::int64_t databases_limit = 0;
+};
+
 class Authority {
  public:
   virtual ~Authority() = default;
@@ -56,15 +82,20 @@ class Authority {
   // An admitted session is over. Must not block.
   virtual void ended(std::uint64_t session) = 0;
 
-  // As in Surroundings: they must not block.
-  virtual std::int64_t highest_fence(std::string_view scope) const = 0;
-  virtual void saw_fence(std::string_view scope, std::int64_t fence) = 0;
-  virtual std::string doubt(std::string_view scope) const = 0;
-  virtual void happened(const Incident& incident) = 0;
+  // Of the database that a start-up message names. nullptr: not known yet which one --backend means, so nothing is known of any; ask again. Must not block.
+  virtual std::shared_ptr<Fences> fences(std::string_view database) = 0;
+  // Must not block.
+  virtual void happened(std::string_view database, const Incident& incident) = 0;
 
-  // `callback` is called for every fence that is seen to have risen, by whichever thread saw it; it must not block nor call subscribe(). Before
-  // the first session only. nullptr: no more calls once this returns.
-  virtual void subscribe(std::function<void(std::string_view scope, std::int64_t fence)> callback) = 0;
+  // `callback` is called for every fence that is seen to have risen, with the id() of its database's Fences, by whichever thread saw it; it must not block nor call
+  // subscribe(). Before the first session only. nullptr: no more calls once this returns.
+  virtual void subscribe(std::function<void(std::uint64_t fences, std::string_view scope, std::int64_t fence)> callback) = 0;
+
+  // Must not block.
+  virtual Obstacle obstacle() const = 0;
+  // Of the server, as the proxy's own connection has met it; 0: not yet, or it has none.
+  virtual int server_major() const = 0;
+  virtual Watching watching() const = 0;
 
   // For HTTP: whether a host behind this proxy holds the scope's lease now, by a rule; how many leases are held.
   virtual bool leads(std::string_view scope) const = 0;

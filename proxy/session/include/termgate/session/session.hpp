@@ -35,6 +35,7 @@ struct Options {
   bool client_tls_required = false;  // a start-up in clear text is refused
   enum class ServerTls : std::uint8_t { disable, prefer, require } server_tls = ServerTls::prefer;  // verify-* is the caller's
   bool server_is_local = false;      // a Unix socket: no TLS is asked for
+  bool server_has_rules = true;      // it knows CREATE RULE: PostgreSQL does
 
   std::string schema = "termgate";   // of layer 1
   std::string install_hint;          // the command that installs layer 1; empty: the one for the client's PostgreSQL database

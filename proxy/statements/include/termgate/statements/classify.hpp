@@ -95,6 +95,18 @@ struct Statement {
   bool calls_unknown = false;
   // Calls a function of layer 1 that writes; scope and term are its arguments.
   bool calls_termgate = false;
+  // Its own words declare termgate.scope or termgate.term, or set what cannot be seen here: set_config() of ours or of a computed name
+  // anywhere in it, or one of the two names in a string.
+  bool declares = false;
+  // A query that calls set_config() of the two, and otherwise is a read that calls nothing unknown: it declares.
+  bool only_declares = false;
+  // The same, and for certain it does nothing else: SELECT set_config('termgate.…', value, boolean), … with literals and parameters, as long
+  // as set_config is the server's own.
+  bool exactly_declares = false;
+  // Where in the text calls of set_config() name no schema: `pg_catalog.` put there makes them the server's own, whatever the search_path.
+  std::vector<std::size_t> set_config_at;
+  // Holds COMMIT, ROLLBACK or CALL among its words: of a DO, that it may end transactions.
+  bool holds_transaction_words = false;
   // Must run alone where it meets a partitioned table: CLUSTER t, REINDEX TABLE t, REINDEX INDEX i.
   bool perhaps_alone = false;
 
@@ -103,6 +115,10 @@ struct Statement {
   std::string name;
   // Of set and set_local and of a set_config that is told apart; nullopt: none, or one that is not a plain literal.
   std::optional<std::string> value;
+
+  // Scope and term of the comments before its first token and after its last one. In a text of several statements a comment belongs to the
+  // statement on its side of the `;`; one at the very end to the last statement.
+  Declaration declared;
 };
 
 struct Classified {
@@ -111,8 +127,10 @@ struct Classified {
   bool single = false;
   // Known without the grammar: as cheap to say again as to remember.
   bool by_tokens = false;
-  // The scope and term of the text's comments.
+  // The scope and term of the comments at the ends of the text.
   Declaration declared;
+  // Whether the text speaks of termgate.scope or termgate.term anywhere, in whatever form: it may declare.
+  bool speaks_of_terms = false;
 
   // Needs no term: no statement of it is a write, or a hole, or may become one.
   bool is_read() const noexcept;

@@ -1,18 +1,27 @@
-// Opens PostgreSQL's feed of raised fences. Internal; no libpqxx type appears here. One thread waits; any thread may wake it.
+// Opens PostgreSQL's feed of raised fences. Internal; no libpqxx type appears here. One thread waits and reads; any thread may wake it.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace termgate::inline v0::detail {
 
 class PostgresFenceFeed {
  public:
-  // `url` is libpq's URI. Connects on first use.
-  explicit PostgresFenceFeed(std::string url);
+  struct Fence {
+    std::string scope;
+    std::int64_t term = 0;
+    std::optional<std::int64_t> reset_from;
+  };
+
+  // `url` is libpq's URI; `database`, where it is not empty, takes the place of the one that the URL names. Connects on first use.
+  PostgresFenceFeed(std::string url, std::string_view database, std::string schema);
   ~PostgresFenceFeed();
   PostgresFenceFeed(const PostgresFenceFeed&) = delete;
   PostgresFenceFeed& operator=(const PostgresFenceFeed&) = delete;
@@ -20,6 +29,16 @@ class PostgresFenceFeed {
   // Appends at most `payloads_max` payloads; the rest is counted in the result. `connected_anew` is set where it connected.
   std::size_t wait(std::chrono::milliseconds at_most, std::size_t payloads_max, std::vector<std::string>& payloads, bool& connected_anew);
   void wake() noexcept;
+
+  // On the connection that wait() made. An answer that takes longer than five seconds is an error.
+  std::vector<Fence> fences(std::string_view after, int limit);
+  std::optional<Fence> fence(std::string_view scope);
+  std::string owner();
+  bool owner_is_trusted(std::string_view owner);
+
+  std::string database() const;
+  int server_major() const;
+  int descriptor() const noexcept;
 
  private:
   struct Inside;

@@ -1,0 +1,94 @@
+// What is known of the fences of one database: a lower bound, made of what was read from `fences` there and of nothing else. Who reads is FenceReader. Any thread.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include <termgate/database.hpp>
+#include <termgate/detail/fence_memory.hpp>
+#include <termgate/session/authority.hpp>
+
+namespace termgate::authority {
+
+class FenceBook final : public session::Fences {
+ public:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::size_t suspects_max = 50;  // beyond that all are read
+
+  struct Events {
+    std::function<void(const FenceBook&, std::string_view scope, std::int64_t fence)> rose;
+    // Somebody has asked for the first time since quiet(), or there is a scope to be read.
+    std::function<void(FenceBook&)> wanted;
+  };
+  // `name`: of the database, where a message has to say which; empty: the one of --backend. Both events may be called by any thread that calls a member.
+  FenceBook(std::string name, std::size_t scopes_max, Events events);
+
+  // --- for sessions ---
+  std::uint64_t id() const override { return id_; }
+  std::int64_t highest(std::string_view scope) const override;
+  void hint(std::string_view scope, std::int64_t fence) override;
+  std::string doubt(std::string_view scope) const override;
+
+  // --- for who reads ---
+  const std::string& name() const noexcept { return name_; }
+  // Whether somebody reads now. What was read before counts also while a connection is lost: that is when a database may have forgotten.
+  void set_watched(bool watched) noexcept { watched_ = watched; }
+  bool watched() const noexcept { return watched_; }
+  // Since a session last asked. What wants a watch says so anew after quiet().
+  Clock::time_point asked_at() const noexcept { return Clock::time_point(Clock::duration(asked_at_.load(std::memory_order_relaxed))); }
+  bool wanted() const noexcept { return wanted_; }
+  void quiet() noexcept { wanted_ = false; }
+  // Nothing is known any more.
+  void forget_all();
+
+  struct Suspects {
+    std::set<std::string> scopes;
+    bool all = false;  // more than suspects_max
+  };
+  Suspects take_suspects();
+  bool has_suspects() const;
+  // As many of the scopes in doubt as fit.
+  void add_doubtful(std::set<std::string>& scopes) const;
+  bool doubtful() const noexcept { return doubtful_; }
+
+  std::int64_t remembered(const std::string& scope) const { return memory_.highest(scope); }
+  // `info` was just read; `remembered`: what was remembered before it was.
+  void took(const FenceInfo& info, std::int64_t remembered);
+  // Of an acquisition on a connection of our own, or read just now.
+  void believe(const std::string& scope, std::int64_t fence);
+
+ private:
+  struct Doubt {
+    std::string message;
+    std::optional<std::int64_t> reset_from;  // as it was then: a reset since settles it
+  };
+
+  void want() const;
+
+  const std::uint64_t id_;
+  const std::string name_;
+  const Events events_;
+  detail::FenceMemory memory_;
+  std::size_t scopes_max_;
+  std::atomic<bool> watched_{false};
+  mutable std::atomic<bool> wanted_{false};
+  mutable std::atomic<Clock::rep> asked_at_{0};
+
+  mutable std::mutex doubts_mutex_;  // guards doubts_
+  std::map<std::string, Doubt, std::less<>> doubts_;
+  std::atomic<bool> doubtful_{false};  // there are any: every write asks
+
+  mutable std::mutex suspects_mutex_;  // guards the two below
+  std::set<std::string> suspects_;
+  bool all_suspect_ = false;
+};
+
+}  // namespace termgate::authority

@@ -1,0 +1,253 @@
+#include "watches.hpp"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include <termgate/error.hpp>
+#include <termgate/scope.hpp>
+
+#include "fence_watch.hpp"
+
+namespace termgate::authority {
+
+using std::chrono::milliseconds;
+
+struct Watches::Entry {
+  Entry(std::string name, FenceBook::Events events) : book(std::make_shared<FenceBook>(std::move(name), scopes_max, std::move(events))) {}
+
+  const std::shared_ptr<FenceBook> book;  // shared with the sessions there: one holder more is this
+  // Guarded by Watches::mutex_.
+  bool busy = false;           // a worker is at it
+  Clock::time_point next{};    // not before
+  milliseconds pause{retry_pause};
+  Clock::time_point left{};    // since nobody is there; zero: somebody is
+  int descriptor = -1;
+  std::unique_ptr<FenceReader> reader;  // used by whoever is busy, without the lock
+  // Of whoever is busy, else guarded as well.
+  std::unique_ptr<detail::FenceFeed> feed;
+};
+
+Watches::Watches(Options options) : options_(std::move(options)), wakeup_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  if (wakeup_ < 0) throw Unavailable("no descriptor is left to watch databases with");
+  thread_ = std::thread([this] { run(); });
+}
+
+Watches::~Watches() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    for (const auto& [name, entry] : entries_) {
+      if (entry->reader) entry->reader->stop();
+    }
+  }
+  wake();
+  thread_.join();
+  workers_.stop();
+  ::close(wakeup_);
+}
+
+void Watches::begin(std::string owner) {
+  {
+    const std::lock_guard lock(mutex_);
+    owner_ = std::move(owner);
+    begun_ = true;
+  }
+  wake();
+}
+
+std::shared_ptr<session::Fences> Watches::fences(const std::string& database) {
+  const std::lock_guard lock(mutex_);
+  auto& entry = entries_[database];
+  if (!entry) entry = std::make_shared<Entry>(database, FenceBook::Events{options_.rose, [this](FenceBook&) { wake(); }});
+  entry->left = {};
+  return entry->book;
+}
+
+std::int64_t Watches::watched() const {
+  const std::lock_guard lock(mutex_);
+  return std::count_if(entries_.begin(), entries_.end(), [](const auto& one) { return one.second->book->watched(); });
+}
+
+std::int64_t Watches::failures() const {
+  const std::lock_guard lock(mutex_);
+  return failures_;
+}
+
+std::size_t Watches::known() const {
+  const std::lock_guard lock(mutex_);
+  return entries_.size();
+}
+
+void Watches::wake() {
+  const std::uint64_t one = 1;
+  // Fails only when it is awake a great many times already.
+  if (::write(wakeup_, &one, sizeof one) < 0) return;
+}
+
+void Watches::run() {
+  std::vector<pollfd> watched;
+  for (;;) {
+    watched.assign(1, {wakeup_, POLLIN, 0});
+    std::vector<std::shared_ptr<Entry>> of;
+    auto until = Clock::time_point::max();
+    {
+      const std::lock_guard lock(mutex_);
+      if (stopping_) return;
+      const auto now = Clock::now();
+      look(now);
+      if (!entries_.empty()) until = now + look_pause;
+      for (const auto& [name, entry] : entries_) {
+        if (entry->busy || entry->descriptor < 0) continue;
+        watched.push_back({entry->descriptor, POLLIN, 0});
+        of.push_back(entry);
+        until = std::min(until, entry->next);
+      }
+    }
+    const auto left = until == Clock::time_point::max() ? -1 : std::clamp<std::int64_t>(std::chrono::ceil<milliseconds>(until - Clock::now()).count(), 0, look_pause.count());
+    if (poll(watched.data(), watched.size(), static_cast<int>(left)) < 0) continue;
+    std::uint64_t count = 0;
+    if (::read(wakeup_, &count, sizeof count) < 0) count = 0;  // nobody called wake()
+    const std::lock_guard lock(mutex_);
+    for (std::size_t i = 0; i < of.size(); ++i) {
+      if (watched[i + 1].revents != 0 && !of[i]->busy && of[i]->descriptor >= 0) of[i]->next = {};
+    }
+  }
+}
+
+void Watches::look(Clock::time_point now) {
+  for (auto at = entries_.begin(); at != entries_.end();) {
+    const auto& entry = at->second;
+    // New holders come through fences(), which waits for the lock that is held here.
+    const bool somebody = entry->book.use_count() > 1;
+    if (somebody) entry->left = {};
+    else if (entry->left == Clock::time_point{}) entry->left = now;
+    // One that is not watched is kept as well, so that short sessions are no reason to try again each time; but not without end.
+    if (!somebody && !entry->busy && (now - entry->left >= options_.idle_pause || (!entry->feed && entries_.size() > databases_known_max))) {
+      close(entry);
+      at = entries_.erase(at);
+    } else {
+      ++at;
+    }
+  }
+  if (!begun_) return;
+  for (const auto& [name, entry] : entries_) {
+    // What is suspect is read at once.
+    if (entry->busy || (now < entry->next && !(entry->feed && entry->book->has_suspects()))) continue;
+    if (!entry->feed) {
+      if (!entry->book->wanted() || (open_ >= options_.databases_max && !make_room(now))) continue;
+      entry->feed = detail::open_fence_feed(options_.url, options_.schema, name);
+      ++open_;
+      entry->reader = std::make_unique<FenceReader>(
+          *entry->book,
+          FenceReader::Source{[feed = entry->feed.get()](const std::string& after, int limit) { return feed->fences(after, limit); },
+                              [feed = entry->feed.get()](const std::string& scope) { return feed->fence(scope); }},
+          options_.schema, scopes_max, options_.pause);
+    }
+    entry->busy = true;
+    workers_.at(now, [this, entry = entry] { step(entry); });
+  }
+}
+
+// The one that was not asked about for longest gives its place up. Where all were asked about just now nobody does, or more databases than places would take them from
+// each other without end.
+bool Watches::make_room(Clock::time_point now) {
+  std::shared_ptr<Entry> oldest;
+  for (const auto& [name, entry] : entries_) {
+    if (!entry->busy && entry->feed && (!oldest || entry->book->asked_at() < oldest->book->asked_at())) oldest = entry;
+  }
+  if (!oldest || now - oldest->book->asked_at() < options_.keep_pause) return false;
+  close(oldest);
+  return open_ < options_.databases_max;
+}
+
+void Watches::close(const std::shared_ptr<Entry>& entry) {
+  entry->book->set_watched(false);
+  entry->book->forget_all();
+  entry->book->quiet();
+  entry->descriptor = -1;
+  entry->next = {};
+  entry->pause = retry_pause;
+  if (!entry->feed) return;
+  // A connection's goodbye may take its time. Its place is free once it is gone.
+  entry->busy = true;
+  workers_.at(Clock::now(), [this, entry] {
+    hang_up(*entry);
+    {
+      const std::lock_guard lock(mutex_);
+      --open_;
+      entry->busy = false;
+    }
+    wake();
+  });
+}
+
+void Watches::hang_up(Entry& entry) {
+  {
+    const std::lock_guard lock(mutex_);
+    entry.reader.reset();
+  }
+  entry.feed.reset();
+}
+
+void Watches::step(const std::shared_ptr<Entry>& entry) {
+  Entry& one = *entry;
+  std::string owner;
+  {
+    const std::lock_guard lock(mutex_);
+    owner = owner_;
+  }
+  std::string failed, recovered;
+  auto obstacle = session::Obstacle::none;
+  try {
+    const auto heard = one.feed->wait(milliseconds(0));
+    if (heard.connected_anew) {
+      const std::string theirs = one.feed->owner();
+      if (theirs.empty()) throw DatabaseError(fmt::format("there is no schema \"{}\": Termgate is not installed there", options_.schema), "3F000");
+      if (!one.feed->owner_is_trusted(owner)) {
+        throw DatabaseError(fmt::format("its layer 1 belongs to role \"{}\", and the proxy reads only what belongs to a superuser, to its own role, or to \"{}\", the owner of layer 1 in the "
+                                        "database of --backend",
+                                        theirs, owner),
+                            "42501");
+      }
+    }
+    one.reader->turn(heard);
+  } catch (const std::exception& error) {
+    obstacle = obstacle_of(error);
+    failed = fmt::format("cannot watch for fence changes of database \"{}\" (retrying), so nothing is refused from memory there: {}", one.book->name(), error.what());
+    hang_up(one);
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    one.busy = false;
+    one.book->set_watched(failed.empty());
+    // A lost connection is no reason to forget; that somebody else's layer 1 is there now is one.
+    if (obstacle == session::Obstacle::not_installed) one.book->forget_all();
+    if (failed.empty()) {
+      one.descriptor = one.feed->descriptor();
+      one.next = one.reader->due();
+      one.pause = retry_pause;
+      if (said_.erase(one.book->name()) > 0) recovered = fmt::format("fence changes of database \"{}\" are watched again", one.book->name());
+    } else {
+      --open_;
+      ++failures_;
+      one.descriptor = -1;
+      one.next = Clock::now() + one.pause;
+      one.pause = std::min(one.pause * 2, retry_pause_max);
+      if (said_.size() > databases_known_max) said_.clear();
+      const auto [entry_of, first] = said_.try_emplace(one.book->name(), obstacle);
+      if (!first && std::exchange(entry_of->second, obstacle) == obstacle) failed.clear();
+    }
+  }
+  if (!failed.empty()) options_.failed(failed);
+  if (!recovered.empty()) options_.recovered(recovered);
+  wake();
+}
+
+}  // namespace termgate::authority

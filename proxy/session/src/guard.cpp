@@ -1,0 +1,107 @@
+#include "guard.hpp"
+
+namespace termgate::session {
+namespace {
+
+// A check could pass with it, as far as is known here.
+constexpr bool may_pass(Standing claim) noexcept { return claim == Standing::current || claim == Standing::uncertain; }
+
+constexpr Act refusal_of(Standing claim) noexcept { return claim == Standing::problem ? Act::refuse_claim : Act::refuse_known; }
+
+constexpr bool is_refused(Standing claim) noexcept { return claim == Standing::problem || claim == Standing::stale || claim == Standing::untrusted; }
+
+// In a transaction that can write: nothing but a check comes before what is not covered.
+Act in_writable(const Unit& unit, const TransactionView& transaction, Standing claim) noexcept {
+  if (covered(unit, transaction, claim)) return Act::pass;
+  // Made writable for a declaration or a savepoint, and no claim is there that could pass: it goes on as a transaction that reads.
+  const bool looks_like_read = unit.does == Does::reads || unit.does == Does::calls || unit.does == Does::fetch;
+  const bool passed = transaction.session_passed || transaction.other_passed;
+  if (looks_like_read && !unit.named && (claim == Standing::none || is_refused(claim)) && !passed && !transaction.acted) return Act::lock;
+  if (is_refused(claim)) return refusal_of(claim);
+  if (unit.named) return !transaction.code_declared ? Act::check : transaction.named_passed ? Act::recheck : Act::check_both;
+  // What was passed is still passed unless the session has declared something else since.
+  if (transaction.session_passed) return Act::recheck;
+  // A check by arguments or by a comment counts for a session that declares nothing; whether it does, the server knows.
+  if (transaction.other_passed && (claim == Standing::uncertain || claim == Standing::none)) return Act::recheck;
+  return Act::check;
+}
+
+// In a transaction that the client itself wants READ ONLY, or whose mode is fixed so: what READ ONLY does not stop needs a check all the same.
+Act in_read_only(const Unit& unit, const TransactionView& transaction, Standing claim) noexcept {
+  switch (unit.does) {
+    case Does::alone: return Act::refuse_no_term;
+    case Does::code: break;
+    case Does::writes:
+    case Does::prepares:
+    case Does::own_call:
+      if (!unit.hole) return Act::pass;  // the server refuses it
+      break;
+    default:
+      if (!unit.hole) return Act::pass;
+      break;
+  }
+  if (!transaction.open) return Act::frame;
+  if (covered(unit, transaction, claim)) return Act::pass;
+  if (is_refused(claim)) return refusal_of(claim);
+  return may_pass(claim) ? Act::check : Act::refuse_no_term;
+}
+
+}  // namespace
+
+bool covered(const Unit& unit, const TransactionView& transaction, Standing claim) noexcept {
+  if (unit.named) return transaction.named_passed && !transaction.code_declared;
+  if (transaction.redeclared) return false;
+  if (transaction.session_passed) return true;
+  return claim == Standing::none && transaction.other_passed;
+}
+
+Act decide(const Unit& unit, const TransactionView& transaction, Standing claim, const Policy& policy) noexcept {
+  if (!policy.enforce || transaction.failed) return Act::pass;
+  // Before another claim takes the place of the one that code has declared and written under.
+  if (unit.redeclares && transaction.writable && transaction.code_declared) return transaction.session_passed || transaction.other_passed ? Act::recheck : Act::check;
+  switch (unit.does) {
+    case Does::quiet:
+    case Does::begin:
+    case Does::rollback: return Act::pass;
+    case Does::commit: return before_commit(transaction, policy);
+    default: break;
+  }
+  if (policy.undeclared_pass && claim == Standing::none && !transaction.redeclared) return Act::pass;
+  if (transaction.read_only && !transaction.writable) return in_read_only(unit, transaction, claim);
+  if (transaction.writable) {
+    switch (unit.does) {
+      case Does::declares:
+      case Does::savepoint:
+      case Does::own_call: return Act::pass;
+      case Does::fetch:
+      default: return in_writable(unit, transaction, claim);
+    }
+  }
+  switch (unit.does) {
+    case Does::declares: return transaction.open && !transaction.fixed ? Act::open_unchecked : Act::pass;
+    case Does::fetch: return Act::pass;
+    case Does::savepoint:
+      // After it no transaction can be made writable any more, whatever is declared then.
+      if (!transaction.open || transaction.fixed) return Act::pass;
+      return may_pass(claim) ? Act::open : Act::open_unchecked;
+    case Does::reads: return transaction.open && !transaction.fixed && may_pass(claim) ? Act::open : Act::pass;
+    case Does::calls: return !transaction.fixed && may_pass(claim) ? Act::open : Act::pass;
+    case Does::own_call: return Act::open_unchecked;
+    case Does::code:
+    case Does::alone:
+      if (is_refused(claim)) return refusal_of(claim);
+      if (!transaction.open) return Act::hold;
+      return Act::open;
+    default: break;
+  }
+  return is_refused(claim) ? refusal_of(claim) : Act::open;
+}
+
+Act before_commit(const TransactionView& transaction, const Policy& policy) noexcept {
+  if (!policy.enforce || transaction.failed || !transaction.writable || !transaction.acted) return Act::pass;
+  const bool passed = transaction.session_passed || transaction.other_passed;
+  if (passed) return transaction.redeclared ? Act::recheck : Act::pass;
+  return policy.undeclared_pass ? (transaction.redeclared ? Act::recheck : Act::pass) : Act::check;
+}
+
+}  // namespace termgate::session

@@ -1,0 +1,224 @@
+#!/usr/bin/env python3
+"""The code in README.md and docs/java-and-orms.md, cut out of them and run as they say: by the roles that they name, directly and through the proxy.
+
+  docs_test.py TERMGATE_COMMAND
+
+Needs TERMGATE_TEST_POSTGRESQL. Names of roles, database, host and ports are replaced by this run's; nothing else is.
+"""
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+TERMGATE = sys.argv[1]
+SERVER = os.environ.get("TERMGATE_TEST_POSTGRESQL")
+if not SERVER:
+    print("skipped: TERMGATE_TEST_POSTGRESQL is not set")
+    sys.exit(77)
+SOURCE = Path(__file__).resolve().parents[2]
+PYTHON = "/usr/bin/python3"  # Debian's has psycopg
+NAME = f"docs_{os.getpid()}"
+OWNER, APP = NAME + "_owner", NAME + "_app"
+PLACE = re.search(r"(?:@|//)([^@/]+)/[^/]*$", SERVER).group(1)
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in ("TERMGATE_DB", "PGOPTIONS")}
+
+
+def url(role, place=PLACE, database=NAME):
+    return f"postgresql://{role}@{place}/{database}"
+
+
+ADMIN = url(re.search(r"//(?:([^@:]+)[^@]*@)?", SERVER).group(1) or "postgres")
+
+
+def blocks(path):
+    return re.findall(r"^```(\w+)\n(.*?)\n^```$", (SOURCE / path).read_text(encoding="utf-8"), re.S | re.M)
+
+
+def block(path, language, beginning):
+    found = [code for kind, code in blocks(path) if kind == language and code.startswith(beginning)]
+    assert len(found) == 1, f"{path} has {len(found)} blocks of {language} that begin with {beginning!r}"
+    return found[0]
+
+
+def renamed(text, place=PLACE):
+    text = re.sub(r"@(host|db\.example)/app\b", f"@{place}/{NAME}", text)
+    text = text.replace("termgate_owner", OWNER).replace("DATABASE app ", f"DATABASE {NAME} ").replace("--grant app=", f"--grant {APP}=")
+    return text.replace("build/termgate ", TERMGATE + " ")
+
+
+def shell(text, **more):
+    done = subprocess.run(["bash", "-e", "-c", text], capture_output=True, text=True, env=dict(ENVIRONMENT, PATH=f"{Path(TERMGATE).parent}:{os.environ['PATH']}", **more), timeout=120)
+    assert done.returncode == 0, text + done.stdout + done.stderr
+    return done.stdout
+
+
+def psql(target, text, fails=None):
+    done = subprocess.run(["psql", "-qXAt", "-v", "ON_ERROR_STOP=1", "-v", "VERBOSITY=verbose", target], input=text, capture_output=True, text=True, env=ENVIRONMENT)
+    if fails is None:
+        assert done.returncode == 0, text + done.stderr
+    else:
+        assert done.returncode != 0 and fails in done.stderr, f"{text}: expected {fails}: {done.stdout}{done.stderr}"
+    return done.stdout.strip()
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+class Docs(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        psql(SERVER, f"CREATE DATABASE {NAME};\nCREATE ROLE {APP} LOGIN;")
+        cls.addClassCleanup(psql, SERVER, f"DROP DATABASE {NAME} WITH (FORCE);\nDROP ROLE {APP};\nDROP ROLE {OWNER};")
+        # The README's own steps, as an administrator.
+        psql(ADMIN, renamed(block("README.md", "sql", "CREATE ROLE termgate_owner")))
+        commands = block("README.md", "sh", "./run build\n").splitlines()
+        assert len(commands) == 2, commands
+        cls.said = shell(renamed(commands[1]))
+        psql(ADMIN, f"CREATE SCHEMA {APP} AUTHORIZATION {APP};")
+        psql(url(APP), "CREATE TABLE accounts (id int PRIMARY KEY, balance bigint);\nINSERT INTO accounts VALUES (42, 100);")
+        cls.six = block("README.md", "sql", "SELECT termgate.protect('accounts'").splitlines()
+
+    def setUp(self):
+        psql(url(APP), "SELECT termgate.unprotect('accounts');\nUPDATE accounts SET balance = 100;\nSELECT termgate.protect('accounts', scope => 'billing');")
+        # Whatever came before: a term that nobody has yet.
+        self.term = int(psql(ADMIN, "SELECT coalesce(max(term), 0) + 10 FROM termgate.fences WHERE scope = 'billing';"))
+
+    def balance(self):
+        return psql(url(APP), "SELECT balance FROM accounts;")
+
+    def proxy(self, command):
+        port = int(re.search(r"--listen \S+:(\d+)", command).group(1))
+        process = subprocess.Popen(["bash", "-c", "exec " + command], env=dict(ENVIRONMENT, PATH=f"{Path(TERMGATE).parent}:{os.environ['PATH']}"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.terminate)
+        end = time.monotonic() + 20
+        while subprocess.run(["psql", "-qXAt", url(APP, f"127.0.0.1:{port}"), "-c", "SELECT 1"], capture_output=True, env=ENVIRONMENT).returncode != 0:
+            self.assertLess(time.monotonic(), end, "the proxy does not come up")
+            time.sleep(0.1)
+        return port
+
+    def plain_proxy(self):
+        port = self.proxy(f"{TERMGATE} proxy --listen 127.0.0.1:{free_port()} --backend {url(OWNER)}")
+        return f"127.0.0.1:{port}"
+
+    # ---- README ---------------------------------------------------------------------------------
+
+    def test_the_six_lines(self):
+        self.assertIn(f"granted write to {APP}", self.said)
+        self.assertEqual(len(self.six), 6)
+        psql(url(APP), "SELECT termgate.unprotect('accounts');")
+        psql(url(OWNER), "SELECT termgate.reset_fence('billing', 4, 'test', 'the documents begin at 5');" if int(psql(ADMIN, "SELECT coalesce(max(term), 0) FROM termgate.fences WHERE scope = 'billing';")) > 4 else "SELECT 1;")
+        psql(url(APP), "\n".join(self.six))
+        self.assertEqual(self.balance(), "70")
+        psql(url(APP), "UPDATE accounts SET balance = 0;", fails="TG002")
+        psql(url(APP), "SELECT termgate.check_term('billing', 6);")
+        psql(url(APP), "\n".join(self.six[2:4]), fails="TG001")
+        psql(url(APP), "UPDATE termgate.fences SET term = 1;", fails="42501")
+        self.assertEqual(self.balance(), "70")
+
+    def test_a_transaction_of_the_six_lines_through_the_proxy(self):
+        place = self.plain_proxy()
+        write = "\n".join(self.six[2:4])
+        psql(url(APP), f"SELECT termgate.check_term('billing', {self.term});")
+        psql(url(APP, place), write.replace("term = '5'", f"term = '{self.term}'"))
+        self.assertEqual(self.balance(), "70")
+        psql(url(APP), f"SELECT termgate.check_term('billing', {self.term + 1});")
+        psql(url(APP, place), write.replace("term = '5'", f"term = '{self.term}'"), fails="TG001")
+        psql(url(APP, place), "UPDATE accounts SET balance = 0;", fails="TG002")
+        self.assertEqual(self.balance(), "70")
+
+    def test_the_lines_about_the_proxy(self):
+        command, client = [line.split("#")[0].strip() for line in block("README.md", "sh", "termgate proxy").splitlines()]
+        port = self.proxy(renamed(command.replace("0.0.0.0:6432", f"127.0.0.1:{free_port()}")))
+        psql(url(APP), f"SELECT termgate.check_term('billing', {self.term});")
+        client = client.replace("termgate.term=5", f"termgate.term={self.term}").replace("-h proxy.example -p 6432 app", f"-qX -v ON_ERROR_STOP=1 -U {APP} -h 127.0.0.1 -p {port} {NAME} -c 'UPDATE accounts SET balance = 7'")
+        shell(client)
+        self.assertEqual(self.balance(), "7")
+
+    def test_to_remove_it(self):
+        # In a database of its own, which is the README's for as long.
+        uninstall = block("README.md", "sh", "build/termgate uninstall")
+        other = NAME + "_other"
+        psql(SERVER, f"CREATE DATABASE {other};\nGRANT CREATE ON DATABASE {other} TO {OWNER};")
+        self.addCleanup(psql, SERVER, f"DROP DATABASE {other} WITH (FORCE);")
+        shell(f"{TERMGATE} init --db {url(OWNER, database=other)} --grant {APP}=write")
+        psql(url(ADMIN.split("//")[1].split("@")[0], database=other), f"CREATE SCHEMA {APP} AUTHORIZATION {APP};")
+        psql(url(APP, database=other), "CREATE TABLE accounts (id int PRIMARY KEY, balance bigint);\nSELECT termgate.protect('accounts', scope => 'billing');")
+        command = re.sub(rf"/{NAME}$", f"/{other}", renamed(uninstall))
+        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, env=ENVIRONMENT)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        unprotect = re.search(r"`(SELECT termgate\.unprotect\('accounts'\);)`", (SOURCE / "README.md").read_text(encoding="utf-8")).group(1)
+        psql(url(APP, database=other), unprotect)
+        self.assertIn("uninstalled", shell(command))
+
+    # ---- docs/java-and-orms.md ------------------------------------------------------------------
+
+    def python(self, place):
+        if subprocess.run([PYTHON, "-c", "import psycopg"], capture_output=True).returncode != 0:
+            self.skipTest("python3-psycopg is missing")
+        code = block("docs/java-and-orms.md", "python", "import psycopg") + "\nimport sys\ndebit(sys.argv[1], int(sys.argv[2]), 30)\n"
+        run = lambda: subprocess.run([PYTHON, "-c", code, url(APP, place), str(self.term)], capture_output=True, text=True, env=ENVIRONMENT)
+        psql(url(APP), f"SELECT termgate.check_term('billing', {self.term});")
+        done = run()
+        self.assertEqual((done.returncode, self.balance()), (0, "70"), done.stderr)
+        psql(url(APP), f"SELECT termgate.check_term('billing', {self.term + 1});")
+        done = run()
+        self.assertEqual((done.returncode, "another leads: stop" in done.stderr, self.balance()), (1, True, "70"), done.stderr)
+
+    def test_python(self):
+        self.python(PLACE)
+
+    def test_python_through_the_proxy(self):
+        self.python(self.plain_proxy())
+
+    def java(self, place):
+        jar = Path("/usr/share/java/postgresql.jar")
+        if shutil.which("javac") is None or not jar.exists():
+            self.skipTest("a JDK or libpostgresql-jdbc-java is missing")
+        snippet = block("docs/java-and-orms.md", "java", "try (Connection c")
+        work = "// … the ORM's work …"
+        self.assertIn(work, snippet)
+        snippet = snippet.replace(work, 'try (var s = c.createStatement()) { s.executeUpdate("UPDATE accounts SET balance = balance - 30 WHERE id = 42"); }')
+        host, port = place.rsplit(":", 1)
+        folder = tempfile.TemporaryDirectory(prefix="termgate-docs.")
+        self.addCleanup(folder.cleanup)
+        (Path(folder.name) / "Snippet.java").write_text(
+            "import java.sql.*;\nclass Snippet {\n  public static void main(String[] words) throws SQLException {\n    long term = Long.parseLong(words[1]);\n"
+            "    var pool = new org.postgresql.ds.PGSimpleDataSource();\n    pool.setUrl(words[0]);\n    try {\n" + snippet +
+            "\n    } catch (SQLException e) {\n      System.err.println(e.getSQLState());\n      System.exit(1);\n    }\n  }\n}\n", encoding="utf-8")
+        run = lambda: subprocess.run(["java", "-XX:TieredStopAtLevel=1", "-cp", f"{jar}:/usr/share/java/scram-client.jar", str(Path(folder.name) / "Snippet.java"),
+                                      f"jdbc:postgresql://{host}:{port}/{NAME}?user={APP}", str(self.term)], capture_output=True, text=True, env=ENVIRONMENT)
+        psql(url(APP), f"SELECT termgate.check_term('billing', {self.term});")
+        done = run()
+        self.assertEqual((done.returncode, self.balance()), (0, "70"), done.stderr)
+        psql(url(APP), f"SELECT termgate.check_term('billing', {self.term + 1});")
+        done = run()
+        self.assertEqual((done.returncode, done.stderr.strip().splitlines()[-1:], self.balance()), (1, ["TG001"], "70"), done.stderr)
+
+    def test_java(self):
+        self.java(PLACE)
+
+    def test_java_through_the_proxy(self):
+        self.java(self.plain_proxy())
+
+    def test_a_lease(self):
+        text = block("docs/java-and-orms.md", "sql", "SELECT acquired")
+        psql(url(APP), text, fails="42501")
+        shell(f"{TERMGATE} init --db {url(OWNER)} " + re.search(r"`termgate init (--grant app=lead)`", (SOURCE / "docs/java-and-orms.md").read_text(encoding="utf-8")).group(1).replace("app=", APP + "="))
+        acquire, renew = text.replace("'billing'", "'of the docs'").splitlines()
+        acquired = psql(url(APP), acquire).split("|")
+        self.assertEqual(acquired[:2], ["t", "1"])
+        self.assertEqual(psql(url(APP), renew.replace(", 5,", ", 1,")).split("|")[0], "t")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=1)

@@ -1,0 +1,212 @@
+// [F2] [F6] protect on real servers: rows that come by way of a parent, TRUNCATE above READ COMMITTED, and statements that began before their own leader's raise.
+#include <catch2/catch.hpp>
+
+#include "support/pg_session.hpp"
+
+using termgate::test::PgDatabase;
+using termgate::test::PgSession;
+using termgate::test::wait_for_lock;
+
+namespace {
+
+// Scope a is at 5, scope b at 7. `app` owns its tables; `writer` owns nothing, has no right on layer 1 but level write, and writes.
+struct Tables {
+  static PgDatabase& database() {
+    static PgDatabase one("parents");
+    return one;
+  }
+  const std::string me = std::to_string(getpid());
+  PgSession admin{database().url()};
+  PgSession app{prepared()};
+  PgSession writer{database().url_as("tg_pwriter_" + me, "write") + "?options=-csearch_path%3Dapp,termgate"};
+
+  std::string prepared() {
+    admin.must("DROP SCHEMA IF EXISTS app CASCADE; CREATE SCHEMA app; GRANT ALL ON SCHEMA app TO PUBLIC; SELECT termgate.seal('a', 5), termgate.seal('b', 7)");
+    return database().url_as("tg_powner_" + me, "write") + "?options=-csearch_path%3Dapp,termgate";
+  }
+  void made(const std::string& sql) { app.must(sql + "; GRANT ALL ON ALL TABLES IN SCHEMA app TO PUBLIC"); }
+  std::string as(const std::string& before, const std::string& sql) {
+    writer.must("BEGIN; " + before);
+    const auto result = writer.run(sql);
+    writer.must("ROLLBACK");
+    return result.code;
+  }
+  std::string as_nobody(const std::string& sql) { return as("SELECT 1", sql); }
+  std::string as_a(const std::string& sql) { return as("SELECT check_term('a', 5)", sql); }
+  std::string as_stale(const std::string& sql) { return as("SET LOCAL termgate.scope = 'a'; SET LOCAL termgate.term = '4'", sql); }
+};
+
+}  // namespace
+
+TEST_CASE("protect: a partition or child is guarded however its rows arrive", "[F6][live]") {
+  Tables t;
+  const bool merge = t.admin.value("SELECT current_setting('server_version_num')::int >= 150000") == "t";
+  for (const std::string how : {"scope => 'a'", "scope => '*'", "scope_column => 's'"}) {
+    for (const std::string tree : {"partitions", "inheritance", "attached later", "inherits later", "grandparent inherits later", "moved to another root", "its root was attached later"}) {
+      CAPTURE(how, tree);
+      const bool whole = how != "scope_column => 's'";
+      t.made("DROP TABLE IF EXISTS root, part1, part2, middle CASCADE");
+      const std::string columns = " (k int, s text, v int)";
+      std::string guarded = "part1";
+      if (tree == "partitions") {
+        t.made("CREATE TABLE root" + columns + " PARTITION BY LIST (k); CREATE TABLE part1 PARTITION OF root FOR VALUES IN (1); CREATE TABLE part2 PARTITION OF root FOR VALUES IN (2)");
+        t.made("SELECT protect('part1', " + how + ")");
+      } else if (tree == "inheritance") {
+        t.made("CREATE TABLE root" + columns + "; CREATE TABLE part1 () INHERITS (root); CREATE TABLE part2 () INHERITS (root); SELECT protect('part1', " + how + ")");
+      } else if (tree == "attached later" || tree == "inherits later" || tree == "grandparent inherits later") {
+        const bool attached = tree == "attached later";
+        t.made("CREATE TABLE part1" + columns + "; CREATE TABLE part2" + columns + "; CREATE TABLE root" + columns + (attached ? " PARTITION BY LIST (k)" : ""));
+        std::string step = attached ? "ALTER TABLE root ATTACH PARTITION part1 FOR VALUES IN (1)" : "ALTER TABLE part1 INHERIT root";
+        if (tree == "grandparent inherits later") {
+          t.made("CREATE TABLE middle" + columns + "; ALTER TABLE part1 INHERIT middle");
+          guarded = "middle";
+          step = "ALTER TABLE middle INHERIT root";
+        }
+        t.made("SELECT protect('" + guarded + "', " + how + ")");
+        if (attached) t.made("ALTER TABLE root ATTACH PARTITION part2 FOR VALUES IN (2)");
+        if (whole) {
+          // A table that stands alone under one scope has no row triggers: PostgreSQL refuses to make it a child until it is unprotected.
+          const auto refused = t.app.run(step);
+          CHECK(refused.code == "0A000");
+          CHECK(refused.message.find("termgate_unprotect_first") != std::string::npos);
+          t.made("BEGIN; SELECT unprotect('" + guarded + "'); " + step + "; SELECT protect('" + guarded + "', " + how + "); COMMIT");
+        } else {
+          t.made(step);
+        }
+      } else if (tree == "moved to another root") {
+        t.made("CREATE TABLE middle" + columns + " PARTITION BY LIST (k); CREATE TABLE part1 PARTITION OF middle FOR VALUES IN (1); CREATE TABLE root" + columns + " PARTITION BY LIST (k);"
+               "CREATE TABLE part2 PARTITION OF root FOR VALUES IN (2); SELECT protect('middle', " + how + ")");
+        t.made("ALTER TABLE middle DETACH PARTITION part1; ALTER TABLE root ATTACH PARTITION part1 FOR VALUES IN (1)");
+      } else {
+        t.made("CREATE TABLE middle" + columns + " PARTITION BY LIST (k); CREATE TABLE part1 PARTITION OF middle FOR VALUES IN (1); CREATE TABLE root" + columns + " PARTITION BY LIST (k);"
+               "CREATE TABLE part2 PARTITION OF root FOR VALUES IN (2); SELECT protect('middle', " + how + "); ALTER TABLE root ATTACH PARTITION middle FOR VALUES IN (1)");
+        guarded = "middle";
+      }
+      t.admin.must("SET session_replication_role = replica; INSERT INTO app.part1 VALUES (1, 'a', 1); INSERT INTO app.part2 VALUES (2, 'a', 1); SET session_replication_role = origin");
+      const bool routed = tree.find("inherit") == std::string::npos;
+      std::vector<std::string> writes = {"UPDATE root SET v = 2 WHERE k = 1", "DELETE FROM root WHERE k = 1", "INSERT INTO part1 VALUES (1, 'a', 2)", "UPDATE part1 SET v = 2",
+                                         "DELETE FROM part1", "TRUNCATE part1", "TRUNCATE root", "WITH w AS (DELETE FROM root RETURNING k) SELECT * FROM w"};
+      if (routed) {
+        writes.insert(writes.end(), {"INSERT INTO root VALUES (1, 'a', 2)", "UPDATE root SET k = 1 WHERE k = 2", "UPDATE root SET k = 2 WHERE k = 1", "INSERT INTO root SELECT 1, 'a', 2",
+                                     "INSERT INTO root VALUES (1, 'a', 2) ON CONFLICT DO NOTHING"});
+        if (merge) writes.push_back("MERGE INTO root USING (SELECT 1 AS k) n ON root.k = n.k WHEN MATCHED THEN UPDATE SET v = 3");
+      }
+      for (const std::string& write : writes) {
+        CAPTURE(write);
+        CHECK(t.as_nobody(write) == "TG002");
+        CHECK(t.as_stale(write) == "TG001");
+        CHECK(t.as_a(write) == "");
+      }
+      if (routed) {
+        const auto copy = [&](const std::string& before) {
+          t.writer.must("BEGIN; " + before);
+          PQclear(PQexec(t.writer.raw(), "COPY root FROM STDIN"));
+          PQputCopyData(t.writer.raw(), "1\ta\t5\n", 6);
+          PQputCopyEnd(t.writer.raw(), nullptr);
+          const auto code = t.writer.finish().code;
+          t.writer.must("ROLLBACK");
+          return code;
+        };
+        CHECK(copy("SELECT 1") == "TG002");
+        CHECK(copy("SELECT check_term('a', 5)") == "");
+      }
+      // What has nothing to do with the protected part stays as it was.
+      CHECK(t.as_nobody("INSERT INTO part2 VALUES (2, 'a', 2)") == "");
+      CHECK(t.as_nobody("UPDATE root SET v = 2 WHERE k = 2") == "");
+      CHECK(t.admin.must("SELECT * FROM termgate.doctor() WHERE severity = 'error' AND object NOT LIKE 'setting%'").rows.empty());
+      t.app.must("SELECT unprotect('" + guarded + "')");
+      if (tree == "moved to another root") t.app.must("SELECT unprotect('middle')");
+      CHECK(t.as_nobody("TRUNCATE root") == "");
+      CHECK(t.admin.value("SELECT count(*) FROM pg_trigger WHERE tgname LIKE 'termgate%'") == "0");
+    }
+  }
+}
+
+TEST_CASE("protect: TRUNCATE of a table with a scope column is refused where its snapshot may hide rows", "[F1][F2][live]") {
+  Tables t;
+  t.made("CREATE TABLE t (s text, v int); CREATE TABLE ref (id int PRIMARY KEY, s text); CREATE TABLE pointing (id int REFERENCES ref ON DELETE CASCADE, s text)");
+  t.made("INSERT INTO t VALUES ('a', 1); SELECT protect('t', scope_column => 's'), protect('pointing', scope_column => 's')");
+  for (const std::string level : {"REPEATABLE READ", "SERIALIZABLE"}) {
+    CAPTURE(level);
+    PgSession old(Tables::database().url_as("tg_pwriter_" + t.me, "write") + "?options=-csearch_path%3Dapp,termgate");
+    old.must("BEGIN ISOLATION LEVEL " + level + "; SELECT check_term('a', 5); SELECT count(*) FROM t; SELECT count(*) FROM pointing");
+    t.writer.must("BEGIN; SELECT check_term('b', 7); INSERT INTO t VALUES ('b', 1); COMMIT");
+    const auto refused = old.run("TRUNCATE t");
+    CHECK(refused.code == "TG005");
+    CHECK(refused.message.find("READ COMMITTED") != std::string::npos);
+    old.must("ROLLBACK; BEGIN ISOLATION LEVEL " + level + "; SELECT check_term('a', 5)");
+    CHECK(old.run("TRUNCATE ref CASCADE").code == "TG005");
+    old.must("ROLLBACK");
+    CHECK(t.app.value("SELECT count(*) FROM t WHERE s = 'b'") != "0");
+  }
+  // At READ COMMITTED it waits for writers first and then sees all of their rows.
+  CHECK(t.as_a("TRUNCATE t") == "TG002");
+  PgSession other(Tables::database().url_as("tg_pwriter_" + t.me, "write") + "?options=-csearch_path%3Dapp,termgate");
+  t.made("DELETE FROM ref");
+  t.admin.must("SET session_replication_role = replica; TRUNCATE app.t; SET session_replication_role = origin");
+  other.must("BEGIN; SELECT check_term('b', 7); INSERT INTO t VALUES ('b', 2)");
+  t.writer.must("BEGIN; SELECT check_term('a', 5)");
+  t.writer.send("TRUNCATE t");
+  wait_for_lock(t.admin, t.writer);
+  other.must("COMMIT");
+  CHECK(t.writer.finish().code == "TG002");
+  t.writer.must("ROLLBACK");
+}
+
+TEST_CASE("protect: a statement that began before its own leader was raised is a serialization error", "[F1][live]") {
+  Tables t;
+  int number = 0;
+  for (const std::string how : {"scope => 'SCOPE'", "scope_column => 's'", "scope => '*'", "on a partition"}) {
+    for (const std::string shape : {"INSERT INTO t SELECT 'SCOPE', count(*) FROM counted", "UPDATE t SET v = (SELECT count(*) FROM counted)", "DELETE FROM t WHERE v <= (SELECT count(*) FROM counted)"}) {
+      CAPTURE(how, shape);
+      const std::string scope = "young " + std::to_string(++number);
+      const auto with = [&](std::string text) {
+        for (std::size_t at = 0; (at = text.find("SCOPE", at)) != std::string::npos;) text.replace(at, 5, scope);
+        return text;
+      };
+      t.admin.must("SELECT termgate.seal('" + scope + "', 5)");
+      t.made("DROP TABLE IF EXISTS t, counted CASCADE; CREATE TABLE counted (v int)");
+      if (how == "on a partition") {
+        t.made("CREATE TABLE t (s text, v int) PARTITION BY LIST (s); CREATE TABLE t1 PARTITION OF t DEFAULT");
+        t.made(with("INSERT INTO t VALUES ('SCOPE', 0); SELECT protect('t1', scope => 'SCOPE')"));
+      } else {
+        t.made(with("CREATE TABLE t (s text, v int); INSERT INTO t VALUES ('SCOPE', 0); SELECT protect('t', " + how + ")"));
+      }
+      t.admin.must("SELECT termgate.seal('" + scope + "', 6)");
+      // The old leader has passed, the new one raises and waits for it; the new leader's own write begins meanwhile and waits for the raise.
+      PgSession old(Tables::database().url_as("tg_powner_" + t.me, "") + "?options=-csearch_path%3Dapp,termgate");
+      old.must("BEGIN; SELECT check_term('" + scope + "', 6); INSERT INTO counted VALUES (1)");
+      PgSession raiser(Tables::database().url());
+      raiser.send("SELECT fence FROM termgate.seal('" + scope + "', 7, '1 minute')");
+      wait_for_lock(t.admin, raiser);
+      t.writer.must("BEGIN; SET LOCAL termgate.scope = '" + scope + "'; SET LOCAL termgate.term = '7'");
+      t.writer.send(with(shape));
+      wait_for_lock(t.admin, t.writer);
+      old.must("COMMIT");
+      CHECK(raiser.finish().value() == "7");
+      const auto early = t.writer.finish();
+      CAPTURE(early.message);
+      CHECK(early.code == "40001");
+      t.writer.must("ROLLBACK");
+      // Run again it is right.
+      t.writer.must("BEGIN; SET LOCAL termgate.scope = '" + scope + "'; SET LOCAL termgate.term = '7'");
+      CHECK(t.writer.run(with(shape)).ok());
+      t.writer.must("COMMIT");
+    }
+  }
+}
+
+TEST_CASE("protect: the snapshot rule leaves alone what has raised by itself or was restored", "[F1][live]") {
+  Tables t;
+  t.made("CREATE TABLE t (v int); SELECT protect('t', scope => 'own raise')");
+  CHECK(t.as("SELECT check_term('own raise', 3)", "INSERT INTO t VALUES (1)") == "");
+  CHECK(t.as("SAVEPOINT s; SELECT check_term('own raise', 3); RELEASE s", "INSERT INTO t VALUES (1)") == "");
+  CHECK(t.as_nobody("WITH c AS (SELECT check_term('own raise', 3) AS c) INSERT INTO t SELECT c FROM c") != "40001");
+  t.writer.must("SELECT check_term('own raise', 3)");
+  // A dump from a server that has come farther with its transaction ids.
+  t.admin.must("UPDATE termgate.fences SET raised_xid = '9000000000000' WHERE scope = 'own raise'");
+  CHECK(t.as("SELECT check_term('own raise', 3)", "INSERT INTO t VALUES (1)") == "");
+  // A cursor that is open since before another scope's raise is no statement of ours.
+  t.admin.must("SELECT termgate.seal('own raise', 4)");
+  CHECK(t.as("SET LOCAL termgate.scope = 'own raise'; SET LOCAL termgate.term = '4'", "INSERT INTO t VALUES (1)") == "");
+}

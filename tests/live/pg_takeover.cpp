@@ -1,0 +1,321 @@
+// [F4] Nothing that a frozen session of the old leader can hold keeps a takeover waiting: every kind of lock it can have, against every way to take over. What
+// is no lock of the scope is named by TG006 within check_wait and never ended.
+#include <catch2/catch.hpp>
+
+#include "support/pg_session.hpp"
+
+using termgate::test::PgDatabase;
+using termgate::test::PgSession;
+using termgate::test::wait_until;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr milliseconds grace{150};
+constexpr seconds check_wait{1};
+// Two cores that do other work too.
+constexpr milliseconds slack{2500};
+
+// Layer 1 belongs to a role that is no superuser; the stale leader and its successor are one plain role that owns an adopted and a protected table.
+struct Lab {
+  static Lab& one() {
+    static Lab lab;
+    return lab;
+  }
+  PgDatabase database{"takeover", PgDatabase::Install::none};
+  std::string role = "tg_leader_" + std::to_string(getpid());
+  std::string url;
+  PgSession admin{installed()};
+
+  std::string installed() {
+    database.install_as("tg_takeover_owner_" + std::to_string(getpid()));
+    url = database.url_as(role, "operate");
+    PgSession owner(database.url());
+    owner.must("UPDATE termgate.settings SET value = '" + std::to_string(grace.count()) + "' WHERE name = 'eviction_grace_ms'; UPDATE termgate.settings SET value = '" +
+               std::to_string(milliseconds(check_wait).count()) + "' WHERE name = 'check_wait_ms'; CREATE SCHEMA app; GRANT ALL ON SCHEMA app TO PUBLIC");
+    PgSession app(url);
+    app.must("CREATE TABLE app.adopted (scope text, term bigint, v int); CREATE INDEX ON app.adopted (scope, term); SELECT termgate.adopt('app.adopted', 'scope', 'term')");
+    app.must("CREATE TABLE app.guarded (scope text, v int); SELECT termgate.protect('app.guarded', scope_column => 'scope')");
+    app.must("CREATE TABLE app.other (v int)");
+    app.must("SELECT count(termgate.seal('many ' || n, 1)) FROM generate_series(1, 120) n");
+    return database.url();
+  }
+};
+
+// What the old leader of scope H has done, in a transaction that it leaves open for ever.
+struct Held {
+  const char* name;
+  std::string sql;  // H: the scope; N: its term
+  bool of_scope;    // holds a lock of the scope, so that it is evicted; else it holds nothing that a takeover of H needs
+};
+
+std::string fill(std::string text, const std::string& scope, const std::string& term) {
+  const auto all = [&](const std::string& what, const std::string& with) {
+    for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += with.size()) text.replace(at, what.size(), with);
+  };
+  all("{H}", scope);
+  all("{N}", term);
+  return text;
+}
+
+const std::vector<Held> holds = {
+    {"passed its check", "SELECT termgate.check_term('{H}', {N})", true},
+    {"truncated an adopted table", "SELECT termgate.check_term('{H}', {N}); TRUNCATE app.adopted", true},
+    {"locked an adopted table", "SELECT termgate.check_term('{H}', {N}); LOCK TABLE app.adopted IN ACCESS EXCLUSIVE MODE", true},
+    {"locked an adopted table without a check", "LOCK TABLE app.adopted IN ACCESS EXCLUSIVE MODE", false},
+    {"altered tables", "SELECT termgate.check_term('{H}', {N}); ALTER TABLE app.adopted ADD COLUMN w int; ALTER TABLE app.guarded ADD COLUMN w int; LOCK TABLE app.other", true},
+    {"appended", "SELECT termgate.append('stream {H}', {N}, 'x', NULL, '{H}')", true},
+    {"appended with a write id", "SELECT termgate.append('stream {H}', {N}, 'x', NULL, '{H}', gen_random_uuid())", true},
+    {"wrote to guarded tables", "SET LOCAL termgate.scope = '{H}'; SET LOCAL termgate.term = '{N}'; INSERT INTO app.guarded VALUES ('{H}', 1); INSERT INTO app.adopted VALUES ('{H}', {N}, 1)", true},
+    {"renewed its lease", "SELECT termgate.renew_lease('{H}', 'old', {N}, '1 s')", true},
+    {"released its lease", "SELECT termgate.release_lease('{H}', 'old', {N})", true},
+    {"acquired its lease anew", "SELECT termgate.acquire_lease('{H}', 'old', '1 s')", true},
+    {"acquired its lease in a savepoint", "SAVEPOINT s; SELECT termgate.acquire_lease('{H}', 'old', '1 s'); RELEASE s", true},
+    {"started and beat a run", "SELECT termgate.job_heartbeat(termgate.job_start('job', '{H}', 'old', {N}))", true},
+    {"force-released", "SELECT termgate.force_release('{H}', 'old', 'a test')", true},
+    {"is serializable", "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE; SELECT termgate.check_term('{H}', {N}); SELECT count(*) FROM app.adopted; INSERT INTO app.guarded VALUES ('{H}', 1)", true},
+    {"is at repeatable read", "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; SELECT termgate.check_term('{H}', {N}); INSERT INTO app.adopted VALUES ('{H}', {N}, 1)", true},
+    {"protects and adopts tables", "SELECT termgate.protect('app.other', scope => '{H}'), termgate.protect('app.adopted', scope => '*')", false},
+    {"dropped an adopted table", "SELECT termgate.unadopt('app.adopted'); DROP TABLE app.adopted", false},
+    {"holds its session", "COMMIT; SELECT termgate.hold_session('{H}', {N}); BEGIN", true},
+    {"passed very many scopes", "SELECT count(termgate.check_term('many ' || n, 1)) FROM generate_series(1, 120) n; SELECT termgate.check_term('{H}', {N})", true},
+    {"declared that nothing was lost", "SELECT termgate.declare_nothing_lost('old', 'a test')", false},
+    {"changed settings and pruned", "SELECT termgate.set_setting('payload_bytes_max', '1000000'), termgate.prune_history('1 day'), termgate.record_refusal('{H}', 1, 1, now(), now())", false},
+    {"moved its stream", "SELECT termgate.append('stream {H}', {N}, 'x', NULL, '{H}'); COMMIT; BEGIN; SELECT termgate.stream_move('stream {H}', 'moved {H}', 'old', 'a test')", true},
+    {"is resetting the fence", "SELECT termgate.reset_fence('{H}', {N}, 'old', 'a test')", true},
+    {"squats on the turnstile", "SELECT pg_advisory_xact_lock(hashtextextended('{H}' COLLATE \"C\", hashtextextended('termgate' COLLATE \"C\", 2)))", true},
+    {"squats on the queue", "SELECT pg_advisory_lock(hashtextextended('{H}' COLLATE \"C\", hashtextextended('termgate' COLLATE \"C\", 1)))", true},
+    {"squats on the lease's key", "SELECT pg_advisory_lock_shared(hashtextextended('{H}' COLLATE \"C\", hashtextextended('termgate' COLLATE \"C\", 3)))", true},
+    {"squats on the next announcements",
+     "SELECT pg_advisory_lock((hashtextextended('{H}' COLLATE \"C\", hashtextextended('termgate' COLLATE \"C\", 4)) >> 32)::int, 0), "
+     "count(pg_advisory_lock((hashtextextended('{H}' COLLATE \"C\", hashtextextended('termgate' COLLATE \"C\", 5)) >> 32)::int, n)) FROM generate_series(0, 20) n", false},
+    {"announces the highest term by hand",
+     "SELECT termgate.check_term('by hand {H}', 1); SELECT pg_advisory_xact_lock_shared((hashtextextended('{H}' COLLATE \"C\", hashtextextended('termgate' COLLATE \"C\", 4)) >> 32)::int, 2147483647), "
+     "pg_advisory_xact_lock_shared((hashtextextended('{H}' COLLATE \"C\", hashtextextended('termgate' COLLATE \"C\", 5)) >> 32)::int, 2147483647), "
+     "pg_advisory_xact_lock(hashtextextended('{H}' COLLATE \"C\", hashtextextended('termgate' COLLATE \"C\", 2)))", true},
+};
+
+// How the scope is taken over, or another one taken: {H} as above, {O} another scope with a lease, {F} a new one.
+const std::vector<std::string> takeovers = {"SELECT acquired FROM termgate.acquire_lease('{H}', 'new', '10 s')", "SELECT termgate.force_release('{H}', 'me', 'a test')"};
+
+}  // namespace
+
+TEST_CASE("takeover: nothing that a frozen leader holds keeps its scope", "[F4][live]") {
+  Lab& lab = Lab::one();
+  int number = 0;
+  for (const Held& held : holds) {
+    for (const std::string& takeover : takeovers) {
+      CAPTURE(held.name, takeover);
+      const std::string scope = "held " + std::to_string(++number);
+      // Both go the same way to the locks: every third hold is enough for the second.
+      if (&takeover != &takeovers.front() && number % 6 != 0) continue;
+      PgSession old(lab.url);
+      const std::string term = old.value("SELECT term FROM termgate.acquire_lease('" + scope + "', 'old', '150 ms')");
+      old.must("INSERT INTO app.adopted VALUES ('" + scope + "', " + term + ", 1)");
+      old.must("BEGIN");
+      old.must(fill(held.sql, scope, term));
+      if (takeover.find("acquire") != std::string::npos) {
+        wait_until("the lease to run out", [&] { return lab.admin.value("SELECT count(*) FROM termgate.leases WHERE scope = '" + scope + "' AND expires_at > clock_timestamp()") == "0"; });
+      }
+      PgSession successor(lab.url);
+      const auto start = Clock::now();
+      const auto taken = successor.run(fill(takeover, scope, term));
+      const auto took = Clock::now() - start;
+      CAPTURE(taken.message, std::chrono::duration_cast<milliseconds>(took).count());
+      CHECK(taken.code == "");
+      CHECK(taken.value() == "t");
+      CHECK(took < 2 * grace + seconds(1) + slack);
+      // The stale write does not commit any more, unless it never had anything of the scope.
+      CHECK(old.run(held.of_scope ? "COMMIT" : "ROLLBACK").ended() == held.of_scope);
+      CHECK(successor.run("SELECT termgate.check_term('" + scope + "', " + term + ")").code == "TG001");
+      CHECK(successor.run("SELECT termgate.append('stream " + scope + "', (SELECT term FROM termgate.fence('" + scope + "')), 'y', NULL, '" + scope + "')").ok());
+    }
+  }
+}
+
+TEST_CASE("takeover: other scopes are not held up either", "[F4][live]") {
+  Lab& lab = Lab::one();
+  int number = 0;
+  for (const Held& held : holds) {
+    CAPTURE(held.name);
+    const std::string tag = std::to_string(++number);
+    const std::string scope = "mine " + tag;
+    const std::string other = "other " + tag;
+    PgSession old(lab.url);
+    PgSession successor(lab.url);
+    const std::string term = old.value("SELECT term FROM termgate.acquire_lease('" + scope + "', 'old', '10 s')");
+    successor.must("SELECT termgate.acquire_lease('" + other + "', 'gone', '100 ms')");
+    wait_until("the lease to run out", [&] { return lab.admin.value("SELECT live FROM termgate.lease('" + other + "')") == "f"; });
+    old.must("BEGIN");
+    old.must(fill(held.sql, scope, term));
+    const auto start = Clock::now();
+    CHECK(successor.value("SELECT acquired FROM termgate.acquire_lease('" + other + "', 'new', '10 s')") == "t");
+    CHECK(successor.value("SELECT term FROM termgate.renew_lease('" + other + "', 'new', 2, '10 s'), termgate.fence('" + other + "')") == "2");
+    CHECK(successor.value("SELECT termgate.check_term('" + other + "', 2)") == "2");
+    CHECK(Clock::now() - start < slack);
+    // The first seal of a new scope reads the adopted tables: where one is locked by somebody who holds nothing of that scope it says so in time, and ends nobody.
+    const auto sealing = Clock::now();
+    const auto sealed = successor.run("SELECT fence FROM termgate.seal('new " + tag + "', 3)");
+    CAPTURE(sealed.message);
+    CHECK(Clock::now() - sealing < grace + check_wait + slack);
+    const bool locked = held.sql.find("TRUNCATE app.adopted") != std::string::npos || held.sql.find("LOCK TABLE app.adopted") != std::string::npos ||
+                        held.sql.find("ALTER TABLE app.adopted") != std::string::npos || held.sql.find("DROP TABLE app.adopted") != std::string::npos;
+    CHECK(sealed.code == (locked ? "TG006" : ""));
+    if (locked) CHECK(sealed.message.find("pid " + std::to_string(old.pid())) != std::string::npos);
+    CHECK(old.run("ROLLBACK").ok());
+  }
+}
+
+TEST_CASE("takeover: a seal of a scope without a lease ends a frozen raise to a lower term", "[F4][live]") {
+  Lab& lab = Lab::one();
+  for (const std::string& way : {std::string("SELECT termgate.check_term('raised', 6)"), std::string("SELECT termgate.seal('raised', 6)"),
+                                 std::string("INSERT INTO app.adopted VALUES ('raised', 6, 1)")}) {
+    CAPTURE(way);
+    lab.admin.must("SELECT termgate.reset_fence('raised', 5, 'test', 'again') FROM termgate.fence('raised') WHERE term > 5; SELECT termgate.seal('raised', 5)");
+    PgSession old(lab.url);
+    old.must("BEGIN");
+    old.must(way);
+    PgSession successor(lab.url);
+    const auto start = Clock::now();
+    CHECK(successor.value("SELECT fence FROM termgate.seal('raised', 7)") == "7");
+    CHECK(Clock::now() - start < grace + slack);
+    CHECK(old.run("COMMIT").ended());
+  }
+}
+
+TEST_CASE("takeover: while the database is in doubt a frozen acquisition of one scope holds up no other", "[F3][F4][live]") {
+  Lab& lab = Lab::one();
+  PgSession frozen(lab.url);
+  PgSession next(lab.url);
+  next.must("SELECT termgate.acquire_lease('doubt 1', 'old', '100 ms'), termgate.acquire_lease('doubt 2', 'old', '100 ms'), termgate.acquire_lease('doubt 3', 'old', '100 s'); SELECT pg_sleep(0.15)");
+  next.must("SELECT termgate.declare_in_doubt('test', 'a restore')");
+  frozen.must("BEGIN; SELECT termgate.acquire_lease('doubt 1', 'old', '10 s')");
+  const auto start = Clock::now();
+  CHECK(next.value("SELECT acquired FROM termgate.acquire_lease('doubt 2', 'new', '10 s')") == "t");
+  CHECK(Clock::now() - start < slack);
+  // An operator's word about a scope whose lease a frozen session is renewing.
+  PgSession renewing(lab.url);
+  next.must("SELECT termgate.acquire_lease('doubt 3', 'old', '100 s')");
+  const std::string term = next.value("SELECT term FROM termgate.fence('doubt 3')");
+  renewing.must("BEGIN; SELECT termgate.renew_lease('doubt 3', 'old', " + term + ", '100 s')");
+  const auto declaring = Clock::now();
+  CHECK(next.run("SELECT termgate.declare_restored('doubt 3', " + term + " + 5, 'test', 'a restore')").ok());
+  CHECK(Clock::now() - declaring < 2 * grace + slack);
+  CHECK(renewing.run("COMMIT").ended());
+  // What has to change the one row that says whether the database was restored is named, and not hung upon.
+  PgSession declaring_all(lab.url);
+  declaring_all.must("BEGIN; SELECT termgate.declare_nothing_lost('test', 'a restore')");
+  const auto blocked = next.run("SELECT termgate.declare_nothing_lost('test', 'a restore')");
+  CHECK(blocked.code == "TG006");
+  CHECK(blocked.message.find("pid " + std::to_string(declaring_all.pid())) != std::string::npos);
+  declaring_all.must("COMMIT");
+  frozen.run("ROLLBACK");
+}
+
+TEST_CASE("takeover: many who want the same lease get one term and nobody is ended", "[F3][F4][live]") {
+  Lab& lab = Lab::one();
+  // A loser that has not said so within the grace may be ended by the next, so the grace is the ordinary one here.
+  lab.admin.must("UPDATE termgate.settings SET value = '1000' WHERE name = 'eviction_grace_ms'");
+  for (int round = 0; round < 5; ++round) {
+    const std::string scope = "herd " + std::to_string(round);
+    std::vector<std::unique_ptr<PgSession>> herd;
+    for (int one = 0; one < 12; ++one) herd.push_back(std::make_unique<PgSession>(lab.url));
+    for (std::size_t one = 0; one < herd.size(); ++one) herd[one]->send("SELECT acquired, term FROM termgate.acquire_lease('" + scope + "', 'o" + std::to_string(one) + "', '10 s')");
+    int won = 0;
+    for (auto& session : herd) {
+      const auto result = session->finish();
+      CAPTURE(result.message);
+      CHECK(result.ok());
+      won += result.value() == "t" ? 1 : 0;
+    }
+    CHECK(won == 1);
+    CHECK(lab.admin.value("SELECT term FROM termgate.fence('" + scope + "')") == "1");
+  }
+  lab.admin.must("UPDATE termgate.settings SET value = '" + std::to_string(grace.count()) + "' WHERE name = 'eviction_grace_ms'");
+}
+
+TEST_CASE("acquire_lease: a repeated call in one transaction returns the first one's row", "[F3][live]") {
+  Lab& lab = Lab::one();
+  PgSession s(lab.url);
+  const std::string call = "termgate.acquire_lease('twice', 'me', '10 s')";
+  const auto all = s.must("SELECT (" + call + ").*");
+  CHECK(all.rows[0][0] == "t");
+  CHECK(all.rows[0][1] == "1");
+  CHECK(all.rows[0][3] == "me");
+  CHECK(s.value("SELECT term FROM termgate.fence('twice')") == "1");
+  CHECK(s.value("SELECT count(*) FROM termgate.audit_log WHERE scope = 'twice' AND action = 'acquire'") == "1");
+  // Another transaction is another acquisition.
+  CHECK(s.value("SELECT term FROM " + call) == "2");
+  s.must("BEGIN");
+  const auto first = s.must("SELECT * FROM " + call);
+  CHECK(first.rows[0][1] == "3");
+  CHECK(s.must("SELECT * FROM " + call).rows[0] == first.rows[0]);
+  CHECK(s.must("SELECT * FROM termgate.acquire_lease('twice', 'me', interval '10000 ms', grace => '100 ms')").rows[0] == first.rows[0]);
+  s.must("SAVEPOINT a");
+  const auto longer = s.run("SELECT * FROM termgate.acquire_lease('twice', 'me', '11 s')");
+  CHECK(longer.code == "TG005");
+  s.must("ROLLBACK TO a");
+  CHECK(s.run("SELECT * FROM termgate.acquire_lease('twice', 'me', '10 s', 'host:1')").code == "TG005");
+  s.must("ROLLBACK TO a");
+  CHECK(s.value("SELECT acquired FROM termgate.acquire_lease('twice', 'you', '10 s')") == "f");
+  CHECK(s.value("SELECT renewed FROM termgate.renew_lease('twice', 'me', 3, '20 s')") == "t");
+  CHECK(s.value("SELECT term FROM " + call) == "3");
+  // Released, it is a new acquisition.
+  CHECK(s.value("SELECT termgate.release_lease('twice', 'me', 3)") == "t");
+  CHECK(s.value("SELECT term FROM " + call) == "4");
+  s.must("COMMIT");
+  // So it is when the first one went with its savepoint, and when it has run out.
+  s.must("BEGIN; SAVEPOINT a");
+  CHECK(s.value("SELECT term FROM " + call) == "5");
+  s.must("ROLLBACK TO a");
+  CHECK(s.value("SELECT term FROM " + call) == "5");
+  CHECK(s.value("SELECT term FROM " + call) == "5");
+  s.must("COMMIT; BEGIN");
+  CHECK(s.value("SELECT term FROM termgate.acquire_lease('twice', 'me', '100 ms')") == "6");
+  s.must("SELECT pg_sleep(0.15)");
+  CHECK(s.value("SELECT term FROM termgate.acquire_lease('twice', 'me', '100 ms')") == "7");
+  s.must("COMMIT");
+  // A row that a restored database brought along names a transaction of another server: it proves nothing, whatever this server's ids are.
+  s.must("BEGIN; SELECT pg_current_xact_id()");
+  lab.admin.must("UPDATE termgate.leases SET acquired_xid = '" + s.value("SELECT pg_current_xact_id()") + "', expires_at = clock_timestamp() + interval '10 s' WHERE scope = 'twice'");
+  CHECK(s.value("SELECT term FROM termgate.acquire_lease('twice', 'me', '100 ms')") == "8");
+  s.must("ROLLBACK");
+}
+
+TEST_CASE("leases: a forced release leaves the term that was held and ends the holder's runs", "[F3][live]") {
+  Lab& lab = Lab::one();
+  PgSession s(lab.url);
+  s.must("SELECT termgate.acquire_lease('forced', 'one', '10 s')");
+  const std::string run = s.value("SELECT termgate.job_start('nightly', 'forced', 'one', 1)");
+  const auto status = [&](const std::string& of) { return s.value("SELECT status FROM termgate.job_history WHERE run_id = " + of); };
+  CHECK(status(run) == "started");
+  CHECK(s.run("SELECT termgate.force_release('forced', 'me', '')").code == "TG005");
+  CHECK(s.run("SELECT termgate.force_release('forced', 'me', NULL)").code == "TG005");
+  CHECK(s.value("SELECT termgate.force_release('forced', 'me', 'it hangs')") == "t");
+  CHECK(s.value("SELECT term FROM termgate.lease('forced')") == "1");
+  CHECK(s.value("SELECT term FROM termgate.fence('forced')") == "2");
+  CHECK(s.value("SELECT count(*) FROM termgate.audit_log WHERE scope = 'forced' AND action = 'force_release'") == "1");
+  CHECK(status(run) == "lost");
+  CHECK(s.run("SELECT termgate.job_finish(" + run + ", 'completed')").code == "TG001");
+  CHECK(s.run("SELECT termgate.check_term('forced', 3)").code == "TG005");
+  CHECK(s.value("SELECT term FROM termgate.acquire_lease('forced', 'two', '200 ms')") == "3");
+  // A second start of the same job under the same term ends the first; a run whose lease has run out is lost, and may still finish while its term is the fence.
+  const std::string first = s.value("SELECT termgate.job_start('nightly', 'forced', 'two', 3)");
+  const std::string second = s.value("SELECT termgate.job_start('nightly', 'forced', 'two', 3)");
+  CHECK(status(first) == "lost");
+  wait_until("the lease to run out", [&] { return status(second) == "lost"; });
+  CHECK(s.value("SELECT termgate.job_finish(" + second + ", 'completed')") == "t");
+  CHECK(status(second) == "completed");
+  // A run that a frozen session holds keeps no successor from starting.
+  const std::string held = s.value("SELECT termgate.job_start('nightly', 'forced', 'two', 3)");
+  PgSession frozen(lab.url);
+  frozen.must("BEGIN; SELECT termgate.job_finish(" + held + ", 'failed')");
+  CHECK(s.value("SELECT term FROM termgate.acquire_lease('forced', 'three', '10 s')") == "4");
+  const auto start = Clock::now();
+  s.must("SELECT termgate.job_start('nightly', 'forced', 'three', 4)");
+  CHECK(Clock::now() - start < slack);
+  CHECK(status(held) == "lost");
+}
