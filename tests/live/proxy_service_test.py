@@ -41,8 +41,7 @@ def drain(server):
             ("a statement", [], query("insert into drained values (2)")),
             ("a statement in a transaction", ["begin"], query("insert into drained values (2)")),
             ("a thousand statements", [], query("insert into drained values (2)") * 1000),
-            # More than the proxy holds, and no more than a kernel surely takes: behind what it does not take nobody's end is heard.
-            ("a large statement half sent", [], query("insert into drained values (2)") + query("select '" + "x" * 900_000 + "'")[:500_000]),
+            ("a large statement half sent", [], query("insert into drained values (2)") + query("select '" + "x" * 3_000_000 + "'")[:2_000_000]),
             ("an extended statement", [], parse("", "insert into drained values (2)") + bind("", "") + execute() + SYNC)):
         for kind, parameters in (("declared", declared("drain", 7)), ("undeclared", {})):
             proxy = lab.proxy(server.url, "--drain-timeout", "10s", "--without-term", "allow")

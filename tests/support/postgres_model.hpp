@@ -98,7 +98,7 @@ class PostgresModel {
       {"FROB t", What::unknown},
       // A client's up to here.
       {"SELECT pg_catalog.pg_backend_pid(), pg_catalog.current_setting('termgate.scope', true), pg_catalog.current_setting('termgate.term', true), "
-       "EXISTS (SELECT FROM pg_catalog.pg_rewrite r WHERE r.ev_type OPERATOR(pg_catalog.<>) '1')",
+       "EXISTS (SELECT FROM pg_catalog.pg_rewrite r WHERE r.ev_type OPERATOR(pg_catalog.<>) '1' AND r.ev_class OPERATOR(pg_catalog.>=) 16384::pg_catalog.oid)",
        What::who_serves},
       {"SELECT 'off'::text AS default_transaction_read_only", What::show_answer},
       {"SELECT 'on'::text AS default_transaction_read_only", What::show_answer},

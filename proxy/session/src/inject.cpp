@@ -273,7 +273,7 @@ void Session::State::release() {
 void Session::State::ask_who_serves() {
   if (options_.server_pooler) return;
   std::string sql = "SELECT pg_catalog.pg_backend_pid(), pg_catalog.current_setting('termgate.scope', true), pg_catalog.current_setting('termgate.term', true)";
-  if (options_.server_has_rules) sql += ", EXISTS (SELECT FROM pg_catalog.pg_rewrite r WHERE r.ev_type OPERATOR(pg_catalog.<>) '1')";
+  if (options_.server_has_rules) sql += ", EXISTS (SELECT FROM pg_catalog.pg_rewrite r WHERE r.ev_type OPERATOR(pg_catalog.<>) '1' AND r.ev_class OPERATOR(pg_catalog.>=) 16384::pg_catalog.oid)";
   add_hidden_query(sql, Role::who_serves);
 }
 
