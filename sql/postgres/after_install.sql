@@ -1,6 +1,8 @@
 -- Runs after all files of install/, in their transaction. Parameters: none. Locks: those of GRANT.
 -- Whoever could call a function or read a view before an upgrade can do so after it, also where it had to be made anew with another result. A function
 -- that is new goes to those who have the one that it belongs to.
+-- First what the levels say, which takes from PUBLIC what a new function gives to everybody; then what was granted by hand.
+DO $$ BEGIN PERFORM @schema@._settle_grants(); END $$;
 DO $$
 DECLARE
   g record;
@@ -30,4 +32,3 @@ BEGIN
     EXECUTE format('GRANT %s ON %s %s TO %s%s', g.privilege, g.kind, g.target, g.role, CASE WHEN g.grantable THEN ' WITH GRANT OPTION' ELSE '' END);
   END LOOP;
 END $$;
-DO $$ BEGIN PERFORM @schema@._settle_grants(); END $$;
