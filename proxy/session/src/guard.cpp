@@ -66,7 +66,6 @@ Act decide(const Unit& unit, const TransactionView& transaction, Standing claim,
     case Does::commit: return before_commit(transaction, policy);
     default: break;
   }
-  if (policy.undeclared_pass && claim == Standing::none && !transaction.redeclared) return Act::pass;
   if (transaction.read_only && !transaction.writable) return in_read_only(unit, transaction, claim);
   if (transaction.writable) {
     switch (unit.does) {
@@ -101,7 +100,7 @@ Act before_commit(const TransactionView& transaction, const Policy& policy) noex
   if (!policy.enforce || transaction.failed || !transaction.writable || !transaction.acted) return Act::pass;
   const bool passed = transaction.session_passed || transaction.other_passed;
   if (passed) return transaction.redeclared ? Act::recheck : Act::pass;
-  return policy.undeclared_pass ? (transaction.redeclared ? Act::recheck : Act::pass) : Act::check;
+  return Act::check;
 }
 
 }  // namespace termgate::session

@@ -69,8 +69,7 @@ struct TransactionView {
 };
 
 struct Policy {
-  bool enforce = true;            // --enforce on
-  bool undeclared_pass = false;   // --without-term allow, and nothing was declared yet
+  bool enforce = true;  // --enforce on
 };
 
 enum class Act : std::uint8_t {
