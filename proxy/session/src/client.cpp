@@ -75,7 +75,7 @@ bool Session::State::blocked() const noexcept { return deferred_.has_value() || 
 
 bool Session::State::must_wait(char type) const noexcept {
   if (stage_ != Stage::ready) return false;
-  if (answers_.empty()) return group_.begun && !group_.held.empty() && (type == frontend::query || type == frontend::function_call);
+  if (pending_.empty()) return group_.begun && !group_.held.empty() && (type == frontend::query || type == frontend::function_call);
   switch (type) {
     case frontend::query:
     case frontend::function_call: return true;
@@ -205,7 +205,7 @@ void Session::State::client_event(const Event& event) {
       const auto named = pgwire::decode_describe(event.body);
       if (!named) return end("08P01", named.problem().reason());
       group_begins();
-      return forward_extended(event, named->portal ? Asked::describe_portal : Asked::describe_statement);
+      return forward_extended(event, named->portal ? Request::describe_portal : Request::describe_statement);
     }
     case frontend::close: return on_close(event);
     case frontend::sync: return on_sync(event);
@@ -217,7 +217,7 @@ void Session::State::client_event(const Event& event) {
       return;
     case frontend::copy_done:
     case frontend::copy_fail:
-      if (!in_copy_in_ && !answers_.empty()) answers_.at(answers_.size() - 1).copy_ends = true;
+      if (!in_copy_in_ && !pending_.empty()) pending_.at(pending_.size() - 1).copy_ends = true;
       in_copy_in_ = false;
       to_server_.back() += event.frame;
       return;

@@ -7,7 +7,7 @@
 
 #include <termgate/statements/classify.hpp>
 
-#include "answers.hpp"
+#include "replies.hpp"
 #include "guard.hpp"
 
 namespace termgate::session {

@@ -65,15 +65,15 @@ void Session::State::on_parse(const Event& event) {
     if (what.takes_snapshot && !tx_.writable) tx_.snapshot = true;
   }
   if (rewritten.empty()) {
-    forward_extended(event, Asked::parse);
+    forward_extended(event, Request::parse);
   } else {
     pgwire::append_parse(frame, parse->statement, rewritten, types);
     Event other = event;
     other.frame = frame;
-    forward_extended(other, Asked::parse);
+    forward_extended(other, Request::parse);
   }
-  Expected* asked = last_asked();
-  if (asked != nullptr && asked->asked == Asked::parse) asked->text = name, asked->existed = existed;  // else the group was refused just now
+  PendingReply* reply = last_reply();
+  if (reply != nullptr && reply->request == Request::parse) reply->text = name, reply->existed = existed;  // else the group was refused just now
 }
 
 void Session::State::on_bind(const Event& event) {
@@ -114,11 +114,11 @@ void Session::State::on_bind(const Event& event) {
     client_parts_ = Parts::drop;
     return;
   }
-  forward_extended(event, Asked::bind);
-  Expected* asked = last_asked();
-  if (asked != nullptr && asked->asked == Asked::bind) {
-    asked->text = portal;
-    asked->read_hash = bound.hash;
+  forward_extended(event, Request::bind);
+  PendingReply* reply = last_reply();
+  if (reply != nullptr && reply->request == Request::bind) {
+    reply->text = portal;
+    reply->read_hash = bound.hash;
   }
 }
 
@@ -136,11 +136,11 @@ void Session::State::on_execute(const Event& event) {
   guard_group(effects, known, true, true);
   if (stage_ != Stage::ready || group_.refused) return;
   group_.executed = group_.executed_here = true;
-  forward_extended(event, Asked::execute);
-  Expected* asked = last_asked();
-  if (asked != nullptr) {
-    asked->read_hash = known.hash;
-    asked->change = change_of(effects);
+  forward_extended(event, Request::execute);
+  PendingReply* reply = last_reply();
+  if (reply != nullptr) {
+    reply->read_hash = known.hash;
+    reply->change = change_of(effects);
   }
 
   const bool was_block = tx_.in_block;
@@ -177,7 +177,7 @@ void Session::State::on_close(const Event& event) {
   } else {
     statements_.erase(std::string(cut(named->name)));
   }
-  forward_extended(event, Asked::close);
+  forward_extended(event, Request::close);
 }
 
 void Session::State::on_flush(const Event& event) {
@@ -191,20 +191,20 @@ void Session::State::on_flush(const Event& event) {
 void Session::State::on_sync(const Event& event) {
   group_begins();
   if (group_.refused) {
-    Expected expected;
-    expected.asked = Asked::nothing;
-    pgwire::append_ready_for_query(expected.text, pgwire::TransactionStatus::idle);
+    PendingReply reply;
+    reply.request = Request::nothing;
+    pgwire::append_ready_for_query(reply.text, pgwire::TransactionStatus::idle);
     group_ = Group();
-    answers_.push(std::move(expected));
-    flush_made_answers();
-    if (answers_.empty()) settle();
+    pending_.push(std::move(reply));
+    router_.give_made_replies();
+    if (pending_.empty()) settle();
     return;
   }
-  Expected expected;
-  expected.asked = Asked::sync;
+  PendingReply reply;
+  reply.request = Request::sync;
   if (group_.needs_hold) {
     group_.held += event.frame;
-    group_.asked.push_back(expected);
+    group_.asked.push_back(reply);
     hold_ = Hold();
     hold_.extended = true;
     hold_.waiting = std::move(group_.held);
@@ -217,32 +217,32 @@ void Session::State::on_sync(const Event& event) {
   if (!group_.direct) {
     lock_reads();
     group_.held += event.frame;
-    group_.asked.push_back(expected);
+    group_.asked.push_back(reply);
     flush_group();
   } else {
     if (!tx_.in_block && active()) add_before_commit();
     to_server_.back() += event.frame;
-    answers_.push(expected);
+    pending_.push(reply);
   }
   group_ = Group();
   if (!tx_.in_block) tx_ = Transaction();
 }
 
 // Where the client's next message goes: to the server, or to what is held until it is known what the group is.
-void Session::State::forward_extended(const Event& event, Asked asked, bool answered) {
+void Session::State::forward_extended(const Event& event, Request request, bool answered) {
   into_group_ = !group_.direct && event.last;
   send(event.frame);
   if (answered) {
-    Expected expected;
-    expected.asked = asked;
-    ask(std::move(expected));
+    PendingReply reply;
+    reply.request = request;
+    ask(std::move(reply));
   }
   if (into_group_) {
     into_group_ = false;
     if (group_.held.size() > options_.held_bytes_max) commit_to_group();
   } else {
     group_.touched_server = true;
-    group_.bound |= asked == Asked::bind;
+    group_.bound |= request == Request::bind;
     client_mid_frame_ = !event.last;
   }
 }
@@ -252,9 +252,9 @@ const Known* Session::State::known_statement(std::string_view name) const {
   return found == statements_.end() ? nullptr : &found->second;
 }
 
-Expected* Session::State::last_asked() {
+PendingReply* Session::State::last_reply() {
   if (!group_.asked.empty()) return &group_.asked.back();
-  return answers_.empty() ? nullptr : &answers_.at(answers_.size() - 1);
+  return pending_.empty() ? nullptr : &pending_.at(pending_.size() - 1);
 }
 
 }  // namespace termgate::session

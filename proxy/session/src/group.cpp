@@ -159,13 +159,13 @@ template <class Add>
 void Session::State::at_beginning(Add add) {
   std::string behind = group_.held.substr(group_.opening_at);
   group_.held.resize(group_.opening_at);
-  std::vector<Expected> asked_behind(std::make_move_iterator(group_.asked.begin() + static_cast<std::ptrdiff_t>(group_.opening_asked)), std::make_move_iterator(group_.asked.end()));
+  std::vector<PendingReply> replies_after(std::make_move_iterator(group_.asked.begin() + static_cast<std::ptrdiff_t>(group_.opening_asked)), std::make_move_iterator(group_.asked.end()));
   group_.asked.resize(group_.opening_asked);
   into_group_ = true;
   add();
   into_group_ = false;
   group_.held += behind;
-  for (Expected& expected : asked_behind) group_.asked.push_back(std::move(expected));
+  for (PendingReply& reply : replies_after) group_.asked.push_back(std::move(reply));
 }
 
 void Session::State::open_group(const Claim& claim, bool with_check) {
@@ -186,7 +186,7 @@ void Session::State::open_group(const Claim& claim, bool with_check) {
 
 // A transaction that begins before all answers are here may begin writable: something that runs yet may change the session's default.
 void Session::State::lock_group() {
-  if (!guards() || (answers_.empty() && !group_.ended_one)) return;
+  if (!guards() || (pending_.empty() && !group_.ended_one)) return;
   at_beginning([&] { run_ours(ours_locked, Role::put_back, {}); });
 }
 
@@ -198,9 +198,9 @@ void Session::State::lock_reads() {
 void Session::State::flush_group() {
   if (group_.held.empty()) return;
   to_server_.back() += group_.held;
-  for (Expected& expected : group_.asked) {
-    group_.bound |= expected.asked == Asked::bind && !expected.hidden;
-    answers_.push(std::move(expected));
+  for (PendingReply& reply : group_.asked) {
+    group_.bound |= reply.request == Request::bind && !reply.hidden;
+    pending_.push(std::move(reply));
   }
   if (group_.suspect) default_.broken = true;  // it runs only now, maybe behind a restore that was on its way
   group_.held.clear();

@@ -30,24 +30,24 @@ bool looks_like_query(std::string_view sql) noexcept {
   return letter == 's' || letter == 'w' || letter == 'v' || letter == 't';
 }
 
-Expected ours(Asked asked, Role role, std::string_view told = {}) {
-  Expected expected;
-  expected.text = told;
-  expected.asked = asked;
-  expected.role = role;
-  expected.hidden = true;
-  return expected;
+PendingReply ours(Request request, Role role, std::string_view told = {}) {
+  PendingReply reply;
+  reply.text = told;
+  reply.request = request;
+  reply.role = role;
+  reply.hidden = true;
+  return reply;
 }
 
 }  // namespace
 
 std::string& Session::State::out() { return into_group_ ? group_.held : to_server_.back(); }
 
-void Session::State::ask(Expected expected) {
+void Session::State::ask(PendingReply reply) {
   if (into_group_) {
-    group_.asked.push_back(std::move(expected));
+    group_.asked.push_back(std::move(reply));
   } else {
-    answers_.push(std::move(expected));
+    pending_.push(std::move(reply));
   }
 }
 
@@ -90,11 +90,11 @@ void Session::State::prepare_ours(Ours which, Role role, std::string_view told) 
   const std::string& name = name_of(which);
   const auto parameters = std::span<const std::uint32_t>(types).first(count);
   pgwire::append_close_statement(out(), name);
-  ask(ours(Asked::close, role, told));
+  ask(ours(Request::close, role, told));
   pgwire::append_parse(out(), name, sql, parameters);
-  Expected expected = ours(Asked::parse, role, told);
-  expected.ours = which;
-  ask(std::move(expected));
+  PendingReply reply = ours(Request::parse, role, told);
+  reply.ours = which;
+  ask(std::move(reply));
 }
 
 // Binds, executes and closes one of ours.
@@ -104,15 +104,15 @@ void Session::State::run_ours(Ours which, Role role, std::span<const pgwire::Fie
   const bool beginning = !tx_.in_block && !tx_.writable && !group_.bound;
   const std::string_view through = beginning ? std::string_view() : portal;
   pgwire::append_bind(out(), through, name_of(which), values);
-  ask(ours(Asked::bind, role, told));
+  ask(ours(Request::bind, role, told));
   pgwire::append_execute(out(), through);
-  Expected execute = ours(Asked::execute, role, told);
+  PendingReply execute = ours(Request::execute, role, told);
   execute.changes = declared_.changes;
   execute.given = check_.given || tx_.declared_inside;
   ask(std::move(execute));
   if (beginning) return;
   pgwire::append_close_portal(out(), portal);
-  ask(ours(Asked::close, role, told));
+  ask(ours(Request::close, role, told));
 }
 
 void Session::State::add_writable(Role role) { run_ours(ours_writable, role, {}); }
@@ -186,12 +186,12 @@ void Session::State::add_opening(const Claim& claim, bool with_check) {
 
 void Session::State::add_sync(Role role) {
   pgwire::append_bare(out(), pgwire::frontend::sync);
-  ask(ours(Asked::sync, role));
+  ask(ours(Request::sync, role));
 }
 
 void Session::State::add_hidden_query(std::string_view sql, Role role) {
   pgwire::append_query(out(), sql);
-  ask(ours(Asked::query, role));
+  ask(ours(Request::query, role));
 }
 
 // A raise is committed by itself, so that its exclusive lock does not last as long as a user's transaction. What stands in its way is
@@ -205,46 +205,46 @@ void Session::State::raise_in_advance(const Claim& claim) {
 
 void Session::State::run_plain_query(std::string_view sql, Role role, Change change, std::size_t read_hash) {
   pgwire::append_query(to_server_.back(), sql);
-  Expected expected;
-  expected.asked = Asked::query;
-  expected.role = role;
-  expected.change = change;
-  expected.read_hash = read_hash;
-  answers_.push(std::move(expected));
+  PendingReply reply;
+  reply.request = Request::query;
+  reply.role = role;
+  reply.change = change;
+  reply.read_hash = read_hash;
+  pending_.push(std::move(reply));
 }
 
 // One statement of a simple query as Parse, Bind, Execute, in one transaction with the opening that stands before it, which the Sync
 // commits. A simple query drops the unnamed statement and portal, so these may be used. Parse takes one statement only, whatever its grammar.
 void Session::State::run_converted(std::string_view sql, Change change, std::size_t read_hash) {
-  const auto add = [&](Asked asked, bool hidden) -> Expected {
-    Expected expected;
-    expected.asked = asked;
-    expected.hidden = hidden;
-    return expected;
+  const auto add = [&](Request request, bool hidden) -> PendingReply {
+    PendingReply reply;
+    reply.request = request;
+    reply.hidden = hidden;
+    return reply;
   };
   // The opening before it is this transaction's, and what the client pipelines behind it begins another.
   outstanding_.wait_for_all = true;
   std::string& to = to_server_.back();
   pgwire::append_parse(to, "", sql);
-  answers_.push(add(Asked::parse, true));
+  pending_.push(add(Request::parse, true));
   pgwire::append_bind(to, "", "", {});
-  answers_.push(add(Asked::bind, true));
+  pending_.push(add(Request::bind, true));
   pgwire::append_describe_portal(to, "");
-  Expected description = add(Asked::describe_portal, false);
+  PendingReply description = add(Request::describe_portal, false);
   description.hide_no_data = true;
   description.late_description = !looks_like_query(sql);
-  answers_.push(std::move(description));
+  pending_.push(std::move(description));
   pgwire::append_execute(to, "");
-  Expected execute = add(Asked::execute, false);
+  PendingReply execute = add(Request::execute, false);
   execute.late_complete = true;
   execute.change = change;
   execute.read_hash = read_hash;
-  answers_.push(std::move(execute));
+  pending_.push(std::move(execute));
   pgwire::append_close_statement(to, "");
-  answers_.push(add(Asked::close, true));
+  pending_.push(add(Request::close, true));
   if (!tx_.in_block) add_before_commit();
   pgwire::append_bare(to, pgwire::frontend::sync);
-  answers_.push(add(Asked::sync, false));
+  pending_.push(add(Request::sync, false));
   if (!tx_.in_block) tx_ = Transaction();
 }
 

@@ -13,38 +13,11 @@
 #include <termgate/session/admission.hpp>
 #include <termgate/session/surroundings.hpp>
 
-#include "answers.hpp"
 #include "effects.hpp"
+#include "outbox.hpp"
+#include "replies.hpp"
 
 namespace termgate::session {
-
-// Bytes on their way to one socket.
-class Outbox {
- public:
-  std::string& back() noexcept { return bytes_; }
-  std::string_view view() const noexcept { return std::string_view(bytes_).substr(sent_); }
-  std::size_t size() const noexcept { return bytes_.size() - sent_; }
-  std::size_t capacity() const noexcept { return bytes_.capacity(); }
-  void sent(std::size_t bytes) noexcept {
-    sent_ += bytes;
-    if (sent_ >= bytes_.size()) {
-      sent_ = 0;
-      bytes_.clear();
-      if (bytes_.capacity() > kept) std::string().swap(bytes_);
-    } else if (sent_ >= compacted && sent_ >= bytes_.size() / 2) {
-      // A reader that never quite catches up must not make us keep all that it has read.
-      bytes_.erase(0, sent_);
-      sent_ = 0;
-    }
-  }
-
- private:
-  // An idle connection holds next to nothing; one that is busy does not allocate for every message.
-  static constexpr std::size_t kept = 4096;
-  static constexpr std::size_t compacted = 64u << 10;
-  std::string bytes_;
-  std::size_t sent_ = 0;
-};
 
 // A scope and a term that are known for certain; either may be missing.
 struct Pair {
@@ -104,12 +77,6 @@ struct Outstanding {
   bool unknown = false;       // a function runs whose name says nothing
   bool unread = false;        // something runs that could not be read
   bool wait_for_all = false;  // the next unit cannot be judged before all answers are here
-};
-
-// Of a converted simple query: what a client must not see before what comes next is known.
-struct Late {
-  std::string description, complete;
-  bool parts = false;  // the rest of a RowDescription that waits is yet to come
 };
 
 // The transaction as it will be when everything sent has run.
@@ -191,7 +158,7 @@ struct Group {
   bool called = false;          // something that is not surely a read was executed READ ONLY
   bool needs_hold = false;
   std::string held;             // messages not sent yet
-  std::vector<Expected> asked;  // their answers
+  std::vector<PendingReply> asked;  // their answers
   std::size_t opening_at = 0;   // where in `held` an implicit transaction begins
   std::size_t opening_asked = 0;
   bool opening_possible = true;
@@ -215,7 +182,6 @@ struct Script {
   std::size_t offset = 0;       // of the piece that runs, in the text
   std::size_t bytes = 0;
   std::size_t inserted = 0;     // letters of ours in front of it
-  std::string complete;         // the last CommandComplete, held until the frame is committed
 };
 
 // A statement that runs alone, under the check's lock at session level.
@@ -225,7 +191,7 @@ struct Hold {
   Pair pair;                    // as answered
   std::string waiting;          // the client's text (simple) or messages (extended) that run under it
   bool extended = false;
-  std::vector<Expected> asked;
+  std::vector<PendingReply> asked;
   Effects effects;
 };
 

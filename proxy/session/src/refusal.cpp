@@ -24,11 +24,11 @@ void Session::State::refuse(std::string_view code, std::string_view message, std
       group_.asked.clear();
       group_.opening_at = group_.opening_asked = 0;
       group_.refused = true;
-      Expected expected;
-      expected.asked = Asked::nothing;
-      expected.text = told;
-      answers_.push(std::move(expected));
-      return flush_made_answers();
+      PendingReply reply;
+      reply.request = Request::nothing;
+      reply.text = told;
+      pending_.push(std::move(reply));
+      return router_.give_made_replies();
     }
     // Part of the transaction is with the server already: there it must fail.
     lock_reads();
@@ -44,10 +44,10 @@ void Session::State::refuse(std::string_view code, std::string_view message, std
     return;
   }
   fail_in_server(told);
-  Expected expected;
-  expected.asked = Asked::sync;
+  PendingReply reply;
+  reply.request = Request::sync;
   pgwire::append_bare(to_server_.back(), pgwire::frontend::sync);
-  answers_.push(std::move(expected));
+  pending_.push(std::move(reply));
 }
 
 // No term is 0: the check fails, whatever the fence, or there is none and its preparation fails.
@@ -62,17 +62,17 @@ void Session::State::fail_in_server(const std::string& told) {
 void Session::State::refuse_if_it_parses(std::string_view sql, std::string_view code, std::string_view message) {
   report_refusal(code, message, {}, 0, true);
   pgwire::append_parse(to_server_.back(), "", sql);
-  Expected parsed;
-  parsed.asked = Asked::parse;
+  PendingReply parsed;
+  parsed.request = Request::parse;
   parsed.hidden = true;
-  answers_.push(std::move(parsed));
+  pending_.push(std::move(parsed));
   const bool in_block = tx_.in_block;
   fail_in_server(error_text(code, message, ""));
   tx_.failed = in_block;
-  Expected expected;
-  expected.asked = Asked::sync;
+  PendingReply reply;
+  reply.request = Request::sync;
   pgwire::append_bare(to_server_.back(), pgwire::frontend::sync);
-  answers_.push(std::move(expected));
+  pending_.push(std::move(reply));
 }
 
 void Session::State::refuse_reserved() { refuse("42602", "names that begin with _termgate are Termgate's own", ""); }

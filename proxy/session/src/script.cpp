@@ -64,11 +64,11 @@ void Session::State::next_piece() {
         // The statements before it belong to the client's block from here on, as they do without us.
         script.frame = false;
         note_block_begun();
-        release_complete();
+        router_.release_framed();
         pgwire::append_command_complete(to_client_.back(), "BEGIN");
         continue;
       }
-      release_complete();
+      router_.release_framed();
       if (script.frame && frame_refuses(effects)) return script_refused();
       if (effects.kind == Kind::commit || effects.kind == Kind::rollback || effects.kind == Kind::prepare_transaction) {
         // Our BEGIN keeps the server from saying it. What was written so far ends with this statement, as it does without us.
@@ -80,7 +80,7 @@ void Session::State::next_piece() {
       one.statements.front().offset = 0;
       one.single = true;
       run_statement(sql, effects, script.claim, one);
-      if (answers_.empty()) continue;  // answered here
+      if (pending_.empty()) continue;  // answered here
       return;
     }
 
@@ -92,7 +92,7 @@ void Session::State::next_piece() {
         return script_refused();
       }
       if (standing == Standing::current && !default_.believed) raise_in_advance(script.claim);
-      release_complete();
+      router_.release_framed();
       add_hidden_query("BEGIN", Role::begin);
       script.frame = true;
       note_block_begun();
@@ -104,7 +104,7 @@ void Session::State::next_piece() {
       return tx_.failed ? Act::pass : decide(unit_of(one, claim.named, final_rule()), view_of(claim, false), standing_of(claim), policy());
     };
     const Act act = decided(first, effects);
-    release_complete();
+    router_.release_framed();
     if (act != Act::pass || unit_of(effects, false, final_rule()).does == Does::own_call) {
       const bool was_failed = tx_.failed;
       if (!tx_.in_block && (act == Act::frame || act == Act::hold || act == Act::refuse_no_term)) {
@@ -168,11 +168,6 @@ Effects Session::State::resolved_statement(const statements::Statement& statemen
   return effects;
 }
 
-void Session::State::release_complete() {
-  to_client_.back() += script_.complete;
-  script_.complete.clear();
-}
-
 void Session::State::script_refused() {
   script_.failed = true;
   finish_script();
@@ -184,7 +179,7 @@ void Session::State::finish_script() {
     if (!script_.failed && !tx_.failed && add_before_commit()) add_sync(Role::silent);
     return add_hidden_query(script_.failed ? "ROLLBACK" : "COMMIT", script_.failed ? Role::rollback : Role::commit);
   }
-  release_complete();
+  router_.release_framed();
   if (!script_.failed && status_ == pgwire::TransactionStatus::idle) default_.committed = default_.answered;
   script_ = Script();
   pgwire::append_ready_for_query(to_client_.back(), status_);

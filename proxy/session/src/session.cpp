@@ -35,7 +35,7 @@ Session::State::State(const Options& options, Peer peer, Surroundings& surroundi
 void Session::State::end(std::string_view sqlstate, std::string_view message) {
   if (stage_ == Stage::closing || stage_ == Stage::closed) return;
   // In the middle of a message to the client nothing can be said any more.
-  if (server_reader_.between_messages() || late_.parts || stage_ < Stage::login) pgwire::append_error_response(to_client_.back(), pgwire::report("FATAL", sqlstate, message));
+  if (server_reader_.between_messages() || router_.keeps_a_part() || stage_ < Stage::login) pgwire::append_error_response(to_client_.back(), pgwire::report("FATAL", sqlstate, message));
   close_all();
 }
 
@@ -52,14 +52,14 @@ void Session::State::close_all() {
 }
 
 void Session::State::idle_now() {
-  if (draining_ && stage_ == Stage::ready && answers_.empty() && status_ == pgwire::TransactionStatus::idle && !group_.begun && !deferred_ && client_in_.empty()) {
+  if (draining_ && stage_ == Stage::ready && pending_.empty() && status_ == pgwire::TransactionStatus::idle && !group_.begun && !deferred_ && client_in_.empty()) {
     end("57P01", "the proxy is shutting down");
   }
 }
 
 // A higher term was seen elsewhere: a transaction that stands open under a lower one ends now, and with it its locks (F4).
 void Session::State::fence_seen(std::string_view scope, std::int64_t fence) {
-  if (stage_ != Stage::ready || !answers_.empty() || group_.begun || client_mid_frame_) return;
+  if (stage_ != Stage::ready || !pending_.empty() || group_.begun || client_mid_frame_) return;
   if (status_ != pgwire::TransactionStatus::in_block || !tx_.passed_any()) return;
   Pair stale;
   if (tx_.last.scope == scope && tx_.last.term < fence) stale = tx_.last;
@@ -108,7 +108,7 @@ Session::Phase Session::State::phase() const noexcept {
     case Stage::ready: break;
   }
   if (status_ != pgwire::TransactionStatus::idle || tx_.in_block) return Phase::in_transaction;
-  return answers_.empty() && !group_.begun ? Phase::idle : Phase::active;
+  return pending_.empty() && !group_.begun ? Phase::idle : Phase::active;
 }
 
 bool Session::State::wants_client() const noexcept {
@@ -135,7 +135,7 @@ std::optional<Instant> Session::State::deadline() const noexcept {
   switch (stage_) {
     case Stage::ready:
       if (!login_.ready.empty()) return login_.started + options_.login_timeout;  // the client is not let in yet
-      if (!answers_.empty()) return std::nullopt;
+      if (!pending_.empty()) return std::nullopt;
       if (status_ == pgwire::TransactionStatus::idle) {
         if (options_.idle_timeout.count() > 0) return quiet_since_ + options_.idle_timeout;
       } else if (options_.idle_in_transaction_timeout.count() > 0) {

@@ -176,8 +176,8 @@ void Session::State::on_function_call(const Event& event) {
   if (effects.way == Way::write) effects.calls_unknown = effects.changes_declaration = true;
   else effects.read_only_hole = false;
   const Claim claim = claim_of(nullptr);
-  Expected expected;
-  expected.asked = Asked::function_call;
+  PendingReply reply;
+  reply.request = Request::function_call;
   observe(effects, claim);
   if (active() && !tx_.failed) {
     if (!tx_.in_block && effects.way == Way::write) {
@@ -197,7 +197,7 @@ void Session::State::on_function_call(const Event& event) {
   note_sent(effects);
   to_server_.back() += event.frame;
   client_mid_frame_ = !event.last;
-  answers_.push(std::move(expected));
+  pending_.push(std::move(reply));
 }
 
 // FunctionCall: OID, argument formats, arguments; lo_open(oid, mode).

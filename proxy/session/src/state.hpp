@@ -10,7 +10,9 @@
 //   group.cpp        what they are together, up to a Sync
 //   inject.cpp       the messages that are put before, around and behind the client's
 //   refusal.cpp      how a unit fails, and what the client is told of it
-//   server.cpp       what the server answers, and to whom
+//   reply_router.cpp what the client sees of the server's replies
+//   server.cpp       what the replies say of the session and its transaction
+//   server_error.cpp errors: whose they are, what the client sees of them, what is lost with them
 //   session.cpp      ends, deadlines, evictions; the outside
 #pragma once
 
@@ -30,9 +32,10 @@
 #include <termgate/statements/declaration.hpp>
 #include <termgate/statements/settings.hpp>
 
-#include "answers.hpp"
 #include "effects.hpp"
 #include "parts.hpp"
+#include "replies.hpp"
+#include "reply_router.hpp"
 
 namespace termgate::session {
 
@@ -123,7 +126,6 @@ class Session::State {
   void next_piece();
   void finish_script();
   void script_refused();
-  void release_complete();
   bool frame_refuses(const Effects& effects);
   Effects resolved_statement(const statements::Statement& statement) const;
   bool frame_needed(std::size_t from) const;
@@ -135,9 +137,9 @@ class Session::State {
   void on_close(const pgwire::Event& event);
   void on_sync(const pgwire::Event& event);
   void on_flush(const pgwire::Event& event);
-  void forward_extended(const pgwire::Event& event, Asked asked, bool answered = true);
+  void forward_extended(const pgwire::Event& event, Request request, bool answered = true);
   const Known* known_statement(std::string_view name) const;
-  Expected* last_asked();
+  PendingReply* last_reply();
 
   // --- group.cpp ---
   void group_begins();
@@ -152,7 +154,7 @@ class Session::State {
 
   // --- inject.cpp ---
   std::string& out();                           // where messages go now: the server's outbox, or what is held of a group
-  void ask(Expected expected);                  // and their answers
+  void ask(PendingReply reply);                  // and their answers
   void send(std::string_view frame);
   const std::string& name_of(Ours which);
   void prepare_ours(Ours which, Role role, std::string_view told);
@@ -186,17 +188,25 @@ class Session::State {
   // --- server.cpp ---
   void from_server(std::string_view bytes);
   void server_event(const pgwire::Event& event);
-  void server_error(const pgwire::Event& event);
-  void ready_for_query(pgwire::TransactionStatus status, const pgwire::Event& event);
+  bool row_of_ours(const pgwire::Event& event);
+  bool command_completed(const pgwire::Event& event);
+  void ready_for_query(const pgwire::Event& event);
   void parameter_status(const pgwire::Event& event);
   void check_answered(std::string_view row);
   void served_by(std::string_view row);
-  void remember_writers_of_piece();
   void default_answered(Change change, std::string_view tag);
-  void flush_made_answers();
-  void drop_until_sync();
-  void settle();                                // all that was asked is answered
+  void settle();                                // every request is answered
+  void settle_transaction();
+  void run_under_hold();
   void out_of_step(const pgwire::Event& event);
+
+  // --- server_error.cpp ---
+  void server_error(const pgwire::Event& event);
+  void client_failed(const pgwire::Event& event, const pgwire::ReportFields& report);
+  void read_has_written(const pgwire::ReportFields& report);
+  void remember_writers_of_piece();
+  void ours_failed(const pgwire::Event& event, const pgwire::ReportFields& report);
+  void drop_until_sync();
 
   // --- session.cpp ---
   void act(Action::Kind kind) { actions_.push_back({kind}); }
@@ -235,12 +245,11 @@ class Session::State {
   bool client_mid_frame_ = false;          // half of a message of the client's is on its way to the server
   bool act_after_frame_ = false;           // settle() again once it is through
   enum class Parts : std::uint8_t { send, drop } client_parts_ = Parts::send;  // the rest of a streamed message
-  bool show_parts_ = true;                 // the same of the server's
 
   // --- what the server owes ---
-  Answers answers_;
+  PendingReplies pending_;
+  ReplyRouter router_{pending_, to_client_};
   Outstanding outstanding_;
-  Late late_;
   bool in_copy_in_ = false;                // the server waits for CopyData
   bool pump_after_ = false;                // what waits of the client's may be looked at now
   bool server_skips_ = false;              // after an error of an extended message, up to the client's Sync

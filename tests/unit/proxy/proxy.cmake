@@ -27,9 +27,14 @@ if(TARGET termgate_session)
       unit/proxy/session_login.cpp
       unit/proxy/session_simple.cpp
     LIBRARIES Termgate::session)
-  # The decision is inside the folder.
+  # The decision and the parts that carry it out are inside the folder.
   termgate_test(unit_session_guard LABEL unit SOURCES unit/proxy/session_guard.cpp LIBRARIES Termgate::session)
   target_include_directories(unit_session_guard PRIVATE "${PROJECT_SOURCE_DIR}/proxy/session/src")
+  termgate_test(unit_session_parts LABEL unit
+    SOURCES
+      unit/proxy/session_replies.cpp
+    LIBRARIES Termgate::session)
+  target_include_directories(unit_session_parts PRIVATE "${PROJECT_SOURCE_DIR}/proxy/session/src")
 endif()
 if(TARGET termgate_net)
   find_package(Boost 1.81 REQUIRED COMPONENTS json)

@@ -1,5 +1,5 @@
-// What the server still owes: one entry for every message sent to it that has an answer, in order. Counters are never enough: an
-// answer is forwarded, swallowed or rewritten by what it answers (docs/decisions/0006).
+// The replies that the server still owes: one entry for every message sent to it that is answered, in order. Counters are never enough:
+// a reply is forwarded, hidden or rewritten by the request that it belongs to (docs/decisions/0006).
 #pragma once
 
 #include <cassert>
@@ -11,26 +11,27 @@
 
 namespace termgate::session {
 
-// What kind of message an answer belongs to; it decides which answers may come and which one is the last.
-enum class Asked : std::uint8_t {
-  parse,               // 1
-  bind,                // 2
-  close,               // 3
-  describe_statement,  // t, then T or n
-  describe_portal,     // T or n
-  execute,             // D* or COPY, then C, I or s
-  sync,                // Z
-  query,               // anything, then Z
-  function_call,       // V, then Z
-  nothing,             // no message was sent: `text` is the answer, made here
+// The kind of message that a reply belongs to; reply_router.hpp has the replies of each.
+enum class Request : std::uint8_t {
+  parse,
+  bind,
+  close,
+  describe_statement,
+  describe_portal,
+  execute,
+  sync,
+  query,
+  function_call,
+  nothing,  // no message was sent: `text` is the reply, made here
 };
+inline constexpr std::size_t request_count = static_cast<std::size_t>(Request::nothing) + 1;
 
 // The statements that we prepare.
 enum Ours : std::uint8_t { ours_writable, ours_locked, ours_default_on, ours_default_off, ours_check, ours_again, ours_prepared, ours_hold, ours_release, ours_count };
 
 // On whose behalf it was sent.
 enum class Role : std::uint8_t {
-  client,       // its answers are the client's
+  client,       // its replies are the client's
   silent,       // ours, of no interest unless it fails
   who_serves,   // pg_backend_pid(), to be compared with BackendKeyData
   put_back,     // of the session's access mode, without which nothing that follows is safe
@@ -50,11 +51,11 @@ enum class Role : std::uint8_t {
 // What a statement of the client's does to default_transaction_read_only as the client is to see it, once it has succeeded.
 enum class Change : std::uint8_t { none, on, off, commit, rollback };
 
-struct Expected {
-  Asked asked = Asked::query;
+struct PendingReply {
+  Request request = Request::query;
   Role role = Role::client;
   Change change = Change::none;
-  bool hidden = false;        // its answers are not the client's
+  bool hidden = false;        // its replies are not the client's
   std::size_t read_hash = 0;  // of a text that is taken for a read: where it meets READ ONLY, it is known as a writer from then on
   bool row_seen = false;
   bool existed = false;       // of a `parse`: the name stands for something already, and goes on doing so where this one fails
@@ -68,20 +69,20 @@ struct Expected {
   std::string text;           // the name for `parse` and `bind`; the bytes for `nothing`
 };
 
-class Answers {
+class PendingReplies {
  public:
   bool empty() const noexcept { return head_ == entries_.size(); }
   std::size_t size() const noexcept { return entries_.size() - head_; }
-  Expected& head() noexcept { assert(!empty()); return entries_[head_]; }
-  Expected& at(std::size_t index) noexcept { return entries_[head_ + index]; }
+  PendingReply& head() noexcept { assert(!empty()); return entries_[head_]; }
+  PendingReply& at(std::size_t index) noexcept { return entries_[head_ + index]; }
 
-  void push(Expected expected) { entries_.push_back(std::move(expected)); }
+  void push(PendingReply reply) { entries_.push_back(std::move(reply)); }
   void pop() noexcept {
     ++head_;
     if (head_ == entries_.size()) {
       entries_.clear();
       head_ = 0;
-      if (entries_.capacity() > kept) std::vector<Expected>().swap(entries_);
+      if (entries_.capacity() > kept) std::vector<PendingReply>().swap(entries_);
     } else if (head_ >= 256 && head_ * 2 > entries_.size()) {
       entries_.erase(entries_.begin(), entries_.begin() + static_cast<std::ptrdiff_t>(head_));
       head_ = 0;
@@ -92,7 +93,7 @@ class Answers {
 
  private:
   static constexpr std::size_t kept = 64;
-  std::vector<Expected> entries_;
+  std::vector<PendingReply> entries_;
   std::size_t head_ = 0;
 };
 

@@ -1,0 +1,116 @@
+#include "reply_router.hpp"
+
+#include <termgate/pgwire/types.hpp>
+
+namespace termgate::session {
+
+namespace backend = pgwire::backend;
+using pgwire::Event;
+
+namespace {
+
+constexpr bool in_order() noexcept {
+  for (std::size_t i = 0; i < reply_table.size(); ++i) {
+    if (static_cast<std::size_t>(reply_table[i].request) != i) return false;
+  }
+  return true;
+}
+static_assert(in_order());
+
+}  // namespace
+
+Shown shown_as(const PendingReply& request, const Event& reply) noexcept {
+  if (reply.type == backend::command_complete) {
+    if (request.role == Role::framed) return Shown::keep_framed;
+    if (request.late_complete && reply.kind == Event::Kind::message) return Shown::keep_complete;
+  }
+  if (request.hidden || (request.hide_no_data && reply.type == backend::no_data)) return Shown::hide;
+  return request.late_description && reply.type == backend::row_description ? Shown::keep_description : Shown::forward;
+}
+
+void ReplyRouter::release(std::string& kept) {
+  client_.back() += kept;
+  kept.clear();
+}
+
+void ReplyRouter::end_request(const Event& reply) {
+  if (fit_of(pending_.head().request, reply.type) != Fit::last) return;
+  pending_.pop();
+  give_made_replies();
+}
+
+void ReplyRouter::route(const Event& reply) {
+  const PendingReply& head = pending_.head();
+  showing_ = true;
+  // What comes next is here, so the statement before it has succeeded.
+  if (head.role == Role::framed) release_framed();
+  if (head.request == Request::execute) release(description_);
+  switch (shown_as(head, reply)) {
+    case Shown::forward: client_.back() += reply.frame; break;
+    case Shown::hide: showing_ = false; break;
+    case Shown::keep_description:
+      description_ = reply.frame;
+      keeping_ = !reply.last;
+      break;
+    case Shown::keep_complete: complete_ = reply.frame; break;
+    case Shown::keep_framed: framed_ = reply.frame; break;
+  }
+  end_request(reply);
+}
+
+void ReplyRouter::hide(const Event& reply) {
+  showing_ = false;
+  end_request(reply);
+}
+
+void ReplyRouter::forward(const Event& message) {
+  showing_ = true;
+  client_.back() += message.frame;
+}
+
+void ReplyRouter::forward_unless_hidden(const Event& message) {
+  showing_ = pending_.empty() || !pending_.head().hidden;
+  if (showing_) client_.back() += message.frame;
+}
+
+void ReplyRouter::route_rest(const Event& part, std::size_t kept_bytes_max) {
+  if (!keeping_) {
+    if (showing_) client_.back() += part.frame;
+    return;
+  }
+  description_ += part.frame;
+  keeping_ = !part.last;
+  if (keeping_ && description_.size() > kept_bytes_max) {
+    release(description_);
+    keeping_ = false;
+  }
+}
+
+void ReplyRouter::drop_converted() noexcept {
+  description_.clear();
+  complete_.clear();
+}
+
+void ReplyRouter::give_made_replies() {
+  while (!pending_.empty() && pending_.head().request == Request::nothing) {
+    client_.back() += pending_.head().text;
+    pending_.pop();
+  }
+}
+
+bool ReplyRouter::copy_in_begins() {
+  PendingReply& head = pending_.head();
+  bool waits = !head.copy_ends;
+  head.copy_ends = false;  // a text may hold another COPY
+  for (std::size_t i = 1; waits && i < pending_.size();) {
+    waits = !pending_.at(i).copy_ends;
+    if (pending_.at(i).request == Request::sync) {
+      pending_.remove(i);
+    } else {
+      ++i;
+    }
+  }
+  return waits;
+}
+
+}  // namespace termgate::session

@@ -1,0 +1,109 @@
+// What the client sees of the server's replies: each is forwarded, hidden or kept for later, by the request that it belongs to
+// (docs/decisions/0006). Bytes in, bytes out; what a reply says of the session and its transaction is server.cpp's.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include <termgate/pgwire/reader.hpp>
+
+#include "outbox.hpp"
+#include "replies.hpp"
+
+namespace termgate::session {
+
+// The replies that fit a request, by their type bytes. `last` ends the request; `more` comes before that, in any number.
+struct RepliesOf {
+  Request request;
+  std::string_view more, last;
+};
+
+inline constexpr std::array<RepliesOf, request_count> reply_table{{
+    {Request::parse, "", "1"},
+    {Request::bind, "", "2"},
+    {Request::close, "", "3"},
+    {Request::describe_statement, "t", "Tn"},
+    {Request::describe_portal, "", "Tn"},
+    {Request::execute, "DGHWdc", "CIs"},  // rows, the copies, then how it ended
+    {Request::sync, "", "Z"},
+    {Request::query, "TDCIGHWdc", "Z"},
+    {Request::function_call, "V", "Z"},
+    {Request::nothing, "", ""},
+}};
+
+enum class Fit : std::uint8_t { no, more, last };
+
+constexpr Fit fit_of(Request request, char type) noexcept {
+  const RepliesOf& replies = reply_table[static_cast<std::size_t>(request)];
+  if (replies.last.find(type) != std::string_view::npos) return Fit::last;
+  return replies.more.find(type) != std::string_view::npos ? Fit::more : Fit::no;
+}
+
+// After an error of one of these the server skips everything up to the next Sync.
+constexpr bool is_extended(Request request) noexcept { return request != Request::query && request != Request::function_call && request != Request::sync; }
+
+// What becomes of a reply that fits.
+enum class Shown : std::uint8_t {
+  forward,
+  hide,              // it answers a message of ours, or a simple query would not have had it
+  keep_description,  // of a converted query: until its first reply, for an error comes without a description
+  keep_complete,     // of a converted query: until the Sync has committed it
+  keep_framed,       // of a text in a frame: until the next statement of it has run, or the frame's COMMIT
+};
+
+Shown shown_as(const PendingReply& request, const pgwire::Event& reply) noexcept;
+
+// Borrows both: the requests that the server has not answered yet, in their order, and where the client's bytes go.
+class ReplyRouter {
+ public:
+  ReplyRouter(PendingReplies& pending, Outbox& client) noexcept : pending_(pending), client_(client) {}
+
+  // Whether the reply can belong to the request that is to be answered next.
+  bool fits(char type) const noexcept { return !pending_.empty() && fit_of(pending_.head().request, type) != Fit::no; }
+
+  // --- the beginning of a message, or the whole of it ---
+  // A reply that fits. Where it was the last one, its request is not pending any more.
+  void route(const pgwire::Event& reply);
+  // The same without a word to the client.
+  void hide(const pgwire::Event& reply);
+  // A message that belongs to no request.
+  void forward(const pgwire::Event& message);
+  // One that comes on account of the request that is running: notices of our own statements are nobody's business but the server's log.
+  void forward_unless_hidden(const pgwire::Event& message);
+
+  // --- the rest of a message that comes in parts ---
+  // A description that waits and grows beyond `kept_bytes_max` is not waited for.
+  void route_rest(const pgwire::Event& part, std::size_t kept_bytes_max);
+  // Whether the client was given this message as far as it came.
+  bool shows() const noexcept { return showing_; }
+  // Whether a message is on its way of which the client has nothing yet.
+  bool keeps_a_part() const noexcept { return keeping_; }
+
+  // --- what was kept ---
+  void release_complete() { release(complete_); }
+  void release_framed() { release(framed_); }
+  void drop_framed() noexcept { framed_.clear(); }
+  // The converted query has failed.
+  void drop_converted() noexcept;
+
+  // --- the pending requests ---
+  // Replies made here, as soon as all before them were given.
+  void give_made_replies();
+  // CopyInResponse. True: the server now waits for the client's data, and skips the Syncs that were sent before the copy ends.
+  bool copy_in_begins();
+
+ private:
+  void release(std::string& kept);
+  void end_request(const pgwire::Event& reply);
+
+  PendingReplies& pending_;
+  Outbox& client_;
+  std::string description_, complete_, framed_;
+  bool showing_ = true;
+  bool keeping_ = false;
+};
+
+}  // namespace termgate::session

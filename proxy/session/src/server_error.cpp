@@ -1,0 +1,169 @@
+// The server's errors: whose they are, what the client sees of them, and what of the pipeline is lost with them.
+#include <algorithm>
+
+#include "numbers.hpp"
+#include "state.hpp"
+
+namespace termgate::session {
+
+using pgwire::Event;
+using pgwire::TransactionStatus;
+
+namespace {
+
+std::size_t characters(std::string_view text) noexcept {
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char byte) { return (static_cast<unsigned char>(byte) & 0xc0) != 0x80; }));
+}
+
+}  // namespace
+
+void Session::State::server_error(const Event& event) {
+  if (event.kind == Event::Kind::part) {
+    // Too long to be looked at; it is the client's, or the end of a request of ours.
+    router_.forward_unless_hidden(event);
+    if (!pending_.empty() && is_extended(pending_.head().request)) drop_until_sync();
+    return;
+  }
+  const auto report = pgwire::decode_report(event.body);
+  if (!report) return end("08P01", report.problem().reason());
+  in_copy_in_ = false;
+  // 57P01 among them: the session was evicted.
+  if (report->ends_connection()) return router_.forward(event);
+  if (pending_.empty()) return out_of_step(event);
+
+  default_.unit_failed = true;
+  fences_unsettled_.clear();
+  router_.drop_converted();
+  const PendingReply& head = pending_.head();
+  const Role role = head.role;
+  const bool extended = is_extended(head.request);
+  if (role == Role::client || role == Role::framed) {
+    router_.release_framed();  // of the statement before, which is done
+    client_failed(event, *report);
+  } else {
+    ours_failed(event, *report);
+    if (stage_ != Stage::ready) return;
+  }
+  const bool of_the_text = role != Role::in_advance && role != Role::silent && role != Role::eviction;
+  if (script_.running && of_the_text) script_.failed = true;
+  if (extended) drop_until_sync();  // else its ReadyForQuery comes next
+}
+
+// A statement of the client's has failed: the error is the client's, unless a message of ours in front of it is the cause.
+void Session::State::client_failed(const Event& event, const pgwire::ReportFields& report) {
+  if (report.sqlstate() == "25P02" && opening_refused_) {
+    opening_refused_ = false;
+    return;
+  }
+  if (report.sqlstate() == "25P02" && !evicted_message_.empty()) {
+    to_client_.back() += error_text("TG001", evicted_message_, "");
+    evicted_message_.clear();
+    return;
+  }
+  const bool refused_as_read_only = report.sqlstate() == "25006" && active() && !tx_.client_read_only && !default_.believed && status_ != TransactionStatus::failed;
+  if (refused_as_read_only && !tx_.writable && hold_.stage == Hold::Stage::none) return read_has_written(report);
+  if (script_.running && script_.offset > 0 && !report['P'].empty()) {
+    pgwire::ReportFields fields = report;
+    const std::string position = std::to_string(number(report['P']) + static_cast<std::int64_t>(characters(std::string_view(script_.sql).substr(0, script_.offset))) - static_cast<std::int64_t>(script_.inserted));
+    fields.set('P', position);
+    pgwire::append_error_response(to_client_.back(), fields);
+    return;
+  }
+  router_.forward(event);
+}
+
+// It is not run again: the client sees nothing twice. From now on its text is known as a writer's.
+void Session::State::read_has_written(const pgwire::ReportFields& report) {
+  const PendingReply& head = pending_.head();
+  if (script_.running) remember_writers_of_piece();
+  else if (head.read_hash != 0) remember_writer(head.read_hash);
+  const Claim claim = claim_of(nullptr);
+  const Refusal known = claim.problem.empty() ? refusal_from_memory(claim) : Refusal{claim.code, claim.problem, claim.hint};
+  const std::string message = known ? known.message : may_speak() ? "TG002 this looked like a read and writes; Termgate knows it now: send it again" : "TG002 no term declared for a fenced write";
+  const std::string code = known ? known.code : "TG002";
+  report_refusal(code, message, claim.pair, known.fence, false);
+  pgwire::ReportFields fields = report;
+  const std::string detail = "The database said: " + std::string(report.message());
+  fields.set('C', code);
+  fields.set('M', message);
+  fields.set('D', detail);
+  pgwire::append_error_response(to_client_.back(), fields);
+}
+
+// After 25006 nobody knows which statement of the piece it was.
+void Session::State::remember_writers_of_piece() {
+  for (const auto& statement : script_.text->statements) {
+    if (statement.offset < script_.offset || statement.offset >= script_.offset + script_.bytes) continue;
+    remember_writer(hash_of(std::string_view(script_.sql).substr(statement.offset, statement.length)));
+  }
+}
+
+// A message of ours has failed.
+void Session::State::ours_failed(const Event& event, const pgwire::ReportFields& report) {
+  const PendingReply& head = pending_.head();
+  switch (head.role) {
+    case Role::writable:
+    case Role::check:
+      to_client_.back() += explained(report, head.role);
+      opening_refused_ = true;
+      tx_.forget_checks();
+      if (head.role == Role::writable) tx_.writable = false;
+      if (script_.ending) router_.drop_framed();
+      break;
+    case Role::hold:
+      to_client_.back() += explained(report, head.role);
+      hold_.failed = true;
+      break;
+    case Role::refusal:
+      to_client_.back() += head.text;
+      opening_refused_ = true;
+      break;
+    case Role::commit:
+    case Role::begin:
+      router_.drop_framed();
+      router_.forward(event);
+      break;
+    case Role::who_serves:
+    case Role::put_back: return end("08006", "the server session could not be made read-only again");
+    case Role::release: return end("08006", "the lock of a statement that ran alone could not be given back");
+    case Role::in_advance: {
+      // Whatever it is, the check itself meets it again; that the term is stale is worth knowing before.
+      Pair stale;
+      std::int64_t fence = 0;
+      if (stale_report(report.message(), stale, fence)) surroundings_.saw_fence(stale.scope, fence);
+      break;
+    }
+    case Role::silent:
+    case Role::rollback:
+    case Role::eviction:
+    case Role::client:
+    case Role::framed: break;
+  }
+}
+
+// After an error the server skips everything up to the next Sync.
+void Session::State::drop_until_sync() {
+  while (!pending_.empty() && pending_.head().request != Request::sync) {
+    const PendingReply& head = pending_.head();
+    if (head.request == Request::parse) {
+      if (head.hidden) {
+        if (head.ours != ours_count) prepared_[head.ours] = false;
+      } else if (!head.existed) {
+        statements_.erase(head.text);
+      }
+    } else if (head.request == Request::bind && !head.hidden) {
+      portals_.erase(head.text);  // the server may have another of the name
+    }
+    pending_.pop();
+  }
+  if (pending_.empty()) {
+    // The Sync is yet to come: what comes before it the server will not even look at.
+    server_skips_ = true;
+    pump_after_ = deferred_.has_value();
+    group_.held.clear();
+    group_.asked.clear();
+    group_.opening_at = group_.opening_asked = 0;
+  }
+}
+
+}  // namespace termgate::session
