@@ -23,7 +23,7 @@ std::string naming_the_limit(std::string_view reason) {
 void Session::State::from_client(std::string_view bytes) {
   switch (stage_) {
     case Stage::greeting: return greet(bytes);
-    case Stage::replication: to_server_.back() += bytes; return;
+    case Stage::replication: server_.bytes.back() += bytes; return;
     case Stage::closing:
     case Stage::closed: return;
     case Stage::client_tls:
@@ -75,7 +75,7 @@ bool Session::State::blocked() const noexcept { return deferred_.has_value() || 
 
 bool Session::State::must_wait(char type) const noexcept {
   if (stage_ != Stage::ready) return false;
-  if (pending_.empty()) return group_.begun && !group_.held.empty() && (type == frontend::query || type == frontend::function_call);
+  if (server_.replies.empty()) return group_.begun && !group_.held.empty() && (type == frontend::query || type == frontend::function_call);
   switch (type) {
     case frontend::query:
     case frontend::function_call: return true;
@@ -133,7 +133,7 @@ std::size_t Session::State::look_at(std::string_view bytes) {
               client_event(event);
               break;
             }
-            pgwire::append_bare(to_server_.back(), frontend::flush);
+            pgwire::append_bare(server_.bytes.back(), frontend::flush);
             group_.touched_server = true;
           }
           deferred_ = Deferred{std::string(event.frame), event.type, event.body_bytes, event.last, event.kind == Event::Kind::message};
@@ -141,7 +141,7 @@ std::size_t Session::State::look_at(std::string_view bytes) {
           client_event(event);
           if (event.type == frontend::copy_data && event.last && client_parts_ == Parts::send && !group_.refused && stage_ == Stage::ready && !blocked()) {
             const std::string_view data = client_reader_.run_of(frontend::copy_data, bytes.substr(used));
-            to_server_.back() += data;
+            server_.bytes.back() += data;
             used += data.size();
           }
         }
@@ -153,7 +153,7 @@ std::size_t Session::State::look_at(std::string_view bytes) {
 
 void Session::State::client_event(const Event& event) {
   if (!event.first) {
-    if (client_parts_ == Parts::send) to_server_.back() += event.frame;
+    if (client_parts_ == Parts::send) server_.bytes.back() += event.frame;
     if (event.last) {
       client_mid_frame_ = false;
       if (act_after_frame_) {
@@ -189,7 +189,7 @@ void Session::State::client_event(const Event& event) {
   }
   if (in_copy_in_ && (event.type == frontend::sync || event.type == frontend::flush)) {
     // Swallowed by the server in the middle of a copy: nothing is owed for it.
-    to_server_.back() += event.frame;
+    server_.bytes.back() += event.frame;
     return;
   }
   switch (event.type) {
@@ -205,7 +205,7 @@ void Session::State::client_event(const Event& event) {
       const auto named = pgwire::decode_describe(event.body);
       if (!named) return end("08P01", named.problem().reason());
       group_begins();
-      return forward_extended(event, named->portal ? Request::describe_portal : Request::describe_statement);
+      return forward_extended(event, {.request = named->portal ? Request::describe_portal : Request::describe_statement});
     }
     case frontend::close: return on_close(event);
     case frontend::sync: return on_sync(event);
@@ -213,13 +213,13 @@ void Session::State::client_event(const Event& event) {
     case frontend::function_call: return on_function_call(event);
     case frontend::copy_data:
       client_mid_frame_ = !event.last;
-      to_server_.back() += event.frame;
+      server_.bytes.back() += event.frame;
       return;
     case frontend::copy_done:
     case frontend::copy_fail:
-      if (!in_copy_in_ && !pending_.empty()) pending_.at(pending_.size() - 1).copy_ends = true;
+      if (!in_copy_in_ && !server_.replies.empty()) server_.replies.at(server_.replies.size() - 1).copy_ends = true;
       in_copy_in_ = false;
-      to_server_.back() += event.frame;
+      server_.bytes.back() += event.frame;
       return;
     case frontend::terminate: return close_all();
     default: return end("08P01", "a password message outside of a login");

@@ -64,16 +64,12 @@ void Session::State::on_parse(const Event& event) {
     guard_block(what, claim_for(statement.declared, effects, statement.name), false);
     if (what.takes_snapshot && !tx_.writable) tx_.snapshot = true;
   }
-  if (rewritten.empty()) {
-    forward_extended(event, Request::parse);
-  } else {
+  Event other = event;
+  if (!rewritten.empty()) {
     pgwire::append_parse(frame, parse->statement, rewritten, types);
-    Event other = event;
     other.frame = frame;
-    forward_extended(other, Request::parse);
   }
-  PendingReply* reply = last_reply();
-  if (reply != nullptr && reply->request == Request::parse) reply->text = name, reply->existed = existed;  // else the group was refused just now
+  forward_extended(other, {.request = Request::parse, .existed = existed, .text = name});
 }
 
 void Session::State::on_bind(const Event& event) {
@@ -114,12 +110,7 @@ void Session::State::on_bind(const Event& event) {
     client_parts_ = Parts::drop;
     return;
   }
-  forward_extended(event, Request::bind);
-  PendingReply* reply = last_reply();
-  if (reply != nullptr && reply->request == Request::bind) {
-    reply->text = portal;
-    reply->read_hash = bound.hash;
-  }
+  forward_extended(event, {.request = Request::bind, .read_hash = bound.hash, .text = portal});
 }
 
 void Session::State::on_execute(const Event& event) {
@@ -136,12 +127,7 @@ void Session::State::on_execute(const Event& event) {
   guard_group(effects, known, true, true);
   if (stage_ != Stage::ready || group_.refused) return;
   group_.executed = group_.executed_here = true;
-  forward_extended(event, Request::execute);
-  PendingReply* reply = last_reply();
-  if (reply != nullptr) {
-    reply->read_hash = known.hash;
-    reply->change = change_of(effects);
-  }
+  forward_extended(event, {.request = Request::execute, .change = change_of(effects), .read_hash = known.hash});
 
   const bool was_block = tx_.in_block;
   note_sent(effects);
@@ -162,8 +148,7 @@ void Session::State::on_execute(const Event& event) {
     lock_group();
     group_.ended_one = true;
     group_.executed_here = group_.called = group_.bound = false;
-    group_.opening_at = group_.held.size();
-    group_.opening_asked = group_.asked.size();
+    group_.beginning = group_.held.end();
   }
 }
 
@@ -177,38 +162,32 @@ void Session::State::on_close(const Event& event) {
   } else {
     statements_.erase(std::string(cut(named->name)));
   }
-  forward_extended(event, Request::close);
+  forward_extended(event, {.request = Request::close});
 }
 
 void Session::State::on_flush(const Event& event) {
   group_begins();
   commit_to_group();
   if (group_.refused) return;
-  to_server_.back() += event.frame;
+  server_.bytes.back() += event.frame;
   group_.touched_server = true;
 }
 
 void Session::State::on_sync(const Event& event) {
   group_begins();
   if (group_.refused) {
-    PendingReply reply;
-    reply.request = Request::nothing;
+    PendingReply reply{.request = Request::nothing};
     pgwire::append_ready_for_query(reply.text, pgwire::TransactionStatus::idle);
     group_ = Group();
-    pending_.push(std::move(reply));
+    server_.replies.push(std::move(reply));
     router_.give_made_replies();
-    if (pending_.empty()) settle();
+    if (server_.replies.empty()) settle();
     return;
   }
-  PendingReply reply;
-  reply.request = Request::sync;
   if (group_.needs_hold) {
-    group_.held += event.frame;
-    group_.asked.push_back(reply);
     hold_ = Hold();
     hold_.extended = true;
-    hold_.waiting = std::move(group_.held);
-    hold_.asked = std::move(group_.asked);
+    hold_.messages = group_.take_held();
     hold_.effects = group_.effects;
     const Claim claim = group_.claim;
     group_ = Group();
@@ -216,45 +195,32 @@ void Session::State::on_sync(const Event& event) {
   }
   if (!group_.direct) {
     lock_reads();
-    group_.held += event.frame;
-    group_.asked.push_back(reply);
+    group_.held.add(event.frame, {.request = Request::sync});
     flush_group();
   } else {
     if (!tx_.in_block && active()) add_before_commit();
-    to_server_.back() += event.frame;
-    pending_.push(reply);
+    add_client_sync();
   }
   group_ = Group();
   if (!tx_.in_block) tx_ = Transaction();
 }
 
 // Where the client's next message goes: to the server, or to what is held until it is known what the group is.
-void Session::State::forward_extended(const Event& event, Request request, bool answered) {
-  into_group_ = !group_.direct && event.last;
-  send(event.frame);
-  if (answered) {
-    PendingReply reply;
-    reply.request = request;
-    ask(std::move(reply));
+void Session::State::forward_extended(const Event& event, PendingReply reply) {
+  if (!group_.direct && event.last) {
+    group_.held.add(event.frame, std::move(reply));
+    if (group_.held.bytes.size() > options_.held_bytes_max) commit_to_group();
+    return;
   }
-  if (into_group_) {
-    into_group_ = false;
-    if (group_.held.size() > options_.held_bytes_max) commit_to_group();
-  } else {
-    group_.touched_server = true;
-    group_.bound |= request == Request::bind;
-    client_mid_frame_ = !event.last;
-  }
+  group_.touched_server = true;
+  group_.bound |= reply.request == Request::bind;
+  client_mid_frame_ = !event.last;
+  server_.add(event.frame, std::move(reply));
 }
 
 const Known* Session::State::known_statement(std::string_view name) const {
   const auto found = statements_.find(cut(name));
   return found == statements_.end() ? nullptr : &found->second;
-}
-
-PendingReply* Session::State::last_reply() {
-  if (!group_.asked.empty()) return &group_.asked.back();
-  return pending_.empty() ? nullptr : &pending_.at(pending_.size() - 1);
 }
 
 }  // namespace termgate::session

@@ -1,7 +1,6 @@
 // Groups: the extended messages up to a Sync, which are one implicit transaction. They are held until it is known whether they write; then
 // the opening is put where that transaction begins, and the rest goes straight through.
 #include <algorithm>
-#include <iterator>
 
 #include "state.hpp"
 
@@ -54,7 +53,7 @@ void Session::State::guard_group(const Effects& effects, const Known& known, boo
       if (unit.does == Does::calls) group_.called = true;
       if (claim.named && unit.does >= Does::reads) group_.named.push_back(claim);
       if (unit.does == Does::begin && standing_of(claim) == Standing::current && group_.opening_possible && !group_.direct) {
-        if (!group_.touched_server && group_.opening_at == 0) raise_in_advance(claim);
+        if (!group_.touched_server && group_.beginning.bytes == 0) raise_in_advance(claim);
         // What was read before belongs to the block's transaction, and has fixed its mode unless it is opened before that.
         if (group_.executed_here) open_group(claim, true);
       }
@@ -123,7 +122,7 @@ void Session::State::guard_group(const Effects& effects, const Known& known, boo
   // What a member of the group has declared only counts from there on: its transaction is opened where it begins, and checked here.
   if (act == Act::open && tx_.redeclared && group_.executed_here) {
     open_group(claim, false);
-    add_check(claim, Role::check);
+    add_check(server_, claim, Role::check);
     return;
   }
   open_group(claim, act == Act::open);
@@ -154,28 +153,15 @@ void Session::State::commit_to_group() {
   flush_group();
 }
 
-// What `add` adds goes where the group's implicit transaction begins, before anything of it that takes a snapshot.
-template <class Add>
-void Session::State::at_beginning(Add add) {
-  std::string behind = group_.held.substr(group_.opening_at);
-  group_.held.resize(group_.opening_at);
-  std::vector<PendingReply> replies_after(std::make_move_iterator(group_.asked.begin() + static_cast<std::ptrdiff_t>(group_.opening_asked)), std::make_move_iterator(group_.asked.end()));
-  group_.asked.resize(group_.opening_asked);
-  into_group_ = true;
-  add();
-  into_group_ = false;
-  group_.held += behind;
-  for (PendingReply& reply : replies_after) group_.asked.push_back(std::move(reply));
-}
-
+// The opening goes where the group's implicit transaction begins, before anything of it that takes a snapshot.
 void Session::State::open_group(const Claim& claim, bool with_check) {
   const bool redeclared = tx_.redeclared, acted = tx_.acted, code = tx_.code_declared;
-  at_beginning([&] {
-    add_opening(claim, with_check);
-    // What was read so far may write by now, each under the claim that it names.
-    for (const Claim& named : group_.named) add_check(named, Role::check);
-    group_.named.clear();
-  });
+  Batch opening;
+  add_opening(opening, claim, with_check);
+  // What was read so far may write by now, each under the claim that it names.
+  for (const Claim& named : group_.named) add_check(opening, named, Role::check);
+  group_.named.clear();
+  group_.held.insert_at(group_.beginning, std::move(opening));
   // What stands after the opening by now counts as run after it.
   tx_.redeclared = redeclared || (tx_.redeclared && !with_check);
   tx_.acted = acted;
@@ -186,8 +172,10 @@ void Session::State::open_group(const Claim& claim, bool with_check) {
 
 // A transaction that begins before all answers are here may begin writable: something that runs yet may change the session's default.
 void Session::State::lock_group() {
-  if (!guards() || (pending_.empty() && !group_.ended_one)) return;
-  at_beginning([&] { run_ours(ours_locked, Role::put_back, {}); });
+  if (!guards() || (server_.replies.empty() && !group_.ended_one)) return;
+  Batch lock;
+  run_ours(lock, ours_locked, Role::put_back, {});
+  group_.held.insert_at(group_.beginning, std::move(lock));
 }
 
 // Before a group goes that will not be opened: what it has read so far begins a transaction of its own.
@@ -197,15 +185,10 @@ void Session::State::lock_reads() {
 
 void Session::State::flush_group() {
   if (group_.held.empty()) return;
-  to_server_.back() += group_.held;
-  for (PendingReply& reply : group_.asked) {
-    group_.bound |= reply.request == Request::bind && !reply.hidden;
-    pending_.push(std::move(reply));
-  }
+  Batch held = group_.take_held();
+  for (std::size_t i = 0; i < held.replies.size(); ++i) group_.bound |= held.replies.at(i).request == Request::bind && !held.replies.at(i).hidden;
+  server_.append(std::move(held));
   if (group_.suspect) default_.broken = true;  // it runs only now, maybe behind a restore that was on its way
-  group_.held.clear();
-  group_.asked.clear();
-  group_.opening_at = group_.opening_asked = 0;
   group_.touched_server = true;
 }
 

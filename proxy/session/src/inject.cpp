@@ -30,9 +30,9 @@ bool looks_like_query(std::string_view sql) noexcept {
   return letter == 's' || letter == 'w' || letter == 'v' || letter == 't';
 }
 
-PendingReply ours(Request request, Role role, std::string_view told = {}) {
+PendingReply ours(Request request, Role role, std::string_view error = {}) {
   PendingReply reply;
-  reply.text = told;
+  reply.text = error;
   reply.request = request;
   reply.role = role;
   reply.hidden = true;
@@ -40,18 +40,6 @@ PendingReply ours(Request request, Role role, std::string_view told = {}) {
 }
 
 }  // namespace
-
-std::string& Session::State::out() { return into_group_ ? group_.held : to_server_.back(); }
-
-void Session::State::ask(PendingReply reply) {
-  if (into_group_) {
-    group_.asked.push_back(std::move(reply));
-  } else {
-    pending_.push(std::move(reply));
-  }
-}
-
-void Session::State::send(std::string_view frame) { out() += frame; }
 
 // Nothing rests on the name: code that runs in the session can look it up, and put something else in its place (prepare_ours). Clients are
 // refused the prefix, so that none takes it by chance.
@@ -68,7 +56,7 @@ const std::string& Session::State::name_of(Ours which) {
 // Prepared where they are first needed, and what decides anew each time, in the same pipeline in which it runs: a function, a trigger or a view of the
 // client's may have replaced it since. SET … off is the exception: whatever stands in its place runs READ ONLY, and leaves the transaction so. One of
 // the name may be left by a DISCARD or a pipeline that failed, hence the Close.
-void Session::State::prepare_ours(Ours which, Role role, std::string_view told) {
+void Session::State::prepare_ours(Batch& to, Ours which, Role role, std::string_view error) {
   if (prepared_[which] && which == ours_writable) return;
   prepared_[which] = true;
   const std::array<std::uint32_t, 4> types{25, 20, 25, 20};  // text, bigint
@@ -89,33 +77,31 @@ void Session::State::prepare_ours(Ours which, Role role, std::string_view told) 
   }
   const std::string& name = name_of(which);
   const auto parameters = std::span<const std::uint32_t>(types).first(count);
-  pgwire::append_close_statement(out(), name);
-  ask(ours(Request::close, role, told));
-  pgwire::append_parse(out(), name, sql, parameters);
-  PendingReply reply = ours(Request::parse, role, told);
+  pgwire::append_close_statement(to.bytes.back(), name);
+  to.replies.push(ours(Request::close, role, error));
+  pgwire::append_parse(to.bytes.back(), name, sql, parameters);
+  PendingReply reply = ours(Request::parse, role, error);
   reply.ours = which;
-  ask(std::move(reply));
+  to.replies.push(std::move(reply));
 }
 
 // Binds, executes and closes one of ours.
-void Session::State::run_ours(Ours which, Role role, std::span<const pgwire::Field> values, std::string_view told) {
-  prepare_ours(which, role, told);
+void Session::State::run_ours(Batch& to, Ours which, Role role, std::span<const pgwire::Field> values, std::string_view error) {
+  prepare_ours(to, which, role, error);
   // At the beginning of an implicit transaction no unnamed portal of the client's can be alive; later it is not ours to touch.
   const bool beginning = !tx_.in_block && !tx_.writable && !group_.bound;
   const std::string_view through = beginning ? std::string_view() : portal;
-  pgwire::append_bind(out(), through, name_of(which), values);
-  ask(ours(Request::bind, role, told));
-  pgwire::append_execute(out(), through);
-  PendingReply execute = ours(Request::execute, role, told);
+  pgwire::append_bind(to.bytes.back(), through, name_of(which), values);
+  to.replies.push(ours(Request::bind, role, error));
+  pgwire::append_execute(to.bytes.back(), through);
+  PendingReply execute = ours(Request::execute, role, error);
   execute.changes = declared_.changes;
   execute.given = check_.given || tx_.declared_inside;
-  ask(std::move(execute));
+  to.replies.push(std::move(execute));
   if (beginning) return;
-  pgwire::append_close_portal(out(), portal);
-  ask(ours(Request::close, role, told));
+  pgwire::append_close_portal(to.bytes.back(), portal);
+  to.replies.push(ours(Request::close, role, error));
 }
-
-void Session::State::add_writable(Role role) { run_ours(ours_writable, role, {}); }
 
 namespace {
 
@@ -133,7 +119,7 @@ struct Values {
 }  // namespace
 
 // The server's session knows what it declares; what it is not to say is given.
-void Session::State::add_check(const Claim& claim, Role role) {
+void Session::State::add_check(Batch& to, const Claim& claim, Role role) {
   Pair given = claim.given, otherwise = claim.otherwise;
   if (TERMGATE_PLANTED(proxy_one_behind) && surroundings_.highest_fence(claim.pair.scope) == claim.pair.term + 1) given = {claim.pair.scope, claim.pair.term + 1};
   if (role != Role::eviction) {
@@ -144,13 +130,13 @@ void Session::State::add_check(const Claim& claim, Role role) {
   const Values first(given), second(otherwise);
   if (role == Role::hold) {
     // A rule that is overridable speaks where the session does not.
-    run_ours(ours_hold, role, given.empty() && claim.certain && !claim.otherwise.empty() ? Values(claim.pair).fields : first.fields);
+    run_ours(to, ours_hold, role, given.empty() && claim.certain && !claim.otherwise.empty() ? Values(claim.pair).fields : first.fields);
   } else if (admission_.without_term == WithoutTerm::allow && !claim.certain && given.empty() && otherwise.empty() && role == Role::check) {
     // Nobody has to declare here; whoever has, is held to it.
-    run_ours(ours_again, role, {first.fields.data(), 2});
+    run_ours(to, ours_again, role, {first.fields.data(), 2});
   } else {
     const std::array<pgwire::Field, 4> values{first.fields[0], first.fields[1], second.fields[0], second.fields[1]};
-    run_ours(ours_check, role, values);
+    run_ours(to, ours_check, role, values);
   }
   if (role != Role::check) return;
   // What a comment names says nothing of what the session has declared since.
@@ -165,95 +151,82 @@ void Session::State::add_check(const Claim& claim, Role role) {
 }
 
 // Only where the session declares something else than it did when it was checked in this transaction. Where that is not known, whatever it declares.
-void Session::State::add_recheck() {
+void Session::State::add_recheck(Batch& to) {
   const Pair declared = tx_.session_passed ? tx_.declared : Pair();
   const Values known(declared);
   check_.sent = now_;
   check_.pair = Pair();
   check_.given = false;
-  run_ours(ours_again, Role::check, known.fields);
+  run_ours(to, ours_again, Role::check, known.fields);
   tx_.redeclared = tx_.code_declared = false;
   tx_.declared = Pair();
 }
 
 // SET takes no snapshot, so it comes first, before even the Parse of the check, which takes one.
-void Session::State::add_opening(const Claim& claim, bool with_check) {
-  if (!tx_.writable && guards()) add_writable(Role::writable);
-  if (with_check) add_check(claim, Role::check);
+void Session::State::add_opening(Batch& to, const Claim& claim, bool with_check) {
+  if (!tx_.writable && guards()) run_ours(to, ours_writable, Role::writable, {});
+  if (with_check) add_check(to, claim, Role::check);
   tx_.writable = true;
   tx_.locked = false;
 }
 
 void Session::State::add_sync(Role role) {
-  pgwire::append_bare(out(), pgwire::frontend::sync);
-  ask(ours(Request::sync, role));
+  pgwire::append_bare(server_.bytes.back(), pgwire::frontend::sync);
+  server_.replies.push(ours(Request::sync, role));
+}
+
+void Session::State::add_client_sync() {
+  pgwire::append_bare(server_.bytes.back(), pgwire::frontend::sync);
+  server_.replies.push({.request = Request::sync});
 }
 
 void Session::State::add_hidden_query(std::string_view sql, Role role) {
-  pgwire::append_query(out(), sql);
-  ask(ours(Request::query, role));
+  pgwire::append_query(server_.bytes.back(), sql);
+  server_.replies.push(ours(Request::query, role));
 }
 
 // A raise is committed by itself, so that its exclusive lock does not last as long as a user's transaction. What stands in its way is
 // told when the check itself meets it again.
 void Session::State::raise_in_advance(const Claim& claim) {
   if (!claim.certain || surroundings_.highest_fence(claim.pair.scope) >= claim.pair.term) return;
-  if (guards()) add_writable(Role::in_advance);
-  add_check(claim, Role::in_advance);
+  if (guards()) run_ours(server_, ours_writable, Role::in_advance, {});
+  add_check(server_, claim, Role::in_advance);
   add_sync(Role::in_advance);
 }
 
 void Session::State::run_plain_query(std::string_view sql, Role role, Change change, std::size_t read_hash) {
-  pgwire::append_query(to_server_.back(), sql);
-  PendingReply reply;
-  reply.request = Request::query;
-  reply.role = role;
-  reply.change = change;
-  reply.read_hash = read_hash;
-  pending_.push(std::move(reply));
+  pgwire::append_query(server_.bytes.back(), sql);
+  server_.replies.push({.request = Request::query, .role = role, .change = change, .read_hash = read_hash});
 }
 
 // One statement of a simple query as Parse, Bind, Execute, in one transaction with the opening that stands before it, which the Sync
 // commits. A simple query drops the unnamed statement and portal, so these may be used. Parse takes one statement only, whatever its grammar.
 void Session::State::run_converted(std::string_view sql, Change change, std::size_t read_hash) {
-  const auto add = [&](Request request, bool hidden) -> PendingReply {
-    PendingReply reply;
-    reply.request = request;
-    reply.hidden = hidden;
-    return reply;
-  };
   // The opening before it is this transaction's, and what the client pipelines behind it begins another.
   outstanding_.wait_for_all = true;
-  std::string& to = to_server_.back();
-  pgwire::append_parse(to, "", sql);
-  pending_.push(add(Request::parse, true));
-  pgwire::append_bind(to, "", "", {});
-  pending_.push(add(Request::bind, true));
-  pgwire::append_describe_portal(to, "");
-  PendingReply description = add(Request::describe_portal, false);
-  description.hide_no_data = true;
-  description.late_description = !looks_like_query(sql);
-  pending_.push(std::move(description));
-  pgwire::append_execute(to, "");
-  PendingReply execute = add(Request::execute, false);
-  execute.late_complete = true;
-  execute.change = change;
-  execute.read_hash = read_hash;
-  pending_.push(std::move(execute));
-  pgwire::append_close_statement(to, "");
-  pending_.push(add(Request::close, true));
+  std::string& bytes = server_.bytes.back();
+  PendingReplies& replies = server_.replies;
+  pgwire::append_parse(bytes, "", sql);
+  replies.push({.request = Request::parse, .hidden = true});
+  pgwire::append_bind(bytes, "", "", {});
+  replies.push({.request = Request::bind, .hidden = true});
+  pgwire::append_describe_portal(bytes, "");
+  replies.push({.request = Request::describe_portal, .hide_no_data = true, .late_description = !looks_like_query(sql)});
+  pgwire::append_execute(bytes, "");
+  replies.push({.request = Request::execute, .change = change, .read_hash = read_hash, .late_complete = true});
+  pgwire::append_close_statement(bytes, "");
+  replies.push({.request = Request::close, .hidden = true});
   if (!tx_.in_block) add_before_commit();
-  pgwire::append_bare(to, pgwire::frontend::sync);
-  pending_.push(add(Request::sync, false));
+  add_client_sync();
   if (!tx_.in_block) tx_ = Transaction();
 }
 
 // The check, and its lock at session level for what runs in no transaction of ours.
 void Session::State::hold(const Claim& claim) {
-  add_writable(Role::hold);
+  run_ours(server_, ours_writable, Role::hold, {});
   // What was prepared before a restore or a promotion may be of a leader that has lost its term in what was forgotten (F3).
-  if (hold_.effects.kind == statements::Kind::commit_prepared && options_.server_has_rules) run_ours(ours_prepared, Role::hold, {});
-  add_check(claim, Role::hold);
+  if (hold_.effects.kind == statements::Kind::commit_prepared && options_.server_has_rules) run_ours(server_, ours_prepared, Role::hold, {});
+  add_check(server_, claim, Role::hold);
   add_sync(Role::hold);
   hold_.stage = Hold::Stage::asked;
   hold_.failed = false;
@@ -262,9 +235,9 @@ void Session::State::hold(const Claim& claim) {
 void Session::State::release() {
   hold_.stage = Hold::Stage::releasing;
   prepared_[ours_default_on] = prepared_[ours_release] = false;
-  if (guards()) run_ours(ours_default_on, Role::release, {});
+  if (guards()) run_ours(server_, ours_default_on, Role::release, {});
   const std::array<pgwire::Field, 1> values{pgwire::Field(hold_.pair.scope)};
-  run_ours(ours_release, Role::release, values);
+  run_ours(server_, ours_release, Role::release, values);
   add_sync(Role::release);
 }
 
@@ -283,7 +256,7 @@ void Session::State::restore_default() {
   if (tx_.in_block) tx_.suspect = true;  // it is undone with the block
   // Not as a simple query, which would drop the client's unnamed statement and portal.
   prepared_[ours_default_on] = false;
-  run_ours(ours_default_on, Role::put_back, {});
+  run_ours(server_, ours_default_on, Role::put_back, {});
   add_sync(Role::put_back);
   outstanding_.wait_for_all = true;
 }

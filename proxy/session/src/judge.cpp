@@ -104,7 +104,7 @@ void Session::State::remember_writer(std::size_t hash) {
 
 void Session::State::unit_begins() {
   if (status_ != pgwire::TransactionStatus::idle || tx_.in_block || tx_.writable) return;
-  if (pending_.empty()) declared_.changing = false;
+  if (server_.replies.empty()) declared_.changing = false;
   ask_rule();
 }
 

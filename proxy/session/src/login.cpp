@@ -144,7 +144,7 @@ void Session::State::admitted(const Admission& admission) {
 void Session::State::server_connected() {
   if (stage_ != Stage::connecting) return;
   if (options_.server_is_local || options_.server_tls == Options::ServerTls::disable) return start_login();
-  pgwire::append_ssl_request(to_server_.back());
+  pgwire::append_ssl_request(server_.bytes.back());
   stage_ = Stage::server_greeting;
 }
 
@@ -218,7 +218,7 @@ void Session::State::start_login() {
   login_.read_only_at_start = guards() && surroundings_.server_major() < login_triggers_since;
   if (login_.read_only_at_start) parameters.emplace_back(read_only_default, "on");
   // A newer minor version than the codec's is negotiated down here; what the server knows it says itself.
-  pgwire::append_startup(to_server_.back(), std::min(login_.client_minor, pgwire::protocol_minor_max), parameters);
+  pgwire::append_startup(server_.bytes.back(), std::min(login_.client_minor, pgwire::protocol_minor_max), parameters);
   login_.startup.clear();
   login_.startup.shrink_to_fit();
   stage_ = Stage::login;
@@ -241,7 +241,7 @@ void Session::State::login_from_client(const Event& event) {
                  "the server without TLS (a Unix socket, loopback)");
     }
   }
-  send(event.frame);
+  server_.bytes.back() += event.frame;
 }
 
 void Session::State::login_from_server(const Event& event) {
@@ -336,7 +336,7 @@ void Session::State::login_from_server(const Event& event) {
       if (stage_ == Stage::replication) {
         std::string rest = std::move(client_in_);
         client_in_.clear();
-        to_server_.back() += rest;
+        server_.bytes.back() += rest;
         return;
       }
       if (!asks_at_login()) return pump();

@@ -13,6 +13,7 @@
 #include <termgate/session/admission.hpp>
 #include <termgate/session/surroundings.hpp>
 
+#include "batch.hpp"
 #include "effects.hpp"
 #include "outbox.hpp"
 #include "replies.hpp"
@@ -157,16 +158,19 @@ struct Group {
   bool suspect = false;         // may change the session's default, on a server that does not report it
   bool called = false;          // something that is not surely a read was executed READ ONLY
   bool needs_hold = false;
-  std::string held;             // messages not sent yet
-  std::vector<PendingReply> asked;  // their answers
-  std::size_t opening_at = 0;   // where in `held` an implicit transaction begins
-  std::size_t opening_asked = 0;
+  Batch held;                   // messages not sent yet
+  Batch::Mark beginning;        // where in `held` the implicit transaction begins
   bool opening_possible = true;
   bool ended_one = false;       // a transaction ended in it, so what follows begins another before its answers are here
   std::vector<Claim> named;     // claims that its members name themselves
   std::vector<std::string> parsed;  // names, to be forgotten where the group is refused
   Effects effects;              // of what runs under a lock at session level
   Claim claim;
+
+  Batch take_held() {
+    beginning = {};
+    return std::exchange(held, {});
+  }
 };
 
 // A text that goes a piece at a time, or in a frame of BEGIN and COMMIT.
@@ -189,9 +193,9 @@ struct Hold {
   enum class Stage : std::uint8_t { none, asked, held, releasing } stage = Stage::none;
   bool failed = false;
   Pair pair;                    // as answered
-  std::string waiting;          // the client's text (simple) or messages (extended) that run under it
   bool extended = false;
-  std::vector<PendingReply> asked;
+  std::string sql;              // the client's text that runs under it
+  Batch messages;               // or its extended messages, up to the Sync
   Effects effects;
 };
 

@@ -20,14 +20,9 @@ void Session::State::refuse(std::string_view code, std::string_view message, std
   if (group_.begun) {
     if (!group_.touched_server && !tx_.in_block) {
       for (const std::string& name : group_.parsed) statements_.erase(name);
-      group_.held.clear();
-      group_.asked.clear();
-      group_.opening_at = group_.opening_asked = 0;
+      group_.take_held();
       group_.refused = true;
-      PendingReply reply;
-      reply.request = Request::nothing;
-      reply.text = told;
-      pending_.push(std::move(reply));
+      server_.replies.push({.request = Request::nothing, .text = told});
       return router_.give_made_replies();
     }
     // Part of the transaction is with the server already: there it must fail.
@@ -44,16 +39,13 @@ void Session::State::refuse(std::string_view code, std::string_view message, std
     return;
   }
   fail_in_server(told);
-  PendingReply reply;
-  reply.request = Request::sync;
-  pgwire::append_bare(to_server_.back(), pgwire::frontend::sync);
-  pending_.push(std::move(reply));
+  add_client_sync();
 }
 
 // No term is 0: the check fails, whatever the fence, or there is none and its preparation fails.
 void Session::State::fail_in_server(const std::string& told) {
   const std::array<pgwire::Field, 4> values{pgwire::Field("-"), pgwire::Field("0"), pgwire::Field(), pgwire::Field()};
-  run_ours(ours_check, Role::refusal, values, told);
+  run_ours(server_, ours_check, Role::refusal, values, told);
   tx_.failed = true;
   outstanding_.wait_for_all = true;
 }
@@ -61,18 +53,12 @@ void Session::State::fail_in_server(const std::string& told) {
 // A statement that is none gets the server's own error, with its position; one that is gets ours.
 void Session::State::refuse_if_it_parses(std::string_view sql, std::string_view code, std::string_view message) {
   report_refusal(code, message, {}, 0, true);
-  pgwire::append_parse(to_server_.back(), "", sql);
-  PendingReply parsed;
-  parsed.request = Request::parse;
-  parsed.hidden = true;
-  pending_.push(std::move(parsed));
+  pgwire::append_parse(server_.bytes.back(), "", sql);
+  server_.replies.push({.request = Request::parse, .hidden = true});
   const bool in_block = tx_.in_block;
   fail_in_server(error_text(code, message, ""));
   tx_.failed = in_block;
-  PendingReply reply;
-  reply.request = Request::sync;
-  pgwire::append_bare(to_server_.back(), pgwire::frontend::sync);
-  pending_.push(std::move(reply));
+  add_client_sync();
 }
 
 void Session::State::refuse_reserved() { refuse("42602", "names that begin with _termgate are Termgate's own", ""); }

@@ -5,6 +5,7 @@
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -66,7 +67,7 @@ struct PendingReply {
   Ours ours = ours_count;     // of a Parse of ours
   std::uint32_t changes = 0;  // of a check: how many declarations had been sent before it
   bool given = false;         // … and whether its scope and term were given by us, or declared for its transaction alone
-  std::string text;           // the name for `parse` and `bind`; the bytes for `nothing`
+  std::string text{};         // the name for `parse` and `bind`; the bytes for `nothing`
 };
 
 class PendingReplies {
@@ -87,6 +88,12 @@ class PendingReplies {
       entries_.erase(entries_.begin(), entries_.begin() + static_cast<std::ptrdiff_t>(head_));
       head_ = 0;
     }
+  }
+  void append(PendingReplies&& other) { insert_at(size(), std::move(other)); }
+  void insert_at(std::size_t index, PendingReplies&& other) {
+    const auto from = other.entries_.begin() + static_cast<std::ptrdiff_t>(other.head_);
+    entries_.insert(entries_.begin() + static_cast<std::ptrdiff_t>(head_ + index), std::make_move_iterator(from), std::make_move_iterator(other.entries_.end()));
+    other = PendingReplies();
   }
   // Removes entry `index`, counted from the head.
   void remove(std::size_t index) { entries_.erase(entries_.begin() + static_cast<std::ptrdiff_t>(head_ + index)); }

@@ -80,7 +80,7 @@ void Session::State::next_piece() {
       one.statements.front().offset = 0;
       one.single = true;
       run_statement(sql, effects, script.claim, one);
-      if (pending_.empty()) continue;  // answered here
+      if (server_.replies.empty()) continue;  // answered here
       return;
     }
 

@@ -112,7 +112,7 @@ void Session::State::parameter_status(const Event& event) {
 void Session::State::out_of_step(const Event& event) {
   std::string message = "the server answered with message type '";
   message += event.type;
-  message += pending_.empty() ? "' where nothing was asked" : "' to something else";
+  message += server_.replies.empty() ? "' where nothing was asked" : "' to something else";
   surroundings_.happened({.kind = Incident::Kind::malformed, .message = message});
   end("08P01", message);
 }
@@ -134,7 +134,7 @@ void Session::State::server_event(const Event& event) {
   switch (event.type) {
     case backend::ready_for_query: return ready_for_query(event);
     case backend::data_row:
-      pending_.head().row_seen = true;
+      server_.replies.head().row_seen = true;
       if (!row_of_ours(event)) return end("08006", behind_a_pooler);
       break;
     case backend::command_complete:
@@ -144,13 +144,13 @@ void Session::State::server_event(const Event& event) {
     default: break;
   }
   router_.route(event);
-  if (pending_.empty() && deferred_) pump_after_ = true;
+  if (server_.replies.empty() && deferred_) pump_after_ = true;
 }
 
 // False: the one who answers is not the server that we logged in to.
 bool Session::State::row_of_ours(const Event& event) {
   const bool whole = event.kind == Event::Kind::message;
-  switch (pending_.head().role) {
+  switch (server_.replies.head().role) {
     case Role::who_serves: {
       std::string_view pid;
       if (!whole || !column(event.body, 0, pid) || number(pid) != static_cast<std::int64_t>(server_pid_)) return false;
@@ -169,7 +169,7 @@ bool Session::State::row_of_ours(const Event& event) {
 
 // True: the client is not to see it.
 bool Session::State::command_completed(const Event& event) {
-  const PendingReply& head = pending_.head();
+  const PendingReply& head = server_.replies.head();
   const std::string_view tag = event.body;
   default_answered(head.change, tag);
   if (opening_refused_ && (head.role == Role::client || head.role == Role::framed) && tag.starts_with("ROLLBACK") && head.change == Change::commit) {
@@ -205,7 +205,7 @@ void Session::State::served_by(std::string_view row) {
 }
 
 void Session::State::check_answered(std::string_view row) {
-  const PendingReply& head = pending_.head();
+  const PendingReply& head = server_.replies.head();
   Pair passed;
   std::int64_t fence = 0;
   std::string_view scope, term, height;
@@ -247,8 +247,8 @@ void Session::State::ready_for_query(const Event& event) {
   const auto decoded = pgwire::decode_ready_for_query(event.body);
   if (!decoded) return end("08P01", decoded.problem().reason());
   const TransactionStatus status = *decoded;
-  const PendingReply head = std::move(pending_.head());
-  pending_.pop();
+  const PendingReply head = std::move(server_.replies.head());
+  server_.replies.pop();
   if (head.role == Role::who_serves && !head.row_seen) return end("08006", behind_a_pooler);
   status_ = status;
   if (status == TransactionStatus::idle) {
@@ -270,7 +270,7 @@ void Session::State::ready_for_query(const Event& event) {
   }
   if (show) to_client_.back() += event.frame;
   router_.give_made_replies();
-  if (pending_.empty()) settle();
+  if (server_.replies.empty()) settle();
 }
 
 // Every request is answered: what the server says of the transaction is what it is.
@@ -302,7 +302,7 @@ void Session::State::settle() {
   if (default_.broken && status_ != TransactionStatus::failed) return restore_default();
   if (script_.running) {
     next_piece();
-    if (!pending_.empty() || script_.running) return;
+    if (!server_.replies.empty() || script_.running) return;
   }
   idle_now();
   pump();
@@ -326,7 +326,7 @@ void Session::State::run_under_hold() {
   hold_.stage = Hold::Stage::held;
   // Its transactions are the server's own; each begins by the session's default.
   if (guards()) {
-    run_ours(ours_default_off, Role::silent, {});
+    run_ours(server_, ours_default_off, Role::silent, {});
     add_sync(Role::silent);
   }
   // DO and CALL may declare: what their last transaction leaves in force is checked before it commits.
@@ -334,22 +334,16 @@ void Session::State::run_under_hold() {
   note_sent(hold_.effects);
   if (hold_.effects.kind != Kind::call && hold_.effects.kind != Kind::do_block) tx_ = Transaction();
   if (hold_.extended) {
-    const std::string_view waiting = hold_.waiting;
-    constexpr std::size_t sync_bytes = 5;
-    to_server_.back() += waiting.substr(0, waiting.size() - sync_bytes);
-    const PendingReply sync = hold_.asked.back();
-    hold_.asked.pop_back();
-    for (PendingReply& reply : hold_.asked) pending_.push(std::move(reply));
+    server_.append(std::move(hold_.messages));
     add_before_commit();
-    to_server_.back() += waiting.substr(waiting.size() - sync_bytes);
-    pending_.push(sync);
+    add_client_sync();
     tx_ = Transaction();
   } else if (tx_.acted) {
-    run_converted(hold_.waiting);
+    run_converted(hold_.sql);
   } else {
-    run_plain_query(hold_.waiting);
+    run_plain_query(hold_.sql);
   }
-  hold_.waiting.clear();
+  hold_.sql.clear();
 }
 
 }  // namespace termgate::session

@@ -21,7 +21,7 @@ void Session::State::server_error(const Event& event) {
   if (event.kind == Event::Kind::part) {
     // Too long to be looked at; it is the client's, or the end of a request of ours.
     router_.forward_unless_hidden(event);
-    if (!pending_.empty() && is_extended(pending_.head().request)) drop_until_sync();
+    if (!server_.replies.empty() && is_extended(server_.replies.head().request)) drop_until_sync();
     return;
   }
   const auto report = pgwire::decode_report(event.body);
@@ -29,12 +29,12 @@ void Session::State::server_error(const Event& event) {
   in_copy_in_ = false;
   // 57P01 among them: the session was evicted.
   if (report->ends_connection()) return router_.forward(event);
-  if (pending_.empty()) return out_of_step(event);
+  if (server_.replies.empty()) return out_of_step(event);
 
   default_.unit_failed = true;
   fences_unsettled_.clear();
   router_.drop_converted();
-  const PendingReply& head = pending_.head();
+  const PendingReply& head = server_.replies.head();
   const Role role = head.role;
   const bool extended = is_extended(head.request);
   if (role == Role::client || role == Role::framed) {
@@ -74,7 +74,7 @@ void Session::State::client_failed(const Event& event, const pgwire::ReportField
 
 // It is not run again: the client sees nothing twice. From now on its text is known as a writer's.
 void Session::State::read_has_written(const pgwire::ReportFields& report) {
-  const PendingReply& head = pending_.head();
+  const PendingReply& head = server_.replies.head();
   if (script_.running) remember_writers_of_piece();
   else if (head.read_hash != 0) remember_writer(head.read_hash);
   const Claim claim = claim_of(nullptr);
@@ -100,7 +100,7 @@ void Session::State::remember_writers_of_piece() {
 
 // A message of ours has failed.
 void Session::State::ours_failed(const Event& event, const pgwire::ReportFields& report) {
-  const PendingReply& head = pending_.head();
+  const PendingReply& head = server_.replies.head();
   switch (head.role) {
     case Role::writable:
     case Role::check:
@@ -143,8 +143,8 @@ void Session::State::ours_failed(const Event& event, const pgwire::ReportFields&
 
 // After an error the server skips everything up to the next Sync.
 void Session::State::drop_until_sync() {
-  while (!pending_.empty() && pending_.head().request != Request::sync) {
-    const PendingReply& head = pending_.head();
+  while (!server_.replies.empty() && server_.replies.head().request != Request::sync) {
+    const PendingReply& head = server_.replies.head();
     if (head.request == Request::parse) {
       if (head.hidden) {
         if (head.ours != ours_count) prepared_[head.ours] = false;
@@ -154,15 +154,13 @@ void Session::State::drop_until_sync() {
     } else if (head.request == Request::bind && !head.hidden) {
       portals_.erase(head.text);  // the server may have another of the name
     }
-    pending_.pop();
+    server_.replies.pop();
   }
-  if (pending_.empty()) {
+  if (server_.replies.empty()) {
     // The Sync is yet to come: what comes before it the server will not even look at.
     server_skips_ = true;
     pump_after_ = deferred_.has_value();
-    group_.held.clear();
-    group_.asked.clear();
-    group_.opening_at = group_.opening_asked = 0;
+    group_.take_held();
   }
 }
 

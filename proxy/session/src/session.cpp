@@ -43,7 +43,7 @@ void Session::State::close_all() {
   if (stage_ == Stage::closing || stage_ == Stage::closed) return;
   const bool greeted = stage_ >= Stage::login && !client_mid_frame_;
   const bool connected = stage_ >= Stage::connecting;
-  if (greeted) pgwire::append_bare(to_server_.back(), pgwire::frontend::terminate);
+  if (greeted) pgwire::append_bare(server_.bytes.back(), pgwire::frontend::terminate);
   stage_ = Stage::closing;
   client_in_.clear();
   deferred_.reset();
@@ -52,14 +52,14 @@ void Session::State::close_all() {
 }
 
 void Session::State::idle_now() {
-  if (draining_ && stage_ == Stage::ready && pending_.empty() && status_ == pgwire::TransactionStatus::idle && !group_.begun && !deferred_ && client_in_.empty()) {
+  if (draining_ && stage_ == Stage::ready && server_.replies.empty() && status_ == pgwire::TransactionStatus::idle && !group_.begun && !deferred_ && client_in_.empty()) {
     end("57P01", "the proxy is shutting down");
   }
 }
 
 // A higher term was seen elsewhere: a transaction that stands open under a lower one ends now, and with it its locks (F4).
 void Session::State::fence_seen(std::string_view scope, std::int64_t fence) {
-  if (stage_ != Stage::ready || !pending_.empty() || group_.begun || client_mid_frame_) return;
+  if (stage_ != Stage::ready || !server_.replies.empty() || group_.begun || client_mid_frame_) return;
   if (status_ != pgwire::TransactionStatus::in_block || !tx_.passed_any()) return;
   Pair stale;
   if (tx_.last.scope == scope && tx_.last.term < fence) stale = tx_.last;
@@ -70,7 +70,7 @@ void Session::State::fence_seen(std::string_view scope, std::int64_t fence) {
   evicted_message_ = "TG001 stale term " + std::to_string(stale.term) + " for scope \"" + stale.scope + "\": the fence stands at " + std::to_string(fence) + "; the open transaction was ended";
   Claim claim;
   claim.pair = claim.given = stale;
-  add_check(claim, Role::eviction);
+  add_check(server_, claim, Role::eviction);
   add_sync(Role::eviction);
   tx_.failed = true;
   outstanding_.wait_for_all = true;
@@ -108,15 +108,15 @@ Session::Phase Session::State::phase() const noexcept {
     case Stage::ready: break;
   }
   if (status_ != pgwire::TransactionStatus::idle || tx_.in_block) return Phase::in_transaction;
-  return pending_.empty() && !group_.begun ? Phase::idle : Phase::active;
+  return server_.replies.empty() && !group_.begun ? Phase::idle : Phase::active;
 }
 
 bool Session::State::wants_client() const noexcept {
   switch (stage_) {
     case Stage::greeting:
-    case Stage::login: return to_server_.size() < options_.outbox_bytes_max;
-    case Stage::ready: return !blocked() && to_server_.size() < options_.outbox_bytes_max && client_in_.size() < options_.outbox_bytes_max;
-    case Stage::replication: return to_server_.size() < options_.outbox_bytes_max;
+    case Stage::login: return server_.bytes.size() < options_.outbox_bytes_max;
+    case Stage::ready: return !blocked() && server_.bytes.size() < options_.outbox_bytes_max && client_in_.size() < options_.outbox_bytes_max;
+    case Stage::replication: return server_.bytes.size() < options_.outbox_bytes_max;
     default: return false;
   }
 }
@@ -135,7 +135,7 @@ std::optional<Instant> Session::State::deadline() const noexcept {
   switch (stage_) {
     case Stage::ready:
       if (!login_.ready.empty()) return login_.started + options_.login_timeout;  // the client is not let in yet
-      if (!pending_.empty()) return std::nullopt;
+      if (!server_.replies.empty()) return std::nullopt;
       if (status_ == pgwire::TransactionStatus::idle) {
         if (options_.idle_timeout.count() > 0) return quiet_since_ + options_.idle_timeout;
       } else if (options_.idle_in_transaction_timeout.count() > 0) {
@@ -150,7 +150,7 @@ std::optional<Instant> Session::State::deadline() const noexcept {
 }
 
 std::size_t Session::State::memory_bytes() const noexcept {
-  return sizeof(State) + to_client_.capacity() + to_server_.capacity() + client_in_.capacity() + client_reader_.buffered() + server_reader_.buffered() + group_.held.capacity() + script_.sql.capacity() + hold_.waiting.capacity();
+  return sizeof(State) + to_client_.capacity() + server_.bytes.capacity() + client_in_.capacity() + client_reader_.buffered() + server_reader_.buffered() + group_.held.bytes.capacity() + script_.sql.capacity() + hold_.sql.capacity() + hold_.messages.bytes.capacity();
 }
 
 // --- the outside ---
@@ -236,9 +236,9 @@ void Session::resume(const Tick&, Instant now) {
 }
 
 std::string_view Session::to_client() const noexcept { return state_->to_client_.view(); }
-std::string_view Session::to_server() const noexcept { return state_->to_server_.view(); }
+std::string_view Session::to_server() const noexcept { return state_->server_.bytes.view(); }
 void Session::sent_to_client(std::size_t bytes) noexcept { state_->to_client_.sent(bytes); }
-void Session::sent_to_server(std::size_t bytes) noexcept { state_->to_server_.sent(bytes); }
+void Session::sent_to_server(std::size_t bytes) noexcept { state_->server_.bytes.sent(bytes); }
 std::vector<Action> Session::take_actions() { return std::exchange(state_->actions_, {}); }
 bool Session::wants_client() const noexcept { return state_->wants_client(); }
 bool Session::wants_server() const noexcept { return state_->wants_server(); }

@@ -116,7 +116,7 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
   // What a rule answers with besides is lost where Parse and Execute stand in for a simple query.
   const bool by_rule = has_rules_ && unit.does == Does::writes && effects.kind == Kind::write && !script_.running;
   if (effects.kind == Kind::unparsable || (text.single && !effects.is_copy_in && !has_parameter(sql) && !by_rule)) {
-    add_opening(claim, with_check);
+    add_opening(server_, claim, with_check);
     note_sent(effects);
     return run_converted(sql, change_of(effects), read_hash);
   }
@@ -128,7 +128,7 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
 void Session::State::run_held(std::string_view sql, const Effects& effects, const Claim& claim) {
   if (effects.unlocks) return refuse("0A000", "Termgate cannot run this: it names pg_advisory_unlock, and would give up the lock that fences it", "");
   hold_ = Hold();
-  hold_.waiting = sql;
+  hold_.sql = sql;
   hold_.effects = effects;
   hold(claim);
 }
@@ -176,8 +176,6 @@ void Session::State::on_function_call(const Event& event) {
   if (effects.way == Way::write) effects.calls_unknown = effects.changes_declaration = true;
   else effects.read_only_hole = false;
   const Claim claim = claim_of(nullptr);
-  PendingReply reply;
-  reply.request = Request::function_call;
   observe(effects, claim);
   if (active() && !tx_.failed) {
     if (!tx_.in_block && effects.way == Way::write) {
@@ -195,9 +193,8 @@ void Session::State::on_function_call(const Event& event) {
     }
   }
   note_sent(effects);
-  to_server_.back() += event.frame;
+  server_.add(event.frame, {.request = Request::function_call});
   client_mid_frame_ = !event.last;
-  pending_.push(std::move(reply));
 }
 
 // FunctionCall: OID, argument formats, arguments; lo_open(oid, mode).

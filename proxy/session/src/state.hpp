@@ -137,33 +137,28 @@ class Session::State {
   void on_close(const pgwire::Event& event);
   void on_sync(const pgwire::Event& event);
   void on_flush(const pgwire::Event& event);
-  void forward_extended(const pgwire::Event& event, Request request, bool answered = true);
+  void forward_extended(const pgwire::Event& event, PendingReply reply);
   const Known* known_statement(std::string_view name) const;
-  PendingReply* last_reply();
 
   // --- group.cpp ---
   void group_begins();
   void guard_group(const Effects& effects, const Known& known, bool runs, bool whole);
   void commit_to_group();
-  template <class Add>
-  void at_beginning(Add add);
   void open_group(const Claim& claim, bool with_check);
   void lock_group();
   void lock_reads();
   void flush_group();
 
   // --- inject.cpp ---
-  std::string& out();                           // where messages go now: the server's outbox, or what is held of a group
-  void ask(PendingReply reply);                  // and their answers
-  void send(std::string_view frame);
+  // `to`: the server, or what is put in front of a pipeline that is held.
   const std::string& name_of(Ours which);
-  void prepare_ours(Ours which, Role role, std::string_view told);
-  void run_ours(Ours which, Role role, std::span<const pgwire::Field> values, std::string_view told = {});
-  void add_writable(Role role);
-  void add_check(const Claim& claim, Role role);
-  void add_recheck();
-  void add_opening(const Claim& claim, bool with_check);
+  void prepare_ours(Batch& to, Ours which, Role role, std::string_view error);
+  void run_ours(Batch& to, Ours which, Role role, std::span<const pgwire::Field> values, std::string_view error = {});
+  void add_check(Batch& to, const Claim& claim, Role role);
+  void add_recheck(Batch& to);
+  void add_opening(Batch& to, const Claim& claim, bool with_check);
   void add_sync(Role role);
+  void add_client_sync();                       // its ReadyForQuery is the client's
   void add_hidden_query(std::string_view sql, Role role);
   void raise_in_advance(const Claim& claim);
   void run_plain_query(std::string_view sql, Role role = Role::client, Change change = Change::none, std::size_t read_hash = 0);
@@ -227,7 +222,8 @@ class Session::State {
   Surroundings& surroundings_;
   Instant now_, quiet_since_;
   Stage stage_ = Stage::greeting;
-  Outbox to_client_, to_server_;
+  Outbox to_client_;
+  Batch server_;                           // on its way to the server, and the replies that it owes
   std::vector<Action> actions_;
   Login login_;
   Applicant applicant_;
@@ -246,9 +242,8 @@ class Session::State {
   bool act_after_frame_ = false;           // settle() again once it is through
   enum class Parts : std::uint8_t { send, drop } client_parts_ = Parts::send;  // the rest of a streamed message
 
-  // --- what the server owes ---
-  PendingReplies pending_;
-  ReplyRouter router_{pending_, to_client_};
+  // --- what comes from the server ---
+  ReplyRouter router_{server_.replies, to_client_};
   Outstanding outstanding_;
   bool in_copy_in_ = false;                // the server waits for CopyData
   bool pump_after_ = false;                // what waits of the client's may be looked at now
@@ -279,7 +274,6 @@ class Session::State {
   // --- the unit that is under way ---
   std::string unit_text_;                  // how it begins; of an extended one, what was parsed last
   Group group_;
-  bool into_group_ = false;                // out() and ask() mean what is held of the group
   Script script_;
   Hold hold_;
 };

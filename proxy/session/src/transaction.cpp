@@ -147,7 +147,7 @@ bool Session::State::guard_block(const Effects& effects, const Claim& claim, boo
     if (unit.does >= Does::writes && !tx_.writable && !tx_.snapshot && !tx_.client_read_only && standing_of(claim) == Standing::none) {
       // What it will run under may be declared before it runs, and then it is too late to make the transaction writable.
       tx_.acted = true;
-      add_opening(claim, false);
+      add_opening(server_, claim, false);
       return true;
     }
     unit.does = effects.takes_snapshot ? Does::reads : Does::quiet;
@@ -168,17 +168,17 @@ bool Session::State::carry_out(Act act, const Effects& effects, const Claim& cla
         if (const Refusal refusal = refusal_of_own(effects)) return refuse_from_memory(refusal, claim.pair), false;
       }
       if (act == Act::pass) return false;
-      add_opening(claim, false);
+      add_opening(server_, claim, false);
       return true;
-    case Act::open: add_opening(claim, true); return true;
-    case Act::check: add_check(claim, Role::check); return true;
-    case Act::recheck: add_recheck(); return true;
+    case Act::open: add_opening(server_, claim, true); return true;
+    case Act::check: add_check(server_, claim, Role::check); return true;
+    case Act::recheck: add_recheck(server_); return true;
     case Act::check_both:
-      add_recheck();
-      add_check(claim, Role::check);
+      add_recheck(server_);
+      add_check(server_, claim, Role::check);
       return true;
     case Act::lock:
-      run_ours(ours_locked, Role::put_back, {});
+      run_ours(server_, ours_locked, Role::put_back, {});
       tx_.locked = true;
       return true;
     case Act::refuse_claim: refuse_claim(claim); return false;
@@ -201,8 +201,8 @@ bool Session::State::add_before_commit() {
   TransactionView view = view_of(claim, true);
   view.writable |= tx_.writable && tx_.cursor;
   switch (before_commit(view, policy())) {
-    case Act::check: add_check(claim, Role::check); return true;
-    case Act::recheck: add_recheck(); return true;
+    case Act::check: add_check(server_, claim, Role::check); return true;
+    case Act::recheck: add_recheck(server_); return true;
     default: return false;
   }
 }

@@ -32,6 +32,7 @@ if(TARGET termgate_session)
   target_include_directories(unit_session_guard PRIVATE "${PROJECT_SOURCE_DIR}/proxy/session/src")
   termgate_test(unit_session_parts LABEL unit
     SOURCES
+      unit/proxy/session_batch.cpp
       unit/proxy/session_replies.cpp
     LIBRARIES Termgate::session)
   target_include_directories(unit_session_parts PRIVATE "${PROJECT_SOURCE_DIR}/proxy/session/src")

@@ -1,0 +1,43 @@
+// Messages for the server together with the replies that they will have: what is on its way, what is held of a pipeline, what waits for a lock.
+#pragma once
+
+#include <cassert>
+#include <cstddef>
+#include <utility>
+
+#include "outbox.hpp"
+#include "replies.hpp"
+
+namespace termgate::session {
+
+struct Batch {
+  Outbox bytes;
+  PendingReplies replies;
+
+  // Between two messages.
+  struct Mark {
+    std::size_t bytes = 0, replies = 0;
+  };
+
+  bool empty() const noexcept { return bytes.size() == 0; }
+  Mark end() const noexcept { return {bytes.size(), replies.size()}; }
+
+  void add(std::string_view message, PendingReply reply) {
+    bytes.back() += message;
+    replies.push(std::move(reply));
+  }
+  void append(Batch&& other) {
+    bytes.back() += other.bytes.view();
+    replies.append(std::move(other.replies));
+    other = Batch();
+  }
+  // Only into a batch of which nothing was sent yet.
+  void insert_at(Mark mark, Batch&& other) {
+    assert(bytes.back().size() == bytes.size());
+    bytes.back().insert(mark.bytes, other.bytes.view());
+    replies.insert_at(mark.replies, std::move(other.replies));
+    other = Batch();
+  }
+};
+
+}  // namespace termgate::session
