@@ -5,6 +5,8 @@
 
 #include <termgate/statements/declaration.hpp>
 
+#include "names.hpp"
+
 namespace termgate::session {
 namespace {
 
@@ -387,6 +389,17 @@ std::string without_read_write(std::string_view sql, const Effects& effects) {
     }
   }
   return text;
+}
+
+Learned learned_of(const statements::Classified& text) {
+  Learned learned;
+  learned.speaks_of_terms = text.speaks_of_terms || !text.declared.empty();
+  for (const Statement& statement : text.statements) {
+    if (statement.calls_unknown) learned.calls_unknown = true;
+    if (statement.kind == Kind::deallocate && !statement.all) learned.deallocates.emplace_back(cut(statement.name));
+    if ((statement.kind == Kind::set || statement.kind == Kind::reset) && statement.name == "role") learned.role = statement.value.value_or("");
+  }
+  return learned;
 }
 
 }  // namespace termgate::session

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <termgate/statements/classify.hpp>
 
@@ -13,6 +15,15 @@
 namespace termgate::session {
 
 using Text = std::shared_ptr<const statements::Classified>;
+
+// What a text says of the session, beside what each of its statements does.
+struct Learned {
+  bool speaks_of_terms = false;  // it declares, or may
+  bool calls_unknown = false;    // code that may declare without a word of it in the text
+  std::vector<std::string> deallocates{};
+  std::optional<std::string> role{};  // SET ROLE; empty: the user
+};
+Learned learned_of(const statements::Classified& text);
 
 struct Effects {
   enum class Way : std::uint8_t {

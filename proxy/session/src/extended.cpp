@@ -20,6 +20,8 @@ void Session::State::on_parse(const Event& event) {
   if (is_reserved(parse->statement)) return refuse_reserved();
   const std::string_view sql = parse->sql;
   const Text text = classified(sql);
+  unit_text_ = sql.substr(0, unit_text_bytes);
+  learn(*text);
   if (names_ours(*text)) return refuse_reserved();
   const statements::Statement& statement = text->statements.front();
   Effects effects = effects_of(*text, sql);
@@ -35,16 +37,16 @@ void Session::State::on_parse(const Event& event) {
   }
 
   std::string rewritten, frame;
-  if (active() && effects.kind == Kind::show) {
+  if (claims_.active() && effects.kind == Kind::show) {
     const std::string& name = statement.name;
     const bool by_default = name == "default_transaction_read_only";
     if (by_default || name == "transaction_read_only") {
       const bool read_only = by_default || !tx_.in_block ? default_.believed : tx_.client_read_only;
       rewritten = std::string("SELECT '") + (read_only ? "on" : "off") + "'::text AS " + name;
     }
-  } else if (active() && ours_to_keep(effects) && effects.access != Access::read_only) {
+  } else if (claims_.active() && ours_to_keep(effects) && effects.access != Access::read_only) {
     rewritten = without_read_write(sql, effects);
-  } else if (active() && (effects.only_declares || effects.prepares_declares) && !statement.set_config_at.empty()) {
+  } else if (claims_.active() && (effects.only_declares || effects.prepares_declares) && !statement.set_config_at.empty()) {
     rewritten = with_own_set_config(sql, statement);
   }
 
@@ -132,7 +134,7 @@ void Session::State::on_execute(const Event& event) {
   const bool was_block = tx_.in_block;
   note_sent(effects);
   if (default_.broken && !default_.reported) group_.suspect = true;
-  if (!active() || group_.needs_hold) return;
+  if (!claims_.active() || group_.needs_hold) return;
   if (tx_.in_block && !was_block && !group_.direct) {
     // The rest of the group stands in the client's block, and so does what was read before it: the lock belongs in front of that.
     lock_group();
@@ -198,7 +200,7 @@ void Session::State::on_sync(const Event& event) {
     group_.held.add(event.frame, {.request = Request::sync});
     flush_group();
   } else {
-    if (!tx_.in_block && active()) add_before_commit();
+    if (!tx_.in_block && claims_.active()) add_before_commit();
     add_client_sync();
   }
   group_ = Group();

@@ -14,7 +14,7 @@ void Session::State::group_begins() {
   unit_begins();
   group_.begun = true;
   opening_refused_ = false;
-  group_.direct = !active() || tx_.failed || tx_.in_block;
+  group_.direct = !claims_.active() || tx_.failed || tx_.in_block;
 }
 
 // What a statement is about to run means for the group; puts what is needed in front of it.
@@ -22,7 +22,7 @@ void Session::State::guard_group(const Effects& effects, const Known& known, boo
   Effects executes;
   executes.runs_prepared = !known.executes.empty();
   const Claim claim = claim_for(known.declared, executes, known.executes);
-  if (!active()) {
+  if (!claims_.active()) {
     if (runs) observe(effects, claim);
     return;
   }
@@ -41,7 +41,7 @@ void Session::State::guard_group(const Effects& effects, const Known& known, boo
     // Up to 17 it could commit our check's lock away in the middle of a pipeline, and READ ONLY does not stop VACUUM.
     return refuse("0A000", code ? "Termgate runs CALL and DO only as the one statement before a Sync, or in a transaction block" : "Termgate runs what must run alone only as the one statement before a Sync, with no Flush before it", "");
   }
-  const Unit unit = unit_of(effects, claim.named, final_rule());
+  const Unit unit = unit_of(effects, claim.named, claims_.final_rule());
   TransactionView view = view_of(claim, true);
   view.open = unit.does != Does::reads && unit.does != Does::savepoint && unit.does != Does::code && unit.does != Does::alone;
   view.fixed = group_.called || (!tx_.writable && !group_.opening_possible);
@@ -107,10 +107,10 @@ void Session::State::guard_group(const Effects& effects, const Known& known, boo
   }
   if (!group_.opening_possible) {
     report_refusal("TG002", "TG002 a write after a read that was flushed", claim.pair, 0, true);
-    return refuse("TG002", may_speak() ? "TG002 this write follows a read in a pipeline that was flushed before it was known: send a Sync between them" : "TG002 no term declared for a fenced write",
+    return refuse("TG002", claims_.may_speak() ? "TG002 this write follows a read in a pipeline that was flushed before it was known: send a Sync between them" : "TG002 no term declared for a fenced write",
                   "Declare a scope and a term (termgate.scope, termgate.term) before the transaction.");
   }
-  if (effects.kind == Kind::unparsable && !may_speak()) {
+  if (effects.kind == Kind::unparsable && !claims_.may_speak()) {
     // Whether it is a statement at all the server says first, at its Parse.
     lock_reads();
     flush_group();
@@ -131,7 +131,7 @@ void Session::State::guard_group(const Effects& effects, const Known& known, boo
 // Held long enough: what can still be a write is opened, what reads so far goes on as a read.
 void Session::State::commit_to_group() {
   if (group_.direct) return;
-  const Claim claim = claim_of(nullptr);
+  const Claim claim = claims_.claim_of(nullptr);
   if (group_.needs_hold) return refuse("0A000", "Termgate runs CALL, DO and what must run alone only before a Sync that follows at once", "");
   const bool writes_parsed = std::any_of(group_.parsed.begin(), group_.parsed.end(), [&](const std::string& name) {
     const Known* known = known_statement(name);
@@ -172,7 +172,7 @@ void Session::State::open_group(const Claim& claim, bool with_check) {
 
 // A transaction that begins before all answers are here may begin writable: something that runs yet may change the session's default.
 void Session::State::lock_group() {
-  if (!guards() || (server_.replies.empty() && !group_.ended_one)) return;
+  if (!claims_.guards() || (server_.replies.empty() && !group_.ended_one)) return;
   Batch lock;
   run_ours(lock, ours_locked, Role::put_back, {});
   group_.held.insert_at(group_.beginning, std::move(lock));

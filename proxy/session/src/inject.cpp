@@ -95,7 +95,7 @@ void Session::State::run_ours(Batch& to, Ours which, Role role, std::span<const 
   to.replies.push(ours(Request::bind, role, error));
   pgwire::append_execute(to.bytes.back(), through);
   PendingReply execute = ours(Request::execute, role, error);
-  execute.changes = declared_.changes;
+  execute.changes = claims_.declarations();
   execute.given = check_.given || tx_.declared_inside;
   to.replies.push(std::move(execute));
   if (beginning) return;
@@ -131,7 +131,7 @@ void Session::State::add_check(Batch& to, const Claim& claim, Role role) {
   if (role == Role::hold) {
     // A rule that is overridable speaks where the session does not.
     run_ours(to, ours_hold, role, given.empty() && claim.certain && !claim.otherwise.empty() ? Values(claim.pair).fields : first.fields);
-  } else if (admission_.without_term == WithoutTerm::allow && !claim.certain && given.empty() && otherwise.empty() && role == Role::check) {
+  } else if (claims_.admission().without_term == WithoutTerm::allow && !claim.certain && given.empty() && otherwise.empty() && role == Role::check) {
     // Nobody has to declare here; whoever has, is held to it.
     run_ours(to, ours_again, role, {first.fields.data(), 2});
   } else {
@@ -164,7 +164,7 @@ void Session::State::add_recheck(Batch& to) {
 
 // SET takes no snapshot, so it comes first, before even the Parse of the check, which takes one.
 void Session::State::add_opening(Batch& to, const Claim& claim, bool with_check) {
-  if (!tx_.writable && guards()) run_ours(to, ours_writable, Role::writable, {});
+  if (!tx_.writable && claims_.guards()) run_ours(to, ours_writable, Role::writable, {});
   if (with_check) add_check(to, claim, Role::check);
   tx_.writable = true;
   tx_.locked = false;
@@ -189,7 +189,7 @@ void Session::State::add_hidden_query(std::string_view sql, Role role) {
 // told when the check itself meets it again.
 void Session::State::raise_in_advance(const Claim& claim) {
   if (!claim.certain || surroundings_.highest_fence(claim.pair.scope) >= claim.pair.term) return;
-  if (guards()) run_ours(server_, ours_writable, Role::in_advance, {});
+  if (claims_.guards()) run_ours(server_, ours_writable, Role::in_advance, {});
   add_check(server_, claim, Role::in_advance);
   add_sync(Role::in_advance);
 }
@@ -235,7 +235,7 @@ void Session::State::hold(const Claim& claim) {
 void Session::State::release() {
   hold_.stage = Hold::Stage::releasing;
   prepared_[ours_default_on] = prepared_[ours_release] = false;
-  if (guards()) run_ours(server_, ours_default_on, Role::release, {});
+  if (claims_.guards()) run_ours(server_, ours_default_on, Role::release, {});
   const std::array<pgwire::Field, 1> values{pgwire::Field(hold_.pair.scope)};
   run_ours(server_, ours_release, Role::release, values);
   add_sync(Role::release);

@@ -1,5 +1,5 @@
 // What a unit of the client's is before anything is sent of it: what its text says, which scope and term it is checked with, and what is
-// known of it already. Changes nothing but what is remembered of texts and declarations.
+// known of it already. Changes nothing but in learn(), unit_begins() and remember_writer().
 #include <algorithm>
 
 #include <termgate/detail/plant.hpp>
@@ -15,39 +15,25 @@ using Way = Effects::Way;
 namespace {
 
 constexpr std::size_t writers_max = 256;
-constexpr std::size_t unit_text_bytes = 80;  // kept for the log, which shows the first words
 
 }  // namespace
 
-// --- who may speak ---
-
-// Under `allow` a session that has declared is held to it: what it hides from us must not write either.
-bool Session::State::guards() const noexcept {
-  return admission_.enforce == Enforce::on && !applicant_.replication && (admission_.without_term != WithoutTerm::allow || guarded_);
-}
-bool Session::State::asks_at_login() const noexcept { return guards() || (admission_.enforce == Enforce::on && !applicant_.replication && !options_.server_pooler); }
-// The operator's word stands above what a function's arguments say.
-bool Session::State::final_rule() const noexcept { return declared_.rule != nullptr && !admission_.overridable; }
-bool Session::State::may_speak() const noexcept { return declared_.rule != nullptr || declared_.spoke; }
-bool Session::State::active() const noexcept { return admission_.enforce == Enforce::on && (admission_.without_term != WithoutTerm::allow || may_speak() || declared_.perhaps); }
-
 // --- of a text ---
 
-Text Session::State::classified(std::string_view sql) {
-  settings_.schema = options_.schema;
-  unit_text_ = sql.substr(0, unit_text_bytes);
+Text Session::State::classified(std::string_view sql) const {
   statements::Settings settings = settings_;
+  settings.schema = options_.schema;
   // A function that runs yet may change how this is read.
   if (outstanding_.functions) settings.standard_conforming_strings = statements::ConformingStrings::unknown;
   if (outstanding_.unknown) settings.ascii_safe_encoding = false;
-  Text text = surroundings_.statements().classify(sql, settings);
-  if (text->speaks_of_terms || !text->declared.empty()) declared_.spoke = true;
-  for (const auto& statement : text->statements) {
-    if (statement.calls_unknown) declared_.perhaps = true;
-    if (statement.kind == Kind::deallocate && !statement.all) statements_.erase(std::string(cut(statement.name)));
-    if ((statement.kind == Kind::set || statement.kind == Kind::reset) && statement.name == "role") role_ = statement.value.value_or("");
-  }
-  return text;
+  return surroundings_.statements().classify(sql, settings);
+}
+
+void Session::State::learn(const statements::Classified& text) {
+  const Learned learned = learned_of(text);
+  claims_.learn(learned);
+  for (const std::string& name : learned.deallocates) statements_.erase(name);
+  if (learned.role) role_ = *learned.role;
 }
 
 // EXECUTE is what it runs.
@@ -61,7 +47,7 @@ Effects Session::State::resolved(Effects effects, std::string_view executes) con
     effects.changes_declaration |= by_arguments;
     if (explains && effects.way == Way::alone) effects.way = Way::write;
   }
-  if (effects.way == Way::read && !effects.prepares_declares && admission_.without_term == WithoutTerm::reject) effects.way = Way::write;
+  if (effects.way == Way::read && !effects.prepares_declares && claims_.admission().without_term == WithoutTerm::reject) effects.way = Way::write;
   if ((effects.kind == Kind::fetch || effects.kind == Kind::move) && tx_.calling_cursor) effects.calls_unknown = effects.changes_declaration = true;
   return effects;
 }
@@ -104,79 +90,19 @@ void Session::State::remember_writer(std::size_t hash) {
 
 void Session::State::unit_begins() {
   if (status_ != pgwire::TransactionStatus::idle || tx_.in_block || tx_.writable) return;
-  if (server_.replies.empty()) declared_.changing = false;
-  ask_rule();
-}
-
-// At the begin of every transaction: a term that was withdrawn does not go on in the sessions that are there already. The first one is bound for good.
-void Session::State::ask_rule() {
-  if (declared_.rule == nullptr) return;
-  const TermSource::Standing standing = declared_.rule->now();
-  declared_.withdrawn = false;
-  if (!standing.scope || !standing.term) {
-    declared_.withdrawn = true;
-    declared_.why_not = standing.why_not;
-    declared_.why_not_code = standing.problem_code;
-    return;
-  }
-  const Pair now{standing.scope->name(), standing.term->value()};
-  if (declared_.bound.empty()) declared_.bound = now;
-  if (declared_.bound == now) return;
-  declared_.withdrawn = true;
-  declared_.why_not_code = "TG001";
-  declared_.why_not = "this session was admitted under term " + std::to_string(declared_.bound.term) + " of scope \"" + declared_.bound.scope + "\", and its rule now says term " + std::to_string(now.term) + " of scope \"" + now.scope +
-                      "\": connect anew";
-}
-
-Claim Session::State::claim_of(const statements::Declaration* named) const {
-  Claim claim;
-  const auto none_by_rule = [&] {
-    claim.code = declared_.why_not_code.empty() ? "TG002" : declared_.why_not_code;
-    const std::string why = declared_.why_not.empty() ? "the rule of this connection has none now" : declared_.why_not;
-    claim.problem = claim.code + (claim.code == "TG001" ? " stale: " : " no term for a fenced write: ") + why;
-  };
-  if (final_rule()) {
-    claim.pair = claim.given = declared_.bound;
-    claim.certain = declared_.bound.complete();
-    if (!claim.certain || declared_.withdrawn) none_by_rule();
-    return claim;
-  }
-  if (declared_.certain) claim.pair = declared_.known;
-  if (declared_.rule != nullptr && !declared_.withdrawn) claim.otherwise = declared_.bound;
-  if (named != nullptr && !named->empty()) {
-    claim.named = true;
-    if (!named->problem.empty()) {
-      claim.code = "TG005";
-      claim.problem = named->problem;
-      return claim;
-    }
-    if (named->scope) claim.pair.scope = claim.given.scope = named->scope->name();
-    if (named->term) claim.pair.term = claim.given.term = named->term->value();
-  } else if (claim.pair.empty() && declared_.certain && declared_.rule != nullptr) {
-    claim.pair = declared_.bound;
-    if (declared_.bound.empty() || declared_.withdrawn) none_by_rule();
-  }
-  claim.certain = claim.pair.complete();
-  return claim;
+  claims_.transaction_begins(server_.replies.empty());
 }
 
 // A comment of its own, or of the PREPARE or Parse that made what it runs.
 Claim Session::State::claim_for(const statements::Declaration& own, const Effects& effects, std::string_view executes) const {
   if (own.empty() && effects.runs_prepared) {
     const auto found = statements_.find(cut(executes));
-    if (found != statements_.end()) return claim_of(&found->second.declared);
+    if (found != statements_.end()) return claims_.claim_of(&found->second.declared);
   }
-  return claim_of(&own);
+  return claims_.claim_of(&own);
 }
 
-Standing Session::State::standing_of(const Claim& claim) const {
-  if (!claim.problem.empty()) return Standing::problem;
-  if (const Refusal refusal = refusal_from_memory(claim)) return refusal.code == "TG001" ? Standing::stale : Standing::untrusted;
-  if (claim.certain) return Standing::current;
-  // Where nothing was ever seen that declares, a session is taken to have no claim: it reads, and what it writes the server judges.
-  const bool silent = declared_.certain ? claim.pair.empty() : !may_speak();
-  return silent ? Standing::none : Standing::uncertain;
-}
+Standing Session::State::standing_of(const Claim& claim) const { return claims_.standing_of(claim, claim.problem.empty() ? refusal_from_memory(claim) : Refusal()); }
 
 TransactionView Session::State::view_of(const Claim& claim, bool open) const {
   TransactionView view;
@@ -184,7 +110,7 @@ TransactionView Session::State::view_of(const Claim& claim, bool open) const {
   view.failed = tx_.failed;
   view.read_only = tx_.in_block || tx_.writable ? tx_.client_read_only : default_.believed;
   view.fixed = tx_.snapshot || tx_.locked;
-  view.writable = (tx_.writable && !tx_.locked) || !guards();
+  view.writable = (tx_.writable && !tx_.locked) || !claims_.guards();
   view.session_passed = tx_.session_passed;
   view.other_passed = tx_.other_passed;
   view.named_passed = claim.named && claim.certain && std::find(tx_.passed.begin(), tx_.passed.end(), claim.pair) != tx_.passed.end();
@@ -194,7 +120,7 @@ TransactionView Session::State::view_of(const Claim& claim, bool open) const {
   return view;
 }
 
-Policy Session::State::policy() const noexcept { return {.enforce = active()}; }
+Policy Session::State::policy() const noexcept { return {.enforce = claims_.active()}; }
 
 Refusal Session::State::refusal_from_memory(const Claim& claim) const {
   if (Refusal doubt = doubt_of(claim); doubt || !claim.certain) return doubt;
@@ -218,7 +144,7 @@ Refusal Session::State::doubt_of(const Claim& claim) const {
 }
 
 void Session::State::observe(const Effects& effects, const Claim& claim) {
-  if (admission_.enforce != Enforce::observe || (effects.way != Way::write && effects.way != Way::alone) || tx_.failed) return;
+  if (claims_.admission().enforce != Enforce::observe || (effects.way != Way::write && effects.way != Way::alone) || tx_.failed) return;
   Refusal refusal;
   Incident incident;
   incident.statement = unit_text_;
@@ -229,7 +155,7 @@ void Session::State::observe(const Effects& effects, const Claim& claim) {
     incident.code = claim.code;
     incident.message = claim.problem;
   } else if (!claim.pair.complete()) {
-    if (!declared_.certain || effects.own_check || effects.only_declares) return;  // declared in a way that only the server knows
+    if (!claims_.certain() || effects.own_check || effects.only_declares) return;  // declared in a way that only the server knows
     incident.code = "TG002";
     incident.message = "TG002 no term declared for a write";
   } else {

@@ -105,19 +105,15 @@ void Session::State::greet(std::string_view bytes) {
       if (!one.problem.empty()) return refuse_login(*this, "TG005", one.problem);
     }
     // Of two places the later one counts, each half by itself; application_name stands below the options.
-    if (declared.scope) declared_.known.scope = declared.scope->name();
-    if (declared.term) declared_.known.term = declared.term->value();
-    if (by_options.scope) declared_.known.scope = by_options.scope->name();
-    if (by_options.term) declared_.known.term = by_options.term->value();
+    claims_.declare(declared);
+    claims_.declare(by_options);
     for (const auto& [name, value] : startup.parameters) {
       if (!statements::is_declared_setting(name)) continue;
       statements::Declaration one;
       statements::declare(one, name, value, "the start-up message");
       if (!one.problem.empty()) return refuse_login(*this, "TG005", one.problem);
-      if (one.scope) declared_.known.scope = one.scope->name();
-      if (one.term) declared_.known.term = one.term->value();
+      claims_.declare(one);
     }
-    declared_.spoke = !declared_.known.empty();
     client_in_.erase(0, event.used);
 
     if (options_.client_tls_required && !login_.encrypted && !peer_.local) return refuse_login(*this, "28000", "Termgate takes no connection without TLS here");
@@ -131,8 +127,7 @@ void Session::State::greet(std::string_view bytes) {
 
 void Session::State::admitted(const Admission& admission) {
   if (stage_ != Stage::admitting) return;
-  admission_ = admission;
-  declared_.rule = admission.rule;
+  claims_.admit(admission, applicant_.replication);
   if (!admission.refused_sqlstate.empty()) return end(admission.refused_sqlstate, admission.refused_message);
   if (applicant_.replication && !admission.replication) {
     return refuse_login(*this, "28000", "replication connections are not let through: they read past every fence. Connect to the server directly, or allow them by a rule");
@@ -183,7 +178,7 @@ std::string Session::State::server_options(std::string_view asked) const {
 }
 
 void Session::State::start_login() {
-  guarded_ = may_speak();
+  claims_.login_begins();
   std::vector<pgwire::StartupMessage::Parameter> parameters;
   std::string options;
   std::string_view asked;
@@ -193,7 +188,7 @@ void Session::State::start_login() {
     std::transform(lowered.begin(), lowered.end(), lowered.begin(), [](char letter) { return letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter + ('a' - 'A')) : letter; });
     if (name == "options") {
       asked = value;
-    } else if (lowered == read_only_default && guards()) {
+    } else if (lowered == read_only_default && claims_.guards()) {
       default_.believed = says_yes(value);
     } else {
       parameters.emplace_back(name, value);
@@ -201,7 +196,7 @@ void Session::State::start_login() {
   }
   options = applicant_.replication ? std::string(asked) : server_options(asked);
   if (!options.empty()) parameters.emplace_back("options", options);
-  if (guards()) {
+  if (claims_.guards()) {
     // The same in PGOPTIONS: -c name=value, --name=value, with dashes or underscores.
     std::string lowered(asked);
     std::transform(lowered.begin(), lowered.end(), lowered.begin(), [](char letter) { return letter == '-' ? '_' : letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter + ('a' - 'A')) : letter; });
@@ -215,7 +210,7 @@ void Session::State::start_login() {
   // Behind everything of the client's, and a start-up parameter, so that RESET and DISCARD come back to it.
   // A login trigger that writes (an audit of logins, say) would be stopped by that, and nobody could log in. Where there may be one, what it was before the login's end is
   // the server's own, and restore_default() comes before the client's first word: also after each RESET.
-  login_.read_only_at_start = guards() && surroundings_.server_major() < login_triggers_since;
+  login_.read_only_at_start = claims_.guards() && surroundings_.server_major() < login_triggers_since;
   if (login_.read_only_at_start) parameters.emplace_back(read_only_default, "on");
   // A newer minor version than the codec's is negotiated down here; what the server knows it says itself.
   pgwire::append_startup(server_.bytes.back(), std::min(login_.client_minor, pgwire::protocol_minor_max), parameters);
@@ -313,7 +308,7 @@ void Session::State::login_from_server(const Event& event) {
           const auto major = static_cast<int>(number(status->value.substr(0, status->value.find_first_not_of("0123456789"))));
           surroundings_.saw_server_major(major);
           // What comes back to the server's own value by RESET is noticed by what newer servers report.
-          if (guards() && !login_.read_only_at_start && major < login_triggers_since && !options_.server_pooler) {
+          if (claims_.guards() && !login_.read_only_at_start && major < login_triggers_since && !options_.server_pooler) {
             return refuse_login(*this, "57P03", "the server is of another version than it was before: connect again");
           }
         }
@@ -326,7 +321,7 @@ void Session::State::login_from_server(const Event& event) {
       to_client_.back() += event.frame;
       return;  // FATAL: the server closes the connection after it
     case backend::ready_for_query:
-      if (asks_at_login()) {
+      if (claims_.asks_at_login(options_.server_pooler)) {
         login_.ready = event.frame;  // given when it is known what serves, and what is declared
       } else {
         to_client_.back() += event.frame;
@@ -339,8 +334,8 @@ void Session::State::login_from_server(const Event& event) {
         server_.bytes.back() += rest;
         return;
       }
-      if (!asks_at_login()) return pump();
-      if (!guards()) return ask_who_serves();
+      if (!claims_.asks_at_login(options_.server_pooler)) return pump();
+      if (!claims_.guards()) return ask_who_serves();
       // What ParameterStatus says may be a pooler's memory, and our start-up parameter may never have reached the server.
       restore_default();
       return ask_who_serves();

@@ -13,6 +13,9 @@ constexpr std::size_t names_max = 20'000;
 // Objects of users have this OID or a higher one (FirstNormalObjectId).
 constexpr std::uint32_t first_user_oid = 16'384;
 
+// Of a unit of the client's, kept for the log, which shows its first words.
+constexpr std::size_t unit_text_bytes = 80;
+
 // The server cuts names there (NAMEDATALEN).
 inline std::string_view cut(std::string_view name) noexcept { return name.substr(0, 63); }
 

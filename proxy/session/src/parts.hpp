@@ -3,48 +3,20 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include <termgate/pgwire/startup.hpp>
-#include <termgate/session/admission.hpp>
 #include <termgate/session/surroundings.hpp>
 
 #include "batch.hpp"
+#include "claims.hpp"
 #include "effects.hpp"
 #include "outbox.hpp"
 #include "replies.hpp"
 
 namespace termgate::session {
-
-// A scope and a term that are known for certain; either may be missing.
-struct Pair {
-  std::string scope;
-  std::int64_t term = 0;
-  bool complete() const noexcept { return !scope.empty() && term > 0; }
-  bool empty() const noexcept { return scope.empty() && term == 0; }
-  bool operator==(const Pair&) const = default;
-};
-
-// The scope and term that a unit is checked with, as far as the proxy knows them; empty: the server's session knows.
-struct Claim {
-  Pair pair;
-  Pair given;      // what the check is given by us: of the statement's own comment, or of a rule that is final; else the session's own is checked
-  Pair otherwise;  // … where the session declares nothing: of a rule that is overridable
-  bool named = false;  // by the statement's own comment
-  bool certain = false;
-  std::string code, problem, hint;                   // why there can be none
-};
-
-// Why a write is refused without a word to the database; without a code: it is not.
-struct Refusal {
-  std::string code, message, hint;
-  std::int64_t fence = 0;  // as far as it is known
-  explicit operator bool() const noexcept { return !code.empty(); }
-};
 
 // A message that was read and must wait.
 struct Deferred {
@@ -123,20 +95,6 @@ struct Default {
   bool reported = false;      // the server reports changes of it (14 and later); else it is put back by suspicion
 };
 
-// Where a scope and a term come from.
-struct Declared {
-  std::shared_ptr<const TermSource> rule;
-  Pair bound;                    // by the rule, for good; empty: not yet
-  bool withdrawn = false;        // the rule has no term any more, or another one than the one that is bound
-  Pair known;                    // what the session has declared for itself, where that is certain
-  bool certain = true;           // `known` is
-  bool changing = false;         // something of this unit may change it
-  std::uint32_t changes = 0;     // how often something was sent that may
-  bool spoke = false;            // a declaration of the client's own was seen
-  bool perhaps = false;          // code ran that may have declared without a word of it in a text
-  std::string why_not, why_not_code;  // of a rule that has no term now
-};
-
 // A prepared statement or a portal of the client's.
 struct Known {
   Effects effects;
@@ -197,6 +155,14 @@ struct Hold {
   std::string sql;              // the client's text that runs under it
   Batch messages;               // or its extended messages, up to the Sync
   Effects effects;
+};
+
+// The failure of a message of ours, as the client is to see it.
+struct Explained {
+  std::string code, message, hint, detail;
+  std::string refused;       // for the log; empty: it is no refusal
+  Pair pair;                 // that it was refused with
+  std::int64_t fence = 0;    // that stands against it; 0: not known
 };
 
 // The check that was sent last.

@@ -95,46 +95,45 @@ void Session::State::report_refusal(std::string_view code, std::string_view mess
   surroundings_.happened({.kind = Incident::Kind::refused, .scope = pair.scope, .term = pair.term, .fence = fence, .code = code, .message = message, .statement = unit_text_, .from_memory = from_memory});
 }
 
-// The failure of a message of ours, as the client is to see it.
-std::string Session::State::explained(const pgwire::ReportFields& report, Role role) {
-  std::string code(report.sqlstate()), message(report.message()), hint(report['H']);
-  Pair pair = check_.pair;
-  std::int64_t fence = 0;
-  if (role == Role::writable && code == "25001") {
-    code = "TG002";
-    message = may_speak() ? "TG002 no check before the first query of this transaction, and now it is too late: declare scope and term before it" : "TG002 no term declared for a fenced write";
-    hint = "A session declares by application_name, PGOPTIONS, SET termgate.scope and termgate.term, or a comment; a transaction that will write declares before its first query.";
-  } else if (code == "3F000" || code == "42883" || code == "42P01") {
-    code = "3F000";
-    report_refusal(code, message, pair, 0, false);
-    message = "Termgate is not installed in this database, and so nothing can be written through it";
-    hint = "As the owner: " + (options_.install_hint.empty() ? "termgate init --db postgresql://…/" + applicant_.database : options_.install_hint);
-  } else if (code == "42501") {
+Explained Session::State::explained(const pgwire::ReportFields& report, Role role) const {
+  Explained it{.code = std::string(report.sqlstate()), .message = std::string(report.message()), .hint = std::string(report['H']), .detail = std::string(report['D']), .refused = {}, .pair = check_.pair};
+  if (role == Role::writable && it.code == "25001") {
+    it.code = "TG002";
+    it.message = claims_.may_speak() ? "TG002 no check before the first query of this transaction, and now it is too late: declare scope and term before it" : "TG002 no term declared for a fenced write";
+    it.hint = "A session declares by application_name, PGOPTIONS, SET termgate.scope and termgate.term, or a comment; a transaction that will write declares before its first query.";
+  } else if (it.code == "3F000" || it.code == "42883" || it.code == "42P01") {
+    it.code = "3F000";
+    it.refused = it.message;
+    it.message = "Termgate is not installed in this database, and so nothing can be written through it";
+    it.hint = "As the owner: " + (options_.install_hint.empty() ? "termgate init --db postgresql://…/" + applicant_.database : options_.install_hint);
+  } else if (it.code == "42501") {
     const std::string who = role_.empty() || role_ == "none" ? applicant_.user : role_;
-    message = "role \"" + who + "\" may not call Termgate's check: " + message;
-    hint = "As the owner: termgate init --grant " + who + "=write";
-    report_refusal(code, message, pair, 0, false);
-  } else if (code == "TG001") {
-    Pair told;
-    if (stale_report(message, told, fence)) {
-      pair = told;
-      surroundings_.saw_fence(told.scope, fence);
-      // What was declared before the block is so behind it.
-      const bool settled = tx_.in_block ? !tx_.declared_inside && !declared_.changing : status_ == pgwire::TransactionStatus::idle;
-      if (!check_.given && settled) {
-        declared_.known = told;
-        declared_.certain = true;
-        declared_.changing = false;
-      }
-    }
+    it.message = "role \"" + who + "\" may not call Termgate's check: " + it.message;
+    it.hint = "As the owner: termgate init --grant " + who + "=write";
+    it.refused = it.message;
+  } else if (it.code == "TG001") {
+    Pair stale;
+    if (stale_report(it.message, stale, it.fence)) it.pair = stale;
+    else it.fence = 0;
   }
-  if (code.starts_with("TG")) report_refusal(code, message, pair, fence, false);
-  pgwire::ReportFields fields = pgwire::report("ERROR", code, message);
-  fields.set('H', hint);
-  fields.set('D', report['D']);
-  std::string text;
-  pgwire::append_error_response(text, fields);
-  return text;
+  if (it.code.starts_with("TG")) it.refused = it.message;
+  return it;
+}
+
+// A message of ours has failed, and the client's statement with it.
+void Session::State::ours_refused(const pgwire::ReportFields& report, Role role) {
+  const Explained it = explained(report, role);
+  if (it.fence != 0) {
+    surroundings_.saw_fence(it.pair.scope, it.fence);
+    // What was declared before the block is so behind it.
+    const bool settled = tx_.in_block ? !tx_.declared_inside && !claims_.changing() : status_ == pgwire::TransactionStatus::idle;
+    if (!check_.given && settled) claims_.check_refused(it.pair);
+  }
+  if (!it.refused.empty()) report_refusal(it.code, it.refused, it.pair, it.fence, false);
+  pgwire::ReportFields fields = pgwire::report("ERROR", it.code, it.message);
+  fields.set('H', it.hint);
+  fields.set('D', it.detail);
+  pgwire::append_error_response(to_client_.back(), fields);
 }
 
 }  // namespace termgate::session

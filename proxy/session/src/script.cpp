@@ -33,8 +33,8 @@ bool Session::State::frame_needed(std::size_t from) const {
     const Effects one = resolved_statement(all[i]);
     if (one.way == Way::control) return false;
     const Claim claim = claim_for(all[i].declared, effects_of(all[i], script_.sql), all[i].name);
-    const Act act = decide(unit_of(one, claim.named, final_rule()), view_of(claim, true), standing_of(claim), policy());
-    const Act alone = decide(unit_of(one, claim.named, final_rule()), view_of(claim, false), standing_of(claim), policy());
+    const Act act = decide(unit_of(one, claim.named, claims_.final_rule()), view_of(claim, true), standing_of(claim), policy());
+    const Act alone = decide(unit_of(one, claim.named, claims_.final_rule()), view_of(claim, false), standing_of(claim), policy());
     if (one.only_declares || one.way == Way::write || (act != Act::pass && alone != Act::pass)) return true;
     // SET LOCAL counts for what follows it in the text.
     if (one.changes_declaration && one.way == Way::neutral && i + 1 < all.size()) continue;
@@ -101,11 +101,11 @@ void Session::State::next_piece() {
 
     const auto decided = [&](const statements::Statement& statement, const Effects& one) {
       const Claim claim = claim_for(statement.declared, effects_of(statement, script.sql), statement.name);
-      return tx_.failed ? Act::pass : decide(unit_of(one, claim.named, final_rule()), view_of(claim, false), standing_of(claim), policy());
+      return tx_.failed ? Act::pass : decide(unit_of(one, claim.named, claims_.final_rule()), view_of(claim, false), standing_of(claim), policy());
     };
     const Act act = decided(first, effects);
     router_.release_framed();
-    if (act != Act::pass || unit_of(effects, false, final_rule()).does == Does::own_call) {
+    if (act != Act::pass || unit_of(effects, false, claims_.final_rule()).does == Does::own_call) {
       const bool was_failed = tx_.failed;
       if (!tx_.in_block && (act == Act::frame || act == Act::hold || act == Act::refuse_no_term)) {
         // Outside of a frame only what needs one comes here.
@@ -125,7 +125,7 @@ void Session::State::next_piece() {
       for (; end < all.size(); ++end) {
         Effects one = resolved_statement(all[end]);
         if (stands_apart(one) || declares(one) || one.unsettles || !all[end].declared.empty()) break;
-        if (decided(all[end], one) != Act::pass || unit_of(one, false, final_rule()).does == Does::own_call) break;
+        if (decided(all[end], one) != Act::pass || unit_of(one, false, claims_.final_rule()).does == Does::own_call) break;
         note_sent(one);
       }
     }

@@ -87,7 +87,7 @@ void Session::State::from_server(std::string_view bytes) {
 void Session::State::parameter_status(const Event& event) {
   const auto status = pgwire::decode_parameter_status(event.body);
   if (!status) return end("08P01", status.problem().reason());
-  if (status->name == "default_transaction_read_only" && guards()) {
+  if (status->name == "default_transaction_read_only" && claims_.guards()) {
     // Ours while the lock at session level is held; else something has changed it behind a check. While that lock is only asked for, it was a statement before.
     default_.broken = status->value == "off" && (hold_.stage == Hold::Stage::none || hold_.stage == Hold::Stage::asked);
     // A transaction that began meanwhile is writable, and nothing but the check may come first in it.
@@ -187,21 +187,11 @@ bool Session::State::command_completed(const Event& event) {
 
 // What the session declares from the start, ALTER ROLE and ALTER DATABASE included; whether rules may answer with rows of their own.
 void Session::State::served_by(std::string_view row) {
-  std::string_view value;
-  Pair declared;
-  if (!column(row, 1, value)) return;
-  declared.scope = value;
-  const bool read = column(row, 2, value);
-  const std::string_view written = value;
-  declared.term = read ? number(written) : 0;
-  if (!written.empty() && declared.term < 1) {
-    declared_.certain = false;  // malformed: the server says so at the check
-    declared_.spoke = true;
-  } else {
-    declared_.known = declared;
-    declared_.spoke |= !declared.empty();
-  }
-  if (column(row, 3, value)) has_rules_ = value == "t";
+  std::string_view scope, term, rules;
+  if (!column(row, 1, scope)) return;
+  if (!column(row, 2, term)) term = "?";
+  claims_.server_declares(scope, term);
+  if (column(row, 3, rules)) has_rules_ = rules == "t";
 }
 
 void Session::State::check_answered(std::string_view row) {
@@ -214,12 +204,9 @@ void Session::State::check_answered(std::string_view row) {
   passed.term = number(term);
   fence = number(height);
   // Of check_again(): without a fence the session declares what it did before, or nothing.
-  if (!head.given && !tx_.in_block && head.changes == declared_.changes && head.role == Role::check) {
-    declared_.known = passed;
-    declared_.certain = true;
-  }
+  if (!head.given && !tx_.in_block && head.role == Role::check) claims_.check_passed(passed, head.changes);
   if (!passed.complete() || fence == 0) return;
-  declared_.spoke = true;
+  claims_.has_spoken();
   if (fence > surroundings_.highest_fence(passed.scope)) fences_unsettled_.emplace_back(passed.scope, fence);
   else surroundings_.saw_fence(passed.scope, fence);
   if (head.role == Role::in_advance) return;
@@ -264,7 +251,7 @@ void Session::State::ready_for_query(const Event& event) {
   }
   router_.release_complete();
   const bool show = !head.hidden && !script_.running;
-  if (show && default_.reported && guards() && default_.told != default_.answered) {
+  if (show && default_.reported && claims_.guards() && default_.told != default_.answered) {
     default_.told = default_.answered;
     pgwire::append_parameter_status(to_client_.back(), "default_transaction_read_only", default_.told ? "on" : "off");
   }
@@ -298,7 +285,7 @@ void Session::State::settle() {
       return release();
     case Hold::Stage::releasing: hold_ = Hold(); break;
   }
-  if (!guarded_ && (declared_.spoke || declared_.perhaps) && admission_.without_term == WithoutTerm::allow && status_ == TransactionStatus::idle && active()) guarded_ = default_.broken = true;
+  if (status_ == TransactionStatus::idle && claims_.guard_from_here()) default_.broken = true;
   if (default_.broken && status_ != TransactionStatus::failed) return restore_default();
   if (script_.running) {
     next_piece();
@@ -325,7 +312,7 @@ void Session::State::settle_transaction() {
 void Session::State::run_under_hold() {
   hold_.stage = Hold::Stage::held;
   // Its transactions are the server's own; each begins by the session's default.
-  if (guards()) {
+  if (claims_.guards()) {
     run_ours(server_, ours_default_off, Role::silent, {});
     add_sync(Role::silent);
   }

@@ -60,7 +60,7 @@ void Session::State::client_failed(const Event& event, const pgwire::ReportField
     evicted_message_.clear();
     return;
   }
-  const bool refused_as_read_only = report.sqlstate() == "25006" && active() && !tx_.client_read_only && !default_.believed && status_ != TransactionStatus::failed;
+  const bool refused_as_read_only = report.sqlstate() == "25006" && claims_.active() && !tx_.client_read_only && !default_.believed && status_ != TransactionStatus::failed;
   if (refused_as_read_only && !tx_.writable && hold_.stage == Hold::Stage::none) return read_has_written(report);
   if (script_.running && script_.offset > 0 && !report['P'].empty()) {
     pgwire::ReportFields fields = report;
@@ -77,9 +77,9 @@ void Session::State::read_has_written(const pgwire::ReportFields& report) {
   const PendingReply& head = server_.replies.head();
   if (script_.running) remember_writers_of_piece();
   else if (head.read_hash != 0) remember_writer(head.read_hash);
-  const Claim claim = claim_of(nullptr);
+  const Claim claim = claims_.claim_of(nullptr);
   const Refusal known = claim.problem.empty() ? refusal_from_memory(claim) : Refusal{claim.code, claim.problem, claim.hint};
-  const std::string message = known ? known.message : may_speak() ? "TG002 this looked like a read and writes; Termgate knows it now: send it again" : "TG002 no term declared for a fenced write";
+  const std::string message = known ? known.message : claims_.may_speak() ? "TG002 this looked like a read and writes; Termgate knows it now: send it again" : "TG002 no term declared for a fenced write";
   const std::string code = known ? known.code : "TG002";
   report_refusal(code, message, claim.pair, known.fence, false);
   pgwire::ReportFields fields = report;
@@ -104,14 +104,14 @@ void Session::State::ours_failed(const Event& event, const pgwire::ReportFields&
   switch (head.role) {
     case Role::writable:
     case Role::check:
-      to_client_.back() += explained(report, head.role);
+      ours_refused(report, head.role);
       opening_refused_ = true;
       tx_.forget_checks();
       if (head.role == Role::writable) tx_.writable = false;
       if (script_.ending) router_.drop_framed();
       break;
     case Role::hold:
-      to_client_.back() += explained(report, head.role);
+      ours_refused(report, head.role);
       hold_.failed = true;
       break;
     case Role::refusal:

@@ -1,5 +1,6 @@
 // Simple queries: one statement by the rows of docs/decisions/0006; a text of several goes to script.cpp. And the fast path for functions, which is
 // as simple as they are.
+#include "names.hpp"
 #include "state.hpp"
 
 namespace termgate::session {
@@ -31,13 +32,15 @@ void Session::State::on_query(std::string_view sql) {
   statements_.erase("");
   portals_.erase("");
   const Text text = classified(sql);
+  unit_text_ = sql.substr(0, unit_text_bytes);
+  learn(*text);
   if (names_ours(*text)) return refuse_reserved();
   const statements::Statement& first = text->statements.front();
-  if (active() && text->statements.size() > 1) return start_script(sql, text);
+  if (claims_.active() && text->statements.size() > 1) return start_script(sql, text);
   const Effects written = effects_of(*text, sql);
   const Effects effects = resolved(written, first.name);
   const Claim claim = claim_for(first.declared, written, first.name);
-  if (!active()) {
+  if (!claims_.active()) {
     observe(effects, claim);
     note_sent(effects);
     return run_plain_query(sql, Role::client, change_of(effects));
@@ -72,7 +75,7 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
   }
   const TransactionView view = view_of(claim, false);
   const bool only_reads = view.read_only && !tx_.writable;
-  if (effects.kind == Kind::unparsable && (only_reads || !may_speak())) {
+  if (effects.kind == Kind::unparsable && (only_reads || !claims_.may_speak())) {
     return refuse_if_it_parses(sql, "TG002", only_reads ? "TG002 Termgate cannot read this statement, and READ ONLY may not stop it" : "TG002 no term declared, and Termgate cannot read this statement");
   }
   if (tx_.in_block) {
@@ -84,7 +87,7 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
     return run_plain_query(sql, Role::client, change_of(effects), read_hash);
   }
 
-  const Unit unit = unit_of(effects, claim.named, final_rule());
+  const Unit unit = unit_of(effects, claim.named, claims_.final_rule());
   const Standing standing = standing_of(claim);
   const Act act = decide(unit, view, standing, policy());
   switch (act) {
@@ -92,7 +95,7 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
       if (unit.does == Does::own_call) break;
       if (unit.does == Does::begin && standing == Standing::current) raise_in_advance(claim);
       // A transaction of its own that stays READ ONLY; in a session that is not guarded yet it may write, and may have declared.
-      if (!guards() && effects.changes_declaration && unit.does >= Does::calls && !script_.running && text.single) break;
+      if (!claims_.guards() && effects.changes_declaration && unit.does >= Does::calls && !script_.running && text.single) break;
       note_sent(effects);
       return run_plain_query(sql, Role::client, change_of(effects), read_hash);
     case Act::frame: return start_script(sql, std::make_shared<statements::Classified>(text));
@@ -175,9 +178,9 @@ void Session::State::on_function_call(const Event& event) {
   }
   if (effects.way == Way::write) effects.calls_unknown = effects.changes_declaration = true;
   else effects.read_only_hole = false;
-  const Claim claim = claim_of(nullptr);
+  const Claim claim = claims_.claim_of(nullptr);
   observe(effects, claim);
-  if (active() && !tx_.failed) {
+  if (claims_.active() && !tx_.failed) {
     if (!tx_.in_block && effects.way == Way::write) {
       client_parts_ = Parts::drop;
       report_refusal("TG002", "TG002 a function call outside of a transaction block", claim.pair, 0, true);

@@ -2,7 +2,8 @@
 //   login.cpp        from the first byte to the first ReadyForQuery
 //   client.cpp       the client's bytes: messages, which of them wait, who deals with each
 //   guard.cpp        the decision: may this unit run, and with which check (guard.hpp)
-//   judge.cpp        what a unit is before anything is sent of it, and which scope and term it is checked with
+//   claims.cpp       which scope and term a session writes under, and what follows from that
+//   judge.cpp        what a unit is before anything is sent of it
 //   transaction.cpp  what each statement makes of the transaction, and what must stand before it in a block
 //   simple.cpp       simple queries of one statement; function calls
 //   script.cpp       simple queries of several
@@ -32,6 +33,7 @@
 #include <termgate/statements/declaration.hpp>
 #include <termgate/statements/settings.hpp>
 
+#include "claims.hpp"
 #include "effects.hpp"
 #include "parts.hpp"
 #include "replies.hpp"
@@ -77,20 +79,14 @@ class Session::State {
   void client_event(const pgwire::Event& event);
 
   // --- judge.cpp ---
-  bool guards() const noexcept;                 // the server session is read-only by default
-  bool asks_at_login() const noexcept;          // who serves, and what the session declares by ALTER ROLE or DATABASE
-  bool active() const noexcept;                 // writes go behind the check
-  bool final_rule() const noexcept;
-  bool may_speak() const noexcept;              // has, or may have, a scope and a term
-  Text classified(std::string_view sql);
+  Text classified(std::string_view sql) const;
+  void learn(const statements::Classified& text);
   Effects resolved(Effects effects, std::string_view executes) const;
   static bool names_ours(const statements::Classified& text) noexcept;
   static std::size_t hash_of(std::string_view sql) noexcept;  // literals left out
   bool known_writer(std::size_t hash) const;
   void remember_writer(std::size_t hash);
   void unit_begins();
-  void ask_rule();
-  Claim claim_of(const statements::Declaration* named) const;
   Claim claim_for(const statements::Declaration& own, const Effects& effects, std::string_view executes) const;
   Standing standing_of(const Claim& claim) const;
   TransactionView view_of(const Claim& claim, bool open) const;
@@ -178,7 +174,8 @@ class Session::State {
   void fail_in_server(const std::string& told);
   static bool stale_report(std::string_view message, Pair& pair, std::int64_t& fence) noexcept;
   void report_refusal(std::string_view code, std::string_view message, const Pair& pair, std::int64_t fence, bool from_memory);
-  std::string explained(const pgwire::ReportFields& fields, Role role);
+  Explained explained(const pgwire::ReportFields& report, Role role) const;
+  void ours_refused(const pgwire::ReportFields& report, Role role);
 
   // --- server.cpp ---
   void from_server(std::string_view bytes);
@@ -227,7 +224,6 @@ class Session::State {
   std::vector<Action> actions_;
   Login login_;
   Applicant applicant_;
-  Admission admission_;
   std::uint32_t server_pid_ = 0;
   std::string server_key_;
   std::uint32_t cancel_pid_ = 0;           // of a cancel request
@@ -253,8 +249,7 @@ class Session::State {
   pgwire::TransactionStatus status_ = pgwire::TransactionStatus::idle;  // by the last ReadyForQuery
   Transaction tx_;
   Default default_;
-  Declared declared_;
-  bool guarded_ = false;                   // under `allow`: has declared
+  Claims claims_;
   statements::Settings settings_;
   statements::ConformingStrings reported_conforming_ = statements::ConformingStrings::on;
   std::map<std::string, Known, std::less<>> statements_, portals_;

@@ -53,13 +53,11 @@ void Session::State::note_sent(const Effects& effects) {
   // What is declared in it may be so for this transaction alone.
   if (effects.changes_declaration && !ends) tx_.declared_inside = true;
   if (effects.changes_declaration && (!ends || tx_.declared_inside || effects.and_chain)) {
-    declared_.certain = false;
-    declared_.changing = true;
-    ++declared_.changes;
+    claims_.may_declare();
     // What is in force for what comes next is the session's to say.
     if (!ends) tx_.redeclared = true;
   }
-  const Does does = unit_of(effects, false, final_rule()).does;
+  const Does does = unit_of(effects, false, claims_.final_rule()).does;
   if (does >= Does::fetch && does != Does::own_call && !(does == Does::declares && effects.exactly_declares)) {
     tx_.acted = true;
     tx_.code_declared |= effects.changes_declaration && does != Does::declares;
@@ -77,8 +75,8 @@ void Session::State::note_sent(const Effects& effects) {
     outstanding_.unread = true;
   }
   // What is undone may have been our putting it back. A COMMIT undoes a failed block.
-  if (!default_.reported && guards() && tx_.suspect && (ends || effects.kind == Kind::prepare_transaction) && effects.kind != Kind::release) default_.broken = true;
-  if (!default_.reported && guards() && (effects.calls_functions || effects.way == Way::write || effects.way == Way::alone)) default_.broken = tx_.suspect = true;
+  if (!default_.reported && claims_.guards() && tx_.suspect && (ends || effects.kind == Kind::prepare_transaction) && effects.kind != Kind::release) default_.broken = true;
+  if (!default_.reported && claims_.guards() && (effects.calls_functions || effects.way == Way::write || effects.way == Way::alone)) default_.broken = tx_.suspect = true;
   if (effects.forgets_prepared) {
     statements_.clear();
     prepared_.fill(false);
@@ -88,7 +86,7 @@ void Session::State::note_sent(const Effects& effects) {
   if (change == Change::on || change == Change::off) default_.believed = change == Change::on;
   if (effects.sets_default_access) {
     // A pooler behind us may have kept our start-up parameter from the server, to which RESET and DISCARD come back.
-    if (guards() && (effects.kind == Kind::reset || effects.kind == Kind::reset_all || effects.kind == Kind::discard_all)) default_.broken = true;
+    if (claims_.guards() && (effects.kind == Kind::reset || effects.kind == Kind::reset_all || effects.kind == Kind::discard_all)) default_.broken = true;
   }
   switch (effects.kind) {
     case Kind::begin:
@@ -138,8 +136,8 @@ void Session::State::note_block_begun() {
 }
 
 bool Session::State::guard_block(const Effects& effects, const Claim& claim, bool runs) {
-  if (!active() || tx_.failed) return false;
-  Unit unit = unit_of(effects, claim.named, final_rule());
+  if (!claims_.active() || tx_.failed) return false;
+  Unit unit = unit_of(effects, claim.named, claims_.final_rule());
   if (unit.does == Does::commit) return runs && add_before_commit();
   if (!runs && unit.does != Does::declares && unit.does != Does::own_call) {
     // A Parse writes nothing, but it fixes the access mode of its transaction as a read does.
@@ -158,7 +156,7 @@ bool Session::State::guard_block(const Effects& effects, const Claim& claim, boo
 }
 
 bool Session::State::carry_out(Act act, const Effects& effects, const Claim& claim) {
-  const Unit unit = unit_of(effects, claim.named, final_rule());
+  const Unit unit = unit_of(effects, claim.named, claims_.final_rule());
   switch (act) {
     case Act::pass:
       if (unit.does != Does::own_call) return false;
@@ -197,7 +195,7 @@ bool Session::State::carry_out(Act act, const Effects& effects, const Claim& cla
 }
 
 bool Session::State::add_before_commit() {
-  const Claim claim = claim_of(nullptr);
+  const Claim claim = claims_.claim_of(nullptr);
   TransactionView view = view_of(claim, true);
   view.writable |= tx_.writable && tx_.cursor;
   switch (before_commit(view, policy())) {

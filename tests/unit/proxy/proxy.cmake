@@ -33,6 +33,7 @@ if(TARGET termgate_session)
   termgate_test(unit_session_parts LABEL unit
     SOURCES
       unit/proxy/session_batch.cpp
+      unit/proxy/session_claims.cpp
       unit/proxy/session_replies.cpp
     LIBRARIES Termgate::session)
   target_include_directories(unit_session_parts PRIVATE "${PROJECT_SOURCE_DIR}/proxy/session/src")

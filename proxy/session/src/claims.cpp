@@ -1,0 +1,128 @@
+#include "claims.hpp"
+
+#include "numbers.hpp"
+
+namespace termgate::session {
+
+void Claims::declare(const statements::Declaration& at_start) {
+  if (at_start.scope) known_.scope = at_start.scope->name();
+  if (at_start.term) known_.term = at_start.term->value();
+  spoke_ = !known_.empty();
+}
+
+void Claims::admit(const Admission& admission, bool replication) {
+  admission_ = admission;
+  replication_ = replication;
+}
+
+void Claims::server_declares(std::string_view scope, std::string_view term) {
+  const Pair declared{std::string(scope), term.empty() ? 0 : number(term)};
+  if (!term.empty() && declared.term < 1) {
+    certain_ = false;  // malformed: the server says so at the check
+    spoke_ = true;
+    return;
+  }
+  known_ = declared;
+  spoke_ |= !declared.empty();
+}
+
+bool Claims::guards() const noexcept { return admission_.enforce == Enforce::on && !replication_ && (admission_.without_term != WithoutTerm::allow || guarded_); }
+bool Claims::active() const noexcept { return admission_.enforce == Enforce::on && (admission_.without_term != WithoutTerm::allow || may_speak() || perhaps_); }
+bool Claims::final_rule() const noexcept { return rule() && !admission_.overridable; }
+bool Claims::asks_at_login(bool pooler) const noexcept { return guards() || (admission_.enforce == Enforce::on && !replication_ && !pooler); }
+
+bool Claims::guard_from_here() {
+  if (guarded_ || admission_.without_term != WithoutTerm::allow || !(spoke_ || perhaps_) || !active()) return false;
+  return guarded_ = true;
+}
+
+void Claims::transaction_begins(bool all_answered) {
+  if (all_answered) changing_ = false;
+  ask_rule();
+}
+
+// A term that was withdrawn does not go on in the sessions that are there already. The first one is bound for good.
+void Claims::ask_rule() {
+  if (!rule()) return;
+  const TermSource::Standing standing = admission_.rule->now();
+  withdrawn_ = false;
+  if (!standing.scope || !standing.term) {
+    withdrawn_ = true;
+    why_not_ = standing.why_not;
+    why_not_code_ = standing.problem_code;
+    return;
+  }
+  const Pair now{standing.scope->name(), standing.term->value()};
+  if (bound_.empty()) bound_ = now;
+  if (bound_ == now) return;
+  withdrawn_ = true;
+  why_not_code_ = "TG001";
+  why_not_ = "this session was admitted under term " + std::to_string(bound_.term) + " of scope \"" + bound_.scope + "\", and its rule now says term " + std::to_string(now.term) + " of scope \"" + now.scope + "\": connect anew";
+}
+
+void Claims::learn(const Learned& learned) {
+  spoke_ |= learned.speaks_of_terms;
+  perhaps_ |= learned.calls_unknown;
+}
+
+void Claims::may_declare() {
+  certain_ = false;
+  changing_ = true;
+  ++declarations_;
+}
+
+void Claims::check_passed(const Pair& pair, std::uint32_t declarations) {
+  if (declarations != declarations_) return;
+  known_ = pair;
+  certain_ = true;
+}
+
+void Claims::check_refused(const Pair& pair) {
+  known_ = pair;
+  certain_ = true;
+  changing_ = false;
+}
+
+void Claims::none_by_rule(Claim& claim) const {
+  claim.code = why_not_code_.empty() ? "TG002" : why_not_code_;
+  const std::string why = why_not_.empty() ? "the rule of this connection has none now" : why_not_;
+  claim.problem = claim.code + (claim.code == "TG001" ? " stale: " : " no term for a fenced write: ") + why;
+}
+
+Claim Claims::claim_of(const statements::Declaration* named) const {
+  Claim claim;
+  if (final_rule()) {
+    claim.pair = claim.given = bound_;
+    claim.certain = bound_.complete();
+    if (!claim.certain || withdrawn_) none_by_rule(claim);
+    return claim;
+  }
+  if (certain_) claim.pair = known_;
+  if (rule() && !withdrawn_) claim.otherwise = bound_;
+  if (named != nullptr && !named->empty()) {
+    claim.named = true;
+    if (!named->problem.empty()) {
+      claim.code = "TG005";
+      claim.problem = named->problem;
+      return claim;
+    }
+    if (named->scope) claim.pair.scope = claim.given.scope = named->scope->name();
+    if (named->term) claim.pair.term = claim.given.term = named->term->value();
+  } else if (claim.pair.empty() && certain_ && rule()) {
+    claim.pair = bound_;
+    if (bound_.empty() || withdrawn_) none_by_rule(claim);
+  }
+  claim.certain = claim.pair.complete();
+  return claim;
+}
+
+Standing Claims::standing_of(const Claim& claim, const Refusal& known) const {
+  if (!claim.problem.empty()) return Standing::problem;
+  if (known) return known.code == "TG001" ? Standing::stale : Standing::untrusted;
+  if (claim.certain) return Standing::current;
+  // Where nothing was ever seen that declares, a session is taken to have no claim: it reads, and what it writes the server judges.
+  const bool silent = certain_ ? claim.pair.empty() : !may_speak();
+  return silent ? Standing::none : Standing::uncertain;
+}
+
+}  // namespace termgate::session

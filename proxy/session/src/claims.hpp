@@ -1,0 +1,107 @@
+// Which scope and term a session writes under: by the operator's rule, by what the session declares for itself, or by a comment. Whether its
+// writes are checked, and its server session kept READ ONLY, follows from that.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include <termgate/session/admission.hpp>
+#include <termgate/statements/declaration.hpp>
+
+#include "effects.hpp"
+#include "guard.hpp"
+
+namespace termgate::session {
+
+// A scope and a term that are known for certain; either may be missing.
+struct Pair {
+  std::string scope;
+  std::int64_t term = 0;
+  bool complete() const noexcept { return !scope.empty() && term > 0; }
+  bool empty() const noexcept { return scope.empty() && term == 0; }
+  bool operator==(const Pair&) const = default;
+};
+
+// The scope and term that a unit is checked with, as far as the proxy knows them; empty: the server's session knows.
+struct Claim {
+  Pair pair;
+  Pair given;      // what the check is given by us: of the statement's own comment, or of a rule that is final; else the session's own is checked
+  Pair otherwise;  // … where the session declares nothing: of a rule that is overridable
+  bool named = false;  // by the statement's own comment
+  bool certain = false;
+  std::string code, problem, hint;                   // why there can be none
+};
+
+// Why a write is refused without a word to the database; without a code: it is not.
+struct Refusal {
+  std::string code, message, hint;
+  std::int64_t fence = 0;  // as far as it is known
+  explicit operator bool() const noexcept { return !code.empty(); }
+};
+
+class Claims {
+ public:
+  // --- at the login ---
+  // By application_name, the options or a start-up parameter; a later one counts, each half by itself.
+  void declare(const statements::Declaration& at_start);
+  void admit(const Admission& admission, bool replication);
+  // From here on the server session is READ ONLY by default where it must be.
+  void login_begins() { guarded_ = may_speak(); }
+  // What the server's session declares from its start, ALTER ROLE and ALTER DATABASE included.
+  void server_declares(std::string_view scope, std::string_view term);
+
+  // --- what is required of the session ---
+  const Admission& admission() const noexcept { return admission_; }
+  bool guards() const noexcept;      // the server session is READ ONLY by default
+  bool active() const noexcept;      // writes go behind the check
+  bool final_rule() const noexcept;  // the operator's word stands above what the session declares
+  bool may_speak() const noexcept { return rule() || spoke_; }  // has, or may have, a scope and a term
+  // Whether to ask the server who serves, and what the session declares already.
+  bool asks_at_login(bool pooler) const noexcept;
+  // Under `allow` a session that has declared is held to it: what it hides from us must not write either. True: it begins now.
+  bool guard_from_here();
+
+  // --- what is sent ---
+  // No transaction is open. `all_answered`: nor is anything on its way.
+  void transaction_begins(bool all_answered);
+  void learn(const Learned& learned);
+  // Something goes to the server that may declare: until a check has passed only the server knows what counts.
+  void may_declare();
+  std::uint32_t declarations() const noexcept { return declarations_; }
+
+  // --- what is answered ---
+  // A check has passed for what the session declares. `declarations`: how many had been sent before it.
+  void check_passed(const Pair& pair, std::uint32_t declarations);
+  void has_spoken() noexcept { spoke_ = true; }
+  // A check has failed for what the session declares, and nothing sent since can have changed that.
+  void check_refused(const Pair& pair);
+
+  // --- for a unit ---
+  // With the declaration of its own comment, or none.
+  Claim claim_of(const statements::Declaration* named) const;
+  // `known`: what is remembered of fences against it.
+  Standing standing_of(const Claim& claim, const Refusal& known) const;
+  bool certain() const noexcept { return certain_; }
+  bool changing() const noexcept { return changing_; }
+
+ private:
+  bool rule() const noexcept { return admission_.rule != nullptr; }
+  void ask_rule();
+  void none_by_rule(Claim& claim) const;
+
+  Admission admission_;
+  bool replication_ = false;
+  bool guarded_ = false;      // under `allow`: has declared
+  Pair bound_;                // by the rule, for good; empty: not yet
+  bool withdrawn_ = false;    // the rule has no term any more, or another one than the one that is bound
+  std::string why_not_, why_not_code_;  // of a rule that has no term now
+  Pair known_;                // what the session has declared for itself, where that is certain
+  bool certain_ = true;       // `known_` is
+  bool changing_ = false;     // something of this unit may change it
+  std::uint32_t declarations_ = 0;  // how often something was sent that may
+  bool spoke_ = false;        // a declaration of the client's own was seen
+  bool perhaps_ = false;      // code ran that may have declared without a word of it in a text
+};
+
+}  // namespace termgate::session
