@@ -174,7 +174,7 @@ void Session::State::client_event(const Event& event) {
   if (server_skips_) {
     if (event.type == frontend::sync) {
       server_skips_ = false;
-      if (!tx_.in_block) tx_ = Transaction();  // it is undone: nothing of it is left to be checked
+      model_.end_implicit();  // it is undone: nothing of it is left to be checked
       group_ = Group();
       group_.begun = group_.direct = true;
       return on_sync(event);

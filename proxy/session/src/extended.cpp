@@ -41,7 +41,7 @@ void Session::State::on_parse(const Event& event) {
     const std::string& name = statement.name;
     const bool by_default = name == "default_transaction_read_only";
     if (by_default || name == "transaction_read_only") {
-      const bool read_only = by_default || !tx_.in_block ? default_.believed : tx_.client_read_only;
+      const bool read_only = by_default || !model_.tx.in_block ? model_.by_default.believed : model_.tx.client_read_only;
       rewritten = std::string("SELECT '") + (read_only ? "on" : "off") + "'::text AS " + name;
     }
   } else if (claims_.active() && ours_to_keep(effects) && effects.access != Access::read_only) {
@@ -61,10 +61,10 @@ void Session::State::on_parse(const Event& event) {
     else if (!added) at->second.effects = effects_of_unknown();
     if (added) group_.parsed.push_back(name);
   }
-  if (group_.direct && tx_.in_block) {
+  if (group_.direct && model_.tx.in_block) {
     const Effects what = resolved(effects, statement.name);
     guard_block(what, claim_for(statement.declared, effects, statement.name), false);
-    if (what.takes_snapshot && !tx_.writable) tx_.snapshot = true;
+    if (what.takes_snapshot && !model_.tx.writable) model_.tx.snapshot = true;
   }
   Event other = event;
   if (!rewritten.empty()) {
@@ -99,7 +99,7 @@ void Session::State::on_bind(const Event& event) {
   if (portals_.size() < names_max || portals_.count(portal) != 0) portals_[portal] = bound;
   // A write is decided here already, so that its values, however many, go straight through.
   const Effects effects = resolved(bound.effects, bound.executes);
-  if (effects.way == Way::write || tx_.in_block || !event.last) {
+  if (effects.way == Way::write || model_.tx.in_block || !event.last) {
     guard_group(effects, bound, false, event.last);
     if (stage_ != Stage::ready) return;
     if (group_.refused) {
@@ -131,16 +131,16 @@ void Session::State::on_execute(const Event& event) {
   group_.executed = group_.executed_here = true;
   forward_extended(event, {.request = Request::execute, .change = change_of(effects), .read_hash = known.hash});
 
-  const bool was_block = tx_.in_block;
+  const bool was_block = model_.tx.in_block;
   note_sent(effects);
-  if (default_.broken && !default_.reported) group_.suspect = true;
+  if (model_.by_default.broken && !model_.by_default.reported) group_.suspect = true;
   if (!claims_.active() || group_.needs_hold) return;
-  if (tx_.in_block && !was_block && !group_.direct) {
+  if (model_.tx.in_block && !was_block && !group_.direct) {
     // The rest of the group stands in the client's block, and so does what was read before it: the lock belongs in front of that.
     lock_group();
     flush_group();
     group_.direct = true;
-  } else if (!tx_.in_block && (was_block || (group_.direct && (effects.kind == Kind::commit || effects.kind == Kind::rollback || effects.kind == Kind::prepare_transaction)))) {
+  } else if (!model_.tx.in_block && (was_block || (group_.direct && (effects.kind == Kind::commit || effects.kind == Kind::rollback || effects.kind == Kind::prepare_transaction)))) {
     // Behind its COMMIT another implicit transaction begins.
     group_.direct = false;
     group_.ended_one = true;
@@ -200,11 +200,11 @@ void Session::State::on_sync(const Event& event) {
     group_.held.add(event.frame, {.request = Request::sync});
     flush_group();
   } else {
-    if (!tx_.in_block && claims_.active()) add_before_commit();
+    if (!model_.tx.in_block && claims_.active()) add_before_commit();
     add_client_sync();
   }
   group_ = Group();
-  if (!tx_.in_block) tx_ = Transaction();
+  model_.end_implicit();
 }
 
 // Where the client's next message goes: to the server, or to what is held until it is known what the group is.

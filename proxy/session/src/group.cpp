@@ -14,7 +14,7 @@ void Session::State::group_begins() {
   unit_begins();
   group_.begun = true;
   opening_refused_ = false;
-  group_.direct = !claims_.active() || tx_.failed || tx_.in_block;
+  group_.direct = !claims_.active() || model_.tx.failed || model_.tx.in_block;
 }
 
 // What a statement is about to run means for the group; puts what is needed in front of it.
@@ -26,25 +26,25 @@ void Session::State::guard_group(const Effects& effects, const Known& known, boo
     if (runs) observe(effects, claim);
     return;
   }
-  if (tx_.failed) return;
+  if (model_.tx.failed) return;
   if (effects.kind == Kind::commit_prepared && runs) {
     if (const Refusal refusal = doubt_of(Claim())) return refuse_from_memory(refusal, claim.pair);
   }
   if (group_.needs_hold) return refuse("0A000", "Termgate runs CALL, DO and what must run alone only as the one statement before a Sync", "");
-  if (tx_.in_block) {
-    guard_block(effects, claim, runs || (effects.way == Way::write && !tx_.writable && standing_of(claim) != Standing::none));
+  if (model_.tx.in_block) {
+    guard_block(effects, claim, runs || (effects.way == Way::write && !model_.tx.writable && standing_of(claim) != Standing::none));
     return;
   }
   const bool code = effects.kind == Kind::call || effects.kind == Kind::do_block;
-  const bool follows = tx_.writable || group_.touched_server || group_.executed_here;
-  if (effects.way == Way::alone && runs && follows && !default_.believed) {
+  const bool follows = model_.tx.writable || group_.touched_server || group_.executed_here;
+  if (effects.way == Way::alone && runs && follows && !model_.by_default.believed) {
     // Up to 17 it could commit our check's lock away in the middle of a pipeline, and READ ONLY does not stop VACUUM.
     return refuse("0A000", code ? "Termgate runs CALL and DO only as the one statement before a Sync, or in a transaction block" : "Termgate runs what must run alone only as the one statement before a Sync, with no Flush before it", "");
   }
   const Unit unit = unit_of(effects, claim.named, claims_.final_rule());
   TransactionView view = view_of(claim, true);
   view.open = unit.does != Does::reads && unit.does != Does::savepoint && unit.does != Does::code && unit.does != Does::alone;
-  view.fixed = group_.called || (!tx_.writable && !group_.opening_possible);
+  view.fixed = group_.called || (!model_.tx.writable && !group_.opening_possible);
   const Act act = decide(unit, view, standing_of(claim), policy());
   switch (act) {
     case Act::pass:
@@ -85,7 +85,7 @@ void Session::State::guard_group(const Effects& effects, const Known& known, boo
     // What was read before would run without a check.
     if (group_.called) return refuse("TG002", "TG002 a call of Termgate's own functions after other calls in one pipeline: send a Sync between them", "");
   }
-  if (tx_.writable || act == Act::check || act == Act::check_both || act == Act::recheck) {
+  if (model_.tx.writable || act == Act::check || act == Act::check_both || act == Act::recheck) {
     if (!group_.direct) {
       // A transaction that stays READ ONLY, by the client's own word: the check comes here, and what was read before it needs none.
       lock_reads();
@@ -118,9 +118,9 @@ void Session::State::guard_group(const Effects& effects, const Known& known, boo
     report_refusal("TG002", "TG002 no term declared", {}, 0, true);
     return fail_in_server(error_text("TG002", "TG002 no term declared, and Termgate cannot read this statement", ""));
   }
-  if (act == Act::open && !group_.touched_server && !tx_.redeclared) raise_in_advance(claim);
+  if (act == Act::open && !group_.touched_server && !model_.tx.redeclared) raise_in_advance(claim);
   // What a member of the group has declared only counts from there on: its transaction is opened where it begins, and checked here.
-  if (act == Act::open && tx_.redeclared && group_.executed_here) {
+  if (act == Act::open && model_.tx.redeclared && group_.executed_here) {
     open_group(claim, false);
     add_check(server_, claim, Role::check);
     return;
@@ -141,9 +141,9 @@ void Session::State::commit_to_group() {
   });
   const Standing standing = standing_of(claim);
   const bool stale_members = std::any_of(group_.named.begin(), group_.named.end(), [&](const Claim& named) { return standing_of(named) > Standing::current; });
-  if (!default_.believed && !stale_members && (standing == Standing::current || standing == Standing::uncertain) && (group_.executed || writes_parsed) && group_.opening_possible && !group_.called) {
+  if (!model_.by_default.believed && !stale_members && (standing == Standing::current || standing == Standing::uncertain) && (group_.executed || writes_parsed) && group_.opening_possible && !group_.called) {
     if (!group_.touched_server) raise_in_advance(claim);
-    open_group(claim, !tx_.redeclared);
+    open_group(claim, !model_.tx.redeclared);
     return;
   }
   if (!group_.held.empty()) {
@@ -155,7 +155,7 @@ void Session::State::commit_to_group() {
 
 // The opening goes where the group's implicit transaction begins, before anything of it that takes a snapshot.
 void Session::State::open_group(const Claim& claim, bool with_check) {
-  const bool redeclared = tx_.redeclared, acted = tx_.acted, code = tx_.code_declared;
+  const bool redeclared = model_.tx.redeclared, acted = model_.tx.acted, code = model_.tx.code_declared;
   Batch opening;
   add_opening(opening, claim, with_check);
   // What was read so far may write by now, each under the claim that it names.
@@ -163,9 +163,9 @@ void Session::State::open_group(const Claim& claim, bool with_check) {
   group_.named.clear();
   group_.held.insert_at(group_.beginning, std::move(opening));
   // What stands after the opening by now counts as run after it.
-  tx_.redeclared = redeclared || (tx_.redeclared && !with_check);
-  tx_.acted = acted;
-  tx_.code_declared = code;
+  model_.tx.redeclared = redeclared || (model_.tx.redeclared && !with_check);
+  model_.tx.acted = acted;
+  model_.tx.code_declared = code;
   flush_group();
   group_.direct = true;
 }
@@ -188,7 +188,7 @@ void Session::State::flush_group() {
   Batch held = group_.take_held();
   for (std::size_t i = 0; i < held.replies.size(); ++i) group_.bound |= held.replies.at(i).request == Request::bind && !held.replies.at(i).hidden;
   server_.append(std::move(held));
-  if (group_.suspect) default_.broken = true;  // it runs only now, maybe behind a restore that was on its way
+  if (group_.suspect) model_.by_default.broken = true;  // it runs only now, maybe behind a restore that was on its way
   group_.touched_server = true;
 }
 

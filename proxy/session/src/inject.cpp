@@ -89,14 +89,14 @@ void Session::State::prepare_ours(Batch& to, Ours which, Role role, std::string_
 void Session::State::run_ours(Batch& to, Ours which, Role role, std::span<const pgwire::Field> values, std::string_view error) {
   prepare_ours(to, which, role, error);
   // At the beginning of an implicit transaction no unnamed portal of the client's can be alive; later it is not ours to touch.
-  const bool beginning = !tx_.in_block && !tx_.writable && !group_.bound;
+  const bool beginning = !model_.tx.in_block && !model_.tx.writable && !group_.bound;
   const std::string_view through = beginning ? std::string_view() : portal;
   pgwire::append_bind(to.bytes.back(), through, name_of(which), values);
   to.replies.push(ours(Request::bind, role, error));
   pgwire::append_execute(to.bytes.back(), through);
   PendingReply execute = ours(Request::execute, role, error);
   execute.changes = claims_.declarations();
-  execute.given = check_.given || tx_.declared_inside;
+  execute.given = check_.given || model_.tx.declared_inside;
   to.replies.push(std::move(execute));
   if (beginning) return;
   pgwire::append_close_portal(to.bytes.back(), portal);
@@ -141,33 +141,33 @@ void Session::State::add_check(Batch& to, const Claim& claim, Role role) {
   if (role != Role::check) return;
   // What a comment names says nothing of what the session has declared since.
   if (claim.named) {
-    tx_.other_passed = true;
-    if (claim.pair.complete()) tx_.passed.push_back(claim.pair);
+    model_.tx.other_passed = true;
+    if (claim.pair.complete()) model_.tx.passed.push_back(claim.pair);
   } else {
-    tx_.redeclared = tx_.code_declared = false;
-    tx_.session_passed = true;
-    tx_.declared = claim.certain && !tx_.declared_inside && claim.given.empty() && claim.otherwise.empty() ? claim.pair : Pair();
+    model_.tx.redeclared = model_.tx.code_declared = false;
+    model_.tx.session_passed = true;
+    model_.tx.declared = claim.certain && !model_.tx.declared_inside && claim.given.empty() && claim.otherwise.empty() ? claim.pair : Pair();
   }
 }
 
 // Only where the session declares something else than it did when it was checked in this transaction. Where that is not known, whatever it declares.
 void Session::State::add_recheck(Batch& to) {
-  const Pair declared = tx_.session_passed ? tx_.declared : Pair();
+  const Pair declared = model_.tx.session_passed ? model_.tx.declared : Pair();
   const Values known(declared);
   check_.sent = now_;
   check_.pair = Pair();
   check_.given = false;
   run_ours(to, ours_again, Role::check, known.fields);
-  tx_.redeclared = tx_.code_declared = false;
-  tx_.declared = Pair();
+  model_.tx.redeclared = model_.tx.code_declared = false;
+  model_.tx.declared = Pair();
 }
 
 // SET takes no snapshot, so it comes first, before even the Parse of the check, which takes one.
 void Session::State::add_opening(Batch& to, const Claim& claim, bool with_check) {
-  if (!tx_.writable && claims_.guards()) run_ours(to, ours_writable, Role::writable, {});
+  if (!model_.tx.writable && claims_.guards()) run_ours(to, ours_writable, Role::writable, {});
   if (with_check) add_check(to, claim, Role::check);
-  tx_.writable = true;
-  tx_.locked = false;
+  model_.tx.writable = true;
+  model_.tx.locked = false;
 }
 
 void Session::State::add_sync(Role role) {
@@ -216,9 +216,9 @@ void Session::State::run_converted(std::string_view sql, Change change, std::siz
   replies.push({.request = Request::execute, .change = change, .read_hash = read_hash, .late_complete = true});
   pgwire::append_close_statement(bytes, "");
   replies.push({.request = Request::close, .hidden = true});
-  if (!tx_.in_block) add_before_commit();
+  if (!model_.tx.in_block) add_before_commit();
   add_client_sync();
-  if (!tx_.in_block) tx_ = Transaction();
+  model_.end_implicit();
 }
 
 // The check, and its lock at session level for what runs in no transaction of ours.
@@ -252,8 +252,8 @@ void Session::State::ask_who_serves() {
 
 // Something behind a check has made the session writable by default (set_config in a function): put back before the next word.
 void Session::State::restore_default() {
-  default_.broken = false;
-  if (tx_.in_block) tx_.suspect = true;  // it is undone with the block
+  model_.by_default.broken = false;
+  if (model_.tx.in_block) model_.tx.suspect = true;  // it is undone with the block
   // Not as a simple query, which would drop the client's unnamed statement and portal.
   prepared_[ours_default_on] = false;
   run_ours(server_, ours_default_on, Role::put_back, {});

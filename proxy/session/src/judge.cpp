@@ -48,7 +48,7 @@ Effects Session::State::resolved(Effects effects, std::string_view executes) con
     if (explains && effects.way == Way::alone) effects.way = Way::write;
   }
   if (effects.way == Way::read && !effects.prepares_declares && claims_.admission().without_term == WithoutTerm::reject) effects.way = Way::write;
-  if ((effects.kind == Kind::fetch || effects.kind == Kind::move) && tx_.calling_cursor) effects.calls_unknown = effects.changes_declaration = true;
+  if ((effects.kind == Kind::fetch || effects.kind == Kind::move) && model_.tx.calling_cursor) effects.calls_unknown = effects.changes_declaration = true;
   return effects;
 }
 
@@ -89,7 +89,7 @@ void Session::State::remember_writer(std::size_t hash) {
 // --- with what it is checked ---
 
 void Session::State::unit_begins() {
-  if (status_ != pgwire::TransactionStatus::idle || tx_.in_block || tx_.writable) return;
+  if (model_.status != pgwire::TransactionStatus::idle || model_.tx.in_block || model_.tx.writable) return;
   claims_.transaction_begins(server_.replies.empty());
 }
 
@@ -106,17 +106,17 @@ Standing Session::State::standing_of(const Claim& claim) const { return claims_.
 
 TransactionView Session::State::view_of(const Claim& claim, bool open) const {
   TransactionView view;
-  view.open = tx_.in_block || open;
-  view.failed = tx_.failed;
-  view.read_only = tx_.in_block || tx_.writable ? tx_.client_read_only : default_.believed;
-  view.fixed = tx_.snapshot || tx_.locked;
-  view.writable = (tx_.writable && !tx_.locked) || !claims_.guards();
-  view.session_passed = tx_.session_passed;
-  view.other_passed = tx_.other_passed;
-  view.named_passed = claim.named && claim.certain && std::find(tx_.passed.begin(), tx_.passed.end(), claim.pair) != tx_.passed.end();
-  view.redeclared = tx_.redeclared;
-  view.acted = tx_.acted;
-  view.code_declared = tx_.code_declared;
+  view.open = model_.tx.in_block || open;
+  view.failed = model_.tx.failed;
+  view.read_only = model_.tx.in_block || model_.tx.writable ? model_.tx.client_read_only : model_.by_default.believed;
+  view.fixed = model_.tx.snapshot || model_.tx.locked;
+  view.writable = (model_.tx.writable && !model_.tx.locked) || !claims_.guards();
+  view.session_passed = model_.tx.session_passed;
+  view.other_passed = model_.tx.other_passed;
+  view.named_passed = claim.named && claim.certain && std::find(model_.tx.passed.begin(), model_.tx.passed.end(), claim.pair) != model_.tx.passed.end();
+  view.redeclared = model_.tx.redeclared;
+  view.acted = model_.tx.acted;
+  view.code_declared = model_.tx.code_declared;
   return view;
 }
 
@@ -144,7 +144,7 @@ Refusal Session::State::doubt_of(const Claim& claim) const {
 }
 
 void Session::State::observe(const Effects& effects, const Claim& claim) {
-  if (claims_.admission().enforce != Enforce::observe || (effects.way != Way::write && effects.way != Way::alone) || tx_.failed) return;
+  if (claims_.admission().enforce != Enforce::observe || (effects.way != Way::write && effects.way != Way::alone) || model_.tx.failed) return;
   Refusal refusal;
   Incident incident;
   incident.statement = unit_text_;

@@ -189,7 +189,7 @@ void Session::State::start_login() {
     if (name == "options") {
       asked = value;
     } else if (lowered == read_only_default && claims_.guards()) {
-      default_.believed = says_yes(value);
+      model_.by_default.believed = says_yes(value);
     } else {
       parameters.emplace_back(name, value);
     }
@@ -203,10 +203,10 @@ void Session::State::start_login() {
     constexpr std::string_view name = "default_transaction_read_only=";
     if (const std::size_t at = lowered.rfind(name); at != std::string::npos) {
       const std::string value = lowered.substr(at + name.size());
-      default_.believed = says_yes(std::string_view(value).substr(0, value.find_first_of(" \t\n\r")));
+      model_.by_default.believed = says_yes(std::string_view(value).substr(0, value.find_first_of(" \t\n\r")));
     }
   }
-  default_.answered = default_.committed = default_.believed;
+  model_.by_default.answered = model_.by_default.committed = model_.by_default.believed;
   // Behind everything of the client's, and a start-up parameter, so that RESET and DISCARD come back to it.
   // A login trigger that writes (an audit of logins, say) would be stopped by that, and nobody could log in. Where there may be one, what it was before the login's end is
   // the server's own, and restore_default() comes before the client's first word: also after each RESET.

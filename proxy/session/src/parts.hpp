@@ -52,49 +52,6 @@ struct Outstanding {
   bool wait_for_all = false;  // the next unit cannot be judged before all answers are here
 };
 
-// The transaction as it will be when everything sent has run.
-struct Transaction {
-  bool in_block = false;
-  bool failed = false;
-  bool client_read_only = false;  // the client wants it so
-  bool snapshot = false;          // its access mode is fixed, and it is READ ONLY
-  bool writable = false;          // made so by us
-  bool locked = false;            // … and READ ONLY again
-  bool session_passed = false;    // the check of what the session declares was passed, or is on its way before whatever follows
-  bool other_passed = false;      // … of what a comment names, or as the arguments of check_term()
-  bool redeclared = false;        // something may have declared anew since
-  bool acted = false;             // something ran that needs a check before its transaction commits
-  bool code_declared = false;     // … something that acted
-  bool declared_inside = false;   // scope or term may have been declared in it
-  bool suspect = false;           // something in it may have changed the session's default
-  bool calling_cursor = false;    // FETCH may run functions
-  bool cursor = false;            // one was declared: WITH HOLD its query runs at the COMMIT, when no savepoint keeps it READ ONLY any more
-  std::vector<Pair> passed;       // by comments
-  Pair declared;                  // what the session declared when its check was sent, where that was certain
-  Pair last;                      // as the check answered
-
-  bool passed_any() const noexcept { return session_passed || other_passed; }
-  // Whatever lock there was may be gone.
-  void forget_checks() {
-    session_passed = other_passed = false;
-    redeclared = true;
-    passed.clear();
-    declared = Pair();
-  }
-};
-
-// default_transaction_read_only: `on` in the server, and as the client is to see it.
-struct Default {
-  bool believed = false;      // as it will be when everything sent has run
-  bool before_block = false;
-  bool answered = false;      // by what the server has answered so far
-  bool committed = false;     // … and what it falls back to where the transaction fails
-  bool unit_failed = false;   // an error came since the last ReadyForQuery
-  bool told = false;          // by the last ParameterStatus
-  bool broken = false;        // the server's own value is off: put back before anything else
-  bool reported = false;      // the server reports changes of it (14 and later); else it is put back by suspicion
-};
-
 // A prepared statement or a portal of the client's.
 struct Known {
   Effects effects;

@@ -18,7 +18,7 @@ std::string Session::State::error_text(std::string_view code, std::string_view m
 void Session::State::refuse(std::string_view code, std::string_view message, std::string_view hint) {
   const std::string told = error_text(code, message, hint);
   if (group_.begun) {
-    if (!group_.touched_server && !tx_.in_block) {
+    if (!group_.touched_server && !model_.tx.in_block) {
       for (const std::string& name : group_.parsed) statements_.erase(name);
       group_.take_held();
       group_.refused = true;
@@ -32,7 +32,7 @@ void Session::State::refuse(std::string_view code, std::string_view message, std
     fail_in_server(told);
     return;
   }
-  if (!tx_.in_block) {
+  if (!model_.tx.in_block) {
     to_client_.back() += told;
     if (!script_.running) pgwire::append_ready_for_query(to_client_.back(), pgwire::TransactionStatus::idle);
     quiet_since_ = now_;
@@ -46,7 +46,7 @@ void Session::State::refuse(std::string_view code, std::string_view message, std
 void Session::State::fail_in_server(const std::string& told) {
   const std::array<pgwire::Field, 4> values{pgwire::Field("-"), pgwire::Field("0"), pgwire::Field(), pgwire::Field()};
   run_ours(server_, ours_check, Role::refusal, values, told);
-  tx_.failed = true;
+  model_.tx.failed = true;
   outstanding_.wait_for_all = true;
 }
 
@@ -55,9 +55,9 @@ void Session::State::refuse_if_it_parses(std::string_view sql, std::string_view 
   report_refusal(code, message, {}, 0, true);
   pgwire::append_parse(server_.bytes.back(), "", sql);
   server_.replies.push({.request = Request::parse, .hidden = true});
-  const bool in_block = tx_.in_block;
+  const bool in_block = model_.tx.in_block;
   fail_in_server(error_text(code, message, ""));
-  tx_.failed = in_block;
+  model_.tx.failed = in_block;
   add_client_sync();
 }
 
@@ -126,7 +126,7 @@ void Session::State::ours_refused(const pgwire::ReportFields& report, Role role)
   if (it.fence != 0) {
     surroundings_.saw_fence(it.pair.scope, it.fence);
     // What was declared before the block is so behind it.
-    const bool settled = tx_.in_block ? !tx_.declared_inside && !claims_.changing() : status_ == pgwire::TransactionStatus::idle;
+    const bool settled = model_.tx.in_block ? !model_.tx.declared_inside && !claims_.changing() : model_.status == pgwire::TransactionStatus::idle;
     if (!check_.given && settled) claims_.check_refused(it.pair);
   }
   if (!it.refused.empty()) report_refusal(it.code, it.refused, it.pair, it.fence, false);

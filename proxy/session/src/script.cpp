@@ -63,7 +63,7 @@ void Session::State::next_piece() {
       if (script.frame && effects.kind == Kind::begin && effects.access == Access::unspecified && first.isolation == statements::Isolation::unspecified) {
         // The statements before it belong to the client's block from here on, as they do without us.
         script.frame = false;
-        note_block_begun();
+        model_.begin_block();
         router_.release_framed();
         pgwire::append_command_complete(to_client_.back(), "BEGIN");
         continue;
@@ -85,35 +85,35 @@ void Session::State::next_piece() {
     }
 
     // A text is one transaction: where a statement of it must be checked, it gets a BEGIN and a COMMIT of ours, from its first statement on.
-    if (!tx_.in_block && !tx_.failed && frame_needed(script.next)) {
+    if (!model_.tx.in_block && !model_.tx.failed && frame_needed(script.next)) {
       const Standing standing = standing_of(script.claim);
       if (effects.way == Way::write && !effects.own_check && (standing == Standing::problem || standing == Standing::stale || standing == Standing::untrusted)) {
         carry_out(standing == Standing::problem ? Act::refuse_claim : Act::refuse_known, effects, script.claim);
         return script_refused();
       }
-      if (standing == Standing::current && !default_.believed) raise_in_advance(script.claim);
+      if (standing == Standing::current && !model_.by_default.believed) raise_in_advance(script.claim);
       router_.release_framed();
       add_hidden_query("BEGIN", Role::begin);
       script.frame = true;
-      note_block_begun();
-      tx_.client_read_only = default_.believed;
+      model_.begin_block();
+      model_.tx.client_read_only = model_.by_default.believed;
     }
 
     const auto decided = [&](const statements::Statement& statement, const Effects& one) {
       const Claim claim = claim_for(statement.declared, effects_of(statement, script.sql), statement.name);
-      return tx_.failed ? Act::pass : decide(unit_of(one, claim.named, claims_.final_rule()), view_of(claim, false), standing_of(claim), policy());
+      return model_.tx.failed ? Act::pass : decide(unit_of(one, claim.named, claims_.final_rule()), view_of(claim, false), standing_of(claim), policy());
     };
     const Act act = decided(first, effects);
     router_.release_framed();
     if (act != Act::pass || unit_of(effects, false, claims_.final_rule()).does == Does::own_call) {
-      const bool was_failed = tx_.failed;
-      if (!tx_.in_block && (act == Act::frame || act == Act::hold || act == Act::refuse_no_term)) {
+      const bool was_failed = model_.tx.failed;
+      if (!model_.tx.in_block && (act == Act::frame || act == Act::hold || act == Act::refuse_no_term)) {
         // Outside of a frame only what needs one comes here.
         carry_out(act == Act::refuse_no_term ? act : Act::refuse_no_term, effects, script.claim);
         return script_refused();
       }
       const bool added = carry_out(act, effects, script.claim);
-      if (tx_.failed && !was_failed) return;  // refused
+      if (model_.tx.failed && !was_failed) return;  // refused
       if (added) add_sync(Role::silent);
     }
     note_sent(effects);
@@ -176,13 +176,13 @@ void Session::State::script_refused() {
 void Session::State::finish_script() {
   if (script_.frame && !script_.ending) {
     script_.ending = true;
-    if (!script_.failed && !tx_.failed && add_before_commit()) add_sync(Role::silent);
+    if (!script_.failed && !model_.tx.failed && add_before_commit()) add_sync(Role::silent);
     return add_hidden_query(script_.failed ? "ROLLBACK" : "COMMIT", script_.failed ? Role::rollback : Role::commit);
   }
   router_.release_framed();
-  if (!script_.failed && status_ == pgwire::TransactionStatus::idle) default_.committed = default_.answered;
+  model_.on_text_done(script_.failed);
   script_ = Script();
-  pgwire::append_ready_for_query(to_client_.back(), status_);
+  pgwire::append_ready_for_query(to_client_.back(), model_.status);
 }
 
 }  // namespace termgate::session

@@ -89,12 +89,12 @@ void Session::State::parameter_status(const Event& event) {
   if (!status) return end("08P01", status.problem().reason());
   if (status->name == "default_transaction_read_only" && claims_.guards()) {
     // Ours while the lock at session level is held; else something has changed it behind a check. While that lock is only asked for, it was a statement before.
-    default_.broken = status->value == "off" && (hold_.stage == Hold::Stage::none || hold_.stage == Hold::Stage::asked);
+    model_.by_default.broken = status->value == "off" && (hold_.stage == Hold::Stage::none || hold_.stage == Hold::Stage::asked);
     // A transaction that began meanwhile is writable, and nothing but the check may come first in it.
-    if (default_.broken && tx_.in_block && status_ == TransactionStatus::idle) tx_.writable = true;
+    if (model_.by_default.broken && model_.tx.in_block && model_.status == TransactionStatus::idle) model_.tx.writable = true;
     if (stage_ == Stage::login) {
-      default_.told = default_.believed;
-      pgwire::append_parameter_status(to_client_.back(), status->name, default_.told ? "on" : "off");
+      model_.by_default.shown = model_.by_default.believed;
+      pgwire::append_parameter_status(to_client_.back(), status->name, model_.by_default.shown ? "on" : "off");
     }
     return;
   }
@@ -102,7 +102,7 @@ void Session::State::parameter_status(const Event& event) {
     reported_conforming_ = status->value == "on" ? ConformingStrings::on : ConformingStrings::off;
     settings_.standard_conforming_strings = reported_conforming_;
   } else if (status->name == "server_version") {
-    default_.reported = number(status->value.substr(0, status->value.find_first_not_of("0123456789"))) >= 14;
+    model_.by_default.reported = number(status->value.substr(0, status->value.find_first_not_of("0123456789"))) >= 14;
   } else if (status->name == "client_encoding") {
     settings_.ascii_safe_encoding = statements::encoding_is_ascii_safe(status->value);
   }
@@ -171,7 +171,7 @@ bool Session::State::row_of_ours(const Event& event) {
 bool Session::State::command_completed(const Event& event) {
   const PendingReply& head = server_.replies.head();
   const std::string_view tag = event.body;
-  default_answered(head.change, tag);
+  model_.on_command_complete(head.change, tag);
   if (opening_refused_ && (head.role == Role::client || head.role == Role::framed) && tag.starts_with("ROLLBACK") && head.change == Change::commit) {
     // The check in front of this COMMIT has failed, and the client knows why.
     opening_refused_ = false;
@@ -204,30 +204,15 @@ void Session::State::check_answered(std::string_view row) {
   passed.term = number(term);
   fence = number(height);
   // Of check_again(): without a fence the session declares what it did before, or nothing.
-  if (!head.given && !tx_.in_block && head.role == Role::check) claims_.check_passed(passed, head.changes);
+  if (!head.given && !model_.tx.in_block && head.role == Role::check) claims_.check_passed(passed, head.changes);
   if (!passed.complete() || fence == 0) return;
   claims_.has_spoken();
   if (fence > surroundings_.highest_fence(passed.scope)) fences_unsettled_.emplace_back(passed.scope, fence);
   else surroundings_.saw_fence(passed.scope, fence);
   if (head.role == Role::in_advance) return;
-  tx_.last = passed;
+  model_.tx.last = passed;
   if (head.role == Role::hold) hold_.pair = passed;
   surroundings_.happened({.kind = Incident::Kind::fenced, .scope = passed.scope, .term = passed.term, .fence = fence, .took = now_ - check_.sent});
-}
-
-// A SET is believed when it has succeeded, and for good when its transaction has.
-void Session::State::default_answered(Change change, std::string_view tag) {
-  switch (change) {
-    case Change::none: break;
-    case Change::on:
-    case Change::off: default_.answered = change == Change::on; break;
-    case Change::commit:
-    case Change::rollback:
-      // COMMIT of a block that has failed says ROLLBACK.
-      if (tag.starts_with("COMMIT")) default_.committed = default_.answered;
-      else default_.answered = default_.committed;
-      break;
-  }
 }
 
 void Session::State::ready_for_query(const Event& event) {
@@ -237,13 +222,7 @@ void Session::State::ready_for_query(const Event& event) {
   const PendingReply head = std::move(server_.replies.head());
   server_.replies.pop();
   if (head.role == Role::who_serves && !head.row_seen) return end("08006", behind_a_pooler);
-  status_ = status;
-  if (status == TransactionStatus::idle) {
-    // A text is one transaction, in whatever pieces it goes, unless it ends one itself.
-    if (script_.running ? script_.failed : default_.unit_failed) default_.answered = default_.committed;
-    if (!script_.running) default_.committed = default_.answered;
-  }
-  default_.unit_failed = false;
+  model_.on_ready(status, script_.running, script_.failed);
   if (status == TransactionStatus::idle) {
     for (const auto& [scope, fence] : fences_unsettled_) surroundings_.saw_fence(scope, fence);
     fences_unsettled_.clear();
@@ -251,9 +230,9 @@ void Session::State::ready_for_query(const Event& event) {
   }
   router_.release_complete();
   const bool show = !head.hidden && !script_.running;
-  if (show && default_.reported && claims_.guards() && default_.told != default_.answered) {
-    default_.told = default_.answered;
-    pgwire::append_parameter_status(to_client_.back(), "default_transaction_read_only", default_.told ? "on" : "off");
+  if (show && model_.by_default.reported && claims_.guards() && model_.by_default.shown != model_.by_default.answered) {
+    model_.by_default.shown = model_.by_default.answered;
+    pgwire::append_parameter_status(to_client_.back(), "default_transaction_read_only", model_.by_default.shown ? "on" : "off");
   }
   if (show) to_client_.back() += event.frame;
   router_.give_made_replies();
@@ -278,15 +257,15 @@ void Session::State::settle() {
       // Without its row the lock is not ours: an error before it may have made the server skip it together with what was to run.
       if (!hold_.failed && hold_.pair.complete()) return run_under_hold();
       hold_ = Hold();
-      pgwire::append_ready_for_query(to_client_.back(), status_);
+      pgwire::append_ready_for_query(to_client_.back(), model_.status);
       break;
     case Hold::Stage::held:
-      if (status_ != TransactionStatus::idle) return end("0A000", "a statement that runs alone left a transaction open");
+      if (model_.status != TransactionStatus::idle) return end("0A000", "a statement that runs alone left a transaction open");
       return release();
     case Hold::Stage::releasing: hold_ = Hold(); break;
   }
-  if (status_ == TransactionStatus::idle && claims_.guard_from_here()) default_.broken = true;
-  if (default_.broken && status_ != TransactionStatus::failed) return restore_default();
+  if (model_.status == TransactionStatus::idle && claims_.guard_from_here()) model_.by_default.broken = true;
+  if (model_.by_default.broken && model_.status != TransactionStatus::failed) return restore_default();
   if (script_.running) {
     next_piece();
     if (!server_.replies.empty() || script_.running) return;
@@ -296,14 +275,8 @@ void Session::State::settle() {
 }
 
 void Session::State::settle_transaction() {
-  if (status_ == TransactionStatus::idle) {
-    tx_ = Transaction();
-    portals_.clear();
-  } else {
-    tx_.in_block = true;
-    tx_.failed = status_ == TransactionStatus::failed;
-  }
-  default_.believed = default_.answered;
+  model_.settle();
+  if (model_.status == TransactionStatus::idle) portals_.clear();
   outstanding_.wait_for_all = outstanding_.functions = outstanding_.unknown = outstanding_.unread = opening_refused_ = false;
   if (settings_.standard_conforming_strings == ConformingStrings::unknown) settings_.standard_conforming_strings = reported_conforming_;
 }
@@ -317,15 +290,15 @@ void Session::State::run_under_hold() {
     add_sync(Role::silent);
   }
   // DO and CALL may declare: what their last transaction leaves in force is checked before it commits.
-  tx_.writable = tx_.session_passed = true;
+  model_.tx.writable = model_.tx.session_passed = true;
   note_sent(hold_.effects);
-  if (hold_.effects.kind != Kind::call && hold_.effects.kind != Kind::do_block) tx_ = Transaction();
+  if (hold_.effects.kind != Kind::call && hold_.effects.kind != Kind::do_block) model_.tx = Transaction();
   if (hold_.extended) {
     server_.append(std::move(hold_.messages));
     add_before_commit();
     add_client_sync();
-    tx_ = Transaction();
-  } else if (tx_.acted) {
+    model_.tx = Transaction();
+  } else if (model_.tx.acted) {
     run_converted(hold_.sql);
   } else {
     run_plain_query(hold_.sql);

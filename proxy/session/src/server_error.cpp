@@ -31,7 +31,7 @@ void Session::State::server_error(const Event& event) {
   if (report->ends_connection()) return router_.forward(event);
   if (server_.replies.empty()) return out_of_step(event);
 
-  default_.unit_failed = true;
+  model_.on_error();
   fences_unsettled_.clear();
   router_.drop_converted();
   const PendingReply& head = server_.replies.head();
@@ -60,8 +60,8 @@ void Session::State::client_failed(const Event& event, const pgwire::ReportField
     evicted_message_.clear();
     return;
   }
-  const bool refused_as_read_only = report.sqlstate() == "25006" && claims_.active() && !tx_.client_read_only && !default_.believed && status_ != TransactionStatus::failed;
-  if (refused_as_read_only && !tx_.writable && hold_.stage == Hold::Stage::none) return read_has_written(report);
+  const bool refused_as_read_only = report.sqlstate() == "25006" && claims_.active() && !model_.tx.client_read_only && !model_.by_default.believed && model_.status != TransactionStatus::failed;
+  if (refused_as_read_only && !model_.tx.writable && hold_.stage == Hold::Stage::none) return read_has_written(report);
   if (script_.running && script_.offset > 0 && !report['P'].empty()) {
     pgwire::ReportFields fields = report;
     const std::string position = std::to_string(number(report['P']) + static_cast<std::int64_t>(characters(std::string_view(script_.sql).substr(0, script_.offset))) - static_cast<std::int64_t>(script_.inserted));
@@ -106,8 +106,8 @@ void Session::State::ours_failed(const Event& event, const pgwire::ReportFields&
     case Role::check:
       ours_refused(report, head.role);
       opening_refused_ = true;
-      tx_.forget_checks();
-      if (head.role == Role::writable) tx_.writable = false;
+      model_.tx.forget_checks();
+      if (head.role == Role::writable) model_.tx.writable = false;
       if (script_.ending) router_.drop_framed();
       break;
     case Role::hold:

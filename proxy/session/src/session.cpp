@@ -52,7 +52,7 @@ void Session::State::close_all() {
 }
 
 void Session::State::idle_now() {
-  if (draining_ && stage_ == Stage::ready && server_.replies.empty() && status_ == pgwire::TransactionStatus::idle && !group_.begun && !deferred_ && client_in_.empty()) {
+  if (draining_ && stage_ == Stage::ready && server_.replies.empty() && model_.status == pgwire::TransactionStatus::idle && !group_.begun && !deferred_ && client_in_.empty()) {
     end("57P01", "the proxy is shutting down");
   }
 }
@@ -60,10 +60,10 @@ void Session::State::idle_now() {
 // A higher term was seen elsewhere: a transaction that stands open under a lower one ends now, and with it its locks (F4).
 void Session::State::fence_seen(std::string_view scope, std::int64_t fence) {
   if (stage_ != Stage::ready || !server_.replies.empty() || group_.begun || client_mid_frame_) return;
-  if (status_ != pgwire::TransactionStatus::in_block || !tx_.passed_any()) return;
+  if (model_.status != pgwire::TransactionStatus::in_block || !model_.tx.passed_any()) return;
   Pair stale;
-  if (tx_.last.scope == scope && tx_.last.term < fence) stale = tx_.last;
-  for (const Pair& pair : tx_.passed) {
+  if (model_.tx.last.scope == scope && model_.tx.last.term < fence) stale = model_.tx.last;
+  for (const Pair& pair : model_.tx.passed) {
     if (pair.scope == scope && pair.term < fence) stale = pair;
   }
   if (!stale.complete()) return;
@@ -72,7 +72,7 @@ void Session::State::fence_seen(std::string_view scope, std::int64_t fence) {
   claim.pair = claim.given = stale;
   add_check(server_, claim, Role::eviction);
   add_sync(Role::eviction);
-  tx_.failed = true;
+  model_.tx.failed = true;
   outstanding_.wait_for_all = true;
   surroundings_.happened({.kind = Incident::Kind::evicted, .scope = scope, .term = stale.term, .fence = fence});
 }
@@ -84,7 +84,7 @@ void Session::State::tick() {
   switch (stage_) {
     case Stage::ready:
       if (!login_.ready.empty()) return end("57014", login_too_long);
-      if (status_ == pgwire::TransactionStatus::idle) return end("57P05", "terminating connection due to idle-session timeout of the proxy");
+      if (model_.status == pgwire::TransactionStatus::idle) return end("57P05", "terminating connection due to idle-session timeout of the proxy");
       return end("25P03", "terminating connection due to idle-in-transaction timeout of the proxy");
     case Stage::closing:
     case Stage::closed:
@@ -107,7 +107,7 @@ Session::Phase Session::State::phase() const noexcept {
     case Stage::closed: return Phase::closing;
     case Stage::ready: break;
   }
-  if (status_ != pgwire::TransactionStatus::idle || tx_.in_block) return Phase::in_transaction;
+  if (model_.status != pgwire::TransactionStatus::idle || model_.tx.in_block) return Phase::in_transaction;
   return server_.replies.empty() && !group_.begun ? Phase::idle : Phase::active;
 }
 
@@ -136,7 +136,7 @@ std::optional<Instant> Session::State::deadline() const noexcept {
     case Stage::ready:
       if (!login_.ready.empty()) return login_.started + options_.login_timeout;  // the client is not let in yet
       if (!server_.replies.empty()) return std::nullopt;
-      if (status_ == pgwire::TransactionStatus::idle) {
+      if (model_.status == pgwire::TransactionStatus::idle) {
         if (options_.idle_timeout.count() > 0) return quiet_since_ + options_.idle_timeout;
       } else if (options_.idle_in_transaction_timeout.count() > 0) {
         return quiet_since_ + options_.idle_in_transaction_timeout;

@@ -25,7 +25,7 @@ bool has_parameter(std::string_view sql) noexcept {
 void Session::State::on_query(std::string_view sql) {
   if (group_.begun) {
     // In a block as pgjdbc does it for its savepoints; outside of one, behind messages of ours, 18 would lose the client's work.
-    if (!tx_.in_block) return end("0A000", "Termgate takes no simple query before the Sync of an extended one, but in a transaction block");
+    if (!model_.tx.in_block) return end("0A000", "Termgate takes no simple query before the Sync of an extended one, but in a transaction block");
     group_ = Group();
   }
   unit_begins();
@@ -50,7 +50,7 @@ void Session::State::on_query(std::string_view sql) {
 
 // One statement: the decision, and what it asks for in the terms of simple queries.
 void Session::State::run_statement(std::string_view sql, Effects effects, const Claim& claim, const statements::Classified& text) {
-  if (tx_.failed) {
+  if (model_.tx.failed) {
     note_sent(effects);
     return effects.kind == Kind::unparsable ? run_converted(sql) : run_plain_query(sql, Role::client, change_of(effects));
   }
@@ -74,13 +74,13 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
     if (const Refusal refusal = doubt_of(Claim())) return refuse_from_memory(refusal, claim.pair);
   }
   const TransactionView view = view_of(claim, false);
-  const bool only_reads = view.read_only && !tx_.writable;
+  const bool only_reads = view.read_only && !model_.tx.writable;
   if (effects.kind == Kind::unparsable && (only_reads || !claims_.may_speak())) {
     return refuse_if_it_parses(sql, "TG002", only_reads ? "TG002 Termgate cannot read this statement, and READ ONLY may not stop it" : "TG002 no term declared, and Termgate cannot read this statement");
   }
-  if (tx_.in_block) {
+  if (model_.tx.in_block) {
     const bool added = guard_block(effects, claim, true);
-    if (tx_.failed) return;  // refused
+    if (model_.tx.failed) return;  // refused
     if (added) add_sync(Role::silent);
     note_sent(effects);
     if (effects.kind == Kind::unparsable) return run_converted(sql);
@@ -140,13 +140,13 @@ void Session::State::run_held(std::string_view sql, const Effects& effects, cons
 bool Session::State::answer_show(const statements::Statement& statement) {
   const bool by_default = statement.name == "default_transaction_read_only";
   if (!by_default && statement.name != "transaction_read_only") return false;
-  const bool read_only = by_default ? default_.believed : tx_.in_block ? tx_.client_read_only : default_.believed;
+  const bool read_only = by_default ? model_.by_default.believed : model_.tx.in_block ? model_.tx.client_read_only : model_.by_default.believed;
   const pgwire::Column column{.name = by_default ? "default_transaction_read_only" : "transaction_read_only"};
   const pgwire::Field value = read_only ? "on" : "off";
   pgwire::append_row_description(to_client_.back(), std::span(&column, 1));
   pgwire::append_data_row(to_client_.back(), std::span(&value, 1));
   pgwire::append_command_complete(to_client_.back(), "SHOW");
-  if (!script_.running) pgwire::append_ready_for_query(to_client_.back(), status_);
+  if (!script_.running) pgwire::append_ready_for_query(to_client_.back(), model_.status);
   return true;
 }
 
@@ -155,7 +155,7 @@ void Session::State::on_function_call(const Event& event) {
   const auto head = pgwire::decode_function_call_head(event.body);
   if (!head) return end("08P01", head.problem().reason());
   if (group_.begun) {
-    if (!tx_.in_block) return end("0A000", "Termgate takes no function call before the Sync of an extended query, but in a transaction block");
+    if (!model_.tx.in_block) return end("0A000", "Termgate takes no function call before the Sync of an extended query, but in a transaction block");
     group_ = Group();
   }
   unit_begins();
@@ -180,15 +180,15 @@ void Session::State::on_function_call(const Event& event) {
   else effects.read_only_hole = false;
   const Claim claim = claims_.claim_of(nullptr);
   observe(effects, claim);
-  if (claims_.active() && !tx_.failed) {
-    if (!tx_.in_block && effects.way == Way::write) {
+  if (claims_.active() && !model_.tx.failed) {
+    if (!model_.tx.in_block && effects.way == Way::write) {
       client_parts_ = Parts::drop;
       report_refusal("TG002", "TG002 a function call outside of a transaction block", claim.pair, 0, true);
       return refuse(claim.problem.empty() ? "TG002" : claim.code, "TG002 a fast-path function call that may write must stand in a transaction block", "");
     }
-    if (tx_.in_block) {
+    if (model_.tx.in_block) {
       const bool added = guard_block(effects, claim, true);
-      if (tx_.failed) {
+      if (model_.tx.failed) {
         client_parts_ = Parts::drop;
         return;
       }

@@ -4,7 +4,8 @@
 //   guard.cpp        the decision: may this unit run, and with which check (guard.hpp)
 //   claims.cpp       which scope and term a session writes under, and what follows from that
 //   judge.cpp        what a unit is before anything is sent of it
-//   transaction.cpp  what each statement makes of the transaction, and what must stand before it in a block
+//   transaction_model.cpp  the transaction, predicted and observed
+//   transaction.cpp  what a statement changes once it was sent, and what must come before it in a block
 //   simple.cpp       simple queries of one statement; function calls
 //   script.cpp       simple queries of several
 //   extended.cpp     the messages of the extended protocol
@@ -38,6 +39,7 @@
 #include "parts.hpp"
 #include "replies.hpp"
 #include "reply_router.hpp"
+#include "transaction_model.hpp"
 
 namespace termgate::session {
 
@@ -98,11 +100,10 @@ class Session::State {
   void observe(const Effects& effects, const Claim& claim);
 
   // --- transaction.cpp ---
-  void note_sent(const Effects& effects);       // the transaction as it will be once this has run
+  void note_sent(const Effects& effects);       // what will be otherwise once this has run
   void note_prepared(const Effects& effects);
-  void note_block_begun();
   // In a transaction that goes on: puts in front of a statement what the decision wants there. True: a message of ours was added; where the
-  // statement is refused, it is so already, and tx_.failed says so.
+  // statement is refused, it is so already, and the transaction has failed.
   bool guard_block(const Effects& effects, const Claim& claim, bool runs);
   // Does what the decision says, in the transaction that is open; the acts `frame` and `hold` are the caller's.
   bool carry_out(Act act, const Effects& effects, const Claim& claim);
@@ -186,7 +187,6 @@ class Session::State {
   void parameter_status(const pgwire::Event& event);
   void check_answered(std::string_view row);
   void served_by(std::string_view row);
-  void default_answered(Change change, std::string_view tag);
   void settle();                                // every request is answered
   void settle_transaction();
   void run_under_hold();
@@ -246,9 +246,7 @@ class Session::State {
   bool server_skips_ = false;              // after an error of an extended message, up to the client's Sync
 
   // --- the session and its transaction ---
-  pgwire::TransactionStatus status_ = pgwire::TransactionStatus::idle;  // by the last ReadyForQuery
-  Transaction tx_;
-  Default default_;
+  TransactionModel model_;
   Claims claims_;
   statements::Settings settings_;
   statements::ConformingStrings reported_conforming_ = statements::ConformingStrings::on;

@@ -1,15 +1,11 @@
-// The transaction as it will be when everything sent has run: what each statement makes of it, and what must stand before a statement in a
-// block that is open already.
-#include <algorithm>
-
-#include <termgate/detail/plant.hpp>
+// What each statement changes once it was sent, and what must come before a statement in a block that is open already.
+#include <cassert>
 
 #include "names.hpp"
 #include "state.hpp"
 
 namespace termgate::session {
 
-using statements::Access;
 using statements::Kind;
 using Way = Effects::Way;
 
@@ -44,113 +40,37 @@ void Session::State::note_prepared(const Effects& effects) {
 
 void Session::State::note_sent(const Effects& effects) {
   note_prepared(effects);
+  if (model_.apply(effects, unit_of(effects, false, claims_.final_rule()).does, claims_.guards())) claims_.may_declare();
+  const bool code = effects.kind == Kind::call || effects.kind == Kind::do_block;
   if (effects.unsettles) outstanding_.wait_for_all = true;
-  if (effects.kind == Kind::unparsable || (effects.unsettles && effects.way == Way::neutral) || effects.kind == Kind::call || effects.kind == Kind::do_block) {
+  if (effects.takes_snapshot) outstanding_.functions = true;  // a view may hide them
+  if (effects.calls_unknown || code) outstanding_.unknown = true;
+  if (effects.kind == Kind::unparsable) outstanding_.unread = true;
+  if (effects.kind == Kind::unparsable || code || (effects.unsettles && effects.way == Way::neutral)) {
     settings_.standard_conforming_strings = statements::ConformingStrings::unknown;
   }
-  // The end of a block takes back what was declared in it, and nothing else.
-  const bool ends = effects.kind == Kind::commit || effects.kind == Kind::rollback || effects.kind == Kind::rollback_to || effects.kind == Kind::release;
-  // What is declared in it may be so for this transaction alone.
-  if (effects.changes_declaration && !ends) tx_.declared_inside = true;
-  if (effects.changes_declaration && (!ends || tx_.declared_inside || effects.and_chain)) {
-    claims_.may_declare();
-    // What is in force for what comes next is the session's to say.
-    if (!ends) tx_.redeclared = true;
-  }
-  const Does does = unit_of(effects, false, claims_.final_rule()).does;
-  if (does >= Does::fetch && does != Does::own_call && !(does == Does::declares && effects.exactly_declares)) {
-    tx_.acted = true;
-    tx_.code_declared |= effects.changes_declaration && does != Does::declares;
-  }
-  if (effects.opens_calling_cursor) tx_.calling_cursor = true;
-  if (effects.kind == Kind::declare_cursor) tx_.cursor = true;
-  // The server gives a transaction back the access mode that it had at the savepoint.
-  if (effects.kind == Kind::release) tx_.locked = false;
-  if (effects.takes_snapshot) outstanding_.functions = true;  // a view may hide them
-  if (effects.calls_unknown || effects.kind == Kind::call || effects.kind == Kind::do_block) outstanding_.unknown = true;
-  if (effects.kind == Kind::unparsable) {
-    // It may have been COMMIT AND CHAIN, or ROLLBACK TO: whatever lock there was may be gone.
-    tx_.forget_checks();
-    tx_.failed = false;  // nor is a failed block one still, for certain
-    outstanding_.unread = true;
-  }
-  // What is undone may have been our putting it back. A COMMIT undoes a failed block.
-  if (!default_.reported && claims_.guards() && tx_.suspect && (ends || effects.kind == Kind::prepare_transaction) && effects.kind != Kind::release) default_.broken = true;
-  if (!default_.reported && claims_.guards() && (effects.calls_functions || effects.way == Way::write || effects.way == Way::alone)) default_.broken = tx_.suspect = true;
   if (effects.forgets_prepared) {
     statements_.clear();
     prepared_.fill(false);
   }
-  if (effects.own_check_passes && does == Does::own_call) tx_.other_passed = true;
-  const Change change = change_of(effects);
-  if (change == Change::on || change == Change::off) default_.believed = change == Change::on;
-  if (effects.sets_default_access) {
-    // A pooler behind us may have kept our start-up parameter from the server, to which RESET and DISCARD come back.
-    if (claims_.guards() && (effects.kind == Kind::reset || effects.kind == Kind::reset_all || effects.kind == Kind::discard_all)) default_.broken = true;
-  }
-  switch (effects.kind) {
-    case Kind::begin:
-      if (!tx_.in_block) {
-        tx_.in_block = true;
-        tx_.client_read_only = effects.access == Access::read_only || (effects.access == Access::unspecified && default_.believed);
-        default_.before_block = default_.believed;
-      }
-      break;
-    case Kind::commit:
-    case Kind::rollback: {
-      if (effects.kind == Kind::rollback && tx_.in_block) default_.believed = default_.before_block;
-      const bool chained = effects.and_chain && tx_.in_block;
-      const Transaction before = tx_;
-      tx_ = Transaction();
-      if (chained) {
-        // A chained transaction keeps its modes, writable among them, and has passed no check.
-        tx_.in_block = true;
-        tx_.writable = before.writable;
-        tx_.locked = before.locked;
-        tx_.client_read_only = before.client_read_only;
-      }
-      break;
-    }
-    case Kind::prepare_transaction: tx_ = Transaction(); break;
-    case Kind::rollback_to:
-      // The lock went with what was rolled back.
-      if (TERMGATE_PLANTED(proxy_savepoint)) {
-        tx_.last = Pair();  // else the news of a raise would end the block all the same
-        tx_.passed.clear();
-      } else {
-        tx_.forget_checks();
-      }
-      tx_.locked = false;  // SET is undone with the rest
-      tx_.failed = false;
-      break;
-    default:
-      if (effects.sets_access && !effects.access_refused && tx_.in_block && !tx_.writable) tx_.client_read_only = effects.access == Access::read_only;
-      if ((effects.takes_snapshot || effects.kind == Kind::savepoint) && tx_.in_block && !tx_.writable) tx_.snapshot = true;
-      break;
-  }
-}
-
-void Session::State::note_block_begun() {
-  tx_.in_block = true;
-  default_.before_block = default_.believed;
 }
 
 bool Session::State::guard_block(const Effects& effects, const Claim& claim, bool runs) {
-  if (!claims_.active() || tx_.failed) return false;
+  if (!claims_.active() || model_.tx.failed) return false;
   Unit unit = unit_of(effects, claim.named, claims_.final_rule());
   if (unit.does == Does::commit) return runs && add_before_commit();
   if (!runs && unit.does != Does::declares && unit.does != Does::own_call) {
     // A Parse writes nothing, but it fixes the access mode of its transaction as a read does.
     if (unit.does < Does::savepoint || unit.does == Does::commit || unit.does == Does::fetch) return false;
-    if (unit.does >= Does::writes && !tx_.writable && !tx_.snapshot && !tx_.client_read_only && standing_of(claim) == Standing::none) {
+    if (unit.does >= Does::writes && !model_.tx.writable && !model_.tx.snapshot && !model_.tx.client_read_only && standing_of(claim) == Standing::none) {
       // What it will run under may be declared before it runs, and then it is too late to make the transaction writable.
-      tx_.acted = true;
+      model_.tx.acted = true;
       add_opening(server_, claim, false);
       return true;
     }
     unit.does = effects.takes_snapshot ? Does::reads : Does::quiet;
     unit.named = unit.hole = false;
-    if (tx_.writable) return false;
+    if (model_.tx.writable) return false;
   }
   return carry_out(decide(unit, view_of(claim, true), standing_of(claim), policy()), effects, claim);
 }
@@ -177,7 +97,7 @@ bool Session::State::carry_out(Act act, const Effects& effects, const Claim& cla
       return true;
     case Act::lock:
       run_ours(server_, ours_locked, Role::put_back, {});
-      tx_.locked = true;
+      model_.tx.locked = true;
       return true;
     case Act::refuse_claim: refuse_claim(claim); return false;
     case Act::refuse_known: refuse_from_memory(refusal_from_memory(claim), claim.pair); return false;
@@ -197,7 +117,7 @@ bool Session::State::carry_out(Act act, const Effects& effects, const Claim& cla
 bool Session::State::add_before_commit() {
   const Claim claim = claims_.claim_of(nullptr);
   TransactionView view = view_of(claim, true);
-  view.writable |= tx_.writable && tx_.cursor;
+  view.writable |= model_.tx.writable && model_.tx.cursor;
   switch (before_commit(view, policy())) {
     case Act::check: add_check(server_, claim, Role::check); return true;
     case Act::recheck: add_recheck(server_); return true;

@@ -35,6 +35,7 @@ if(TARGET termgate_session)
       unit/proxy/session_batch.cpp
       unit/proxy/session_claims.cpp
       unit/proxy/session_replies.cpp
+      unit/proxy/session_transaction.cpp
     LIBRARIES Termgate::session)
   target_include_directories(unit_session_parts PRIVATE "${PROJECT_SOURCE_DIR}/proxy/session/src")
 endif()

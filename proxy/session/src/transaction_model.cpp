@@ -1,0 +1,144 @@
+#include "transaction_model.hpp"
+
+#include <cassert>
+
+#include <termgate/detail/plant.hpp>
+
+namespace termgate::session {
+
+using pgwire::TransactionStatus;
+using statements::Access;
+using statements::Kind;
+using Way = Effects::Way;
+
+bool TransactionModel::apply(const Effects& effects, Does does, bool guarded) {
+  // The end of a block takes back what was declared in it, and nothing else.
+  const bool ends = effects.kind == Kind::commit || effects.kind == Kind::rollback || effects.kind == Kind::rollback_to || effects.kind == Kind::release;
+  // What is declared in it may be so for this transaction alone.
+  if (effects.changes_declaration && !ends) tx.declared_inside = tx.redeclared = true;
+  const bool declares = effects.changes_declaration && (!ends || tx.declared_inside || effects.and_chain);
+  if (does >= Does::fetch && does != Does::own_call && !(does == Does::declares && effects.exactly_declares)) {
+    tx.acted = true;
+    tx.code_declared |= effects.changes_declaration && does != Does::declares;
+  }
+  if (effects.opens_calling_cursor) tx.calling_cursor = true;
+  if (effects.kind == Kind::declare_cursor) tx.cursor = true;
+  // The server gives a transaction back the access mode that it had at the savepoint.
+  if (effects.kind == Kind::release) tx.locked = false;
+  if (effects.kind == Kind::unparsable) {
+    // It may have been COMMIT AND CHAIN, or ROLLBACK TO: whatever lock there was may be gone.
+    tx.forget_checks();
+    tx.failed = false;  // nor is a failed block one still, for certain
+  }
+  if (effects.own_check_passes && does == Does::own_call) tx.other_passed = true;
+  apply_to_access_mode(effects, ends, guarded);
+  apply_control(effects);
+  assert_consistent();
+  return declares;
+}
+
+// What becomes of default_transaction_read_only, and whether the server's own value of it may be off afterwards.
+void TransactionModel::apply_to_access_mode(const Effects& effects, bool ends, bool guarded) {
+  if (!by_default.reported && guarded) {
+    // What is undone may have been our putting it back. A COMMIT undoes a failed block.
+    if (tx.suspect && (ends || effects.kind == Kind::prepare_transaction) && effects.kind != Kind::release) by_default.broken = true;
+    if (effects.calls_functions || effects.way == Way::write || effects.way == Way::alone) by_default.broken = tx.suspect = true;
+  }
+  const Change change = change_of(effects);
+  if (change == Change::on || change == Change::off) by_default.believed = change == Change::on;
+  // A pooler behind us may have kept our start-up parameter from the server, to which RESET and DISCARD come back.
+  const bool comes_back = effects.kind == Kind::reset || effects.kind == Kind::reset_all || effects.kind == Kind::discard_all;
+  if (effects.sets_default_access && guarded && comes_back) by_default.broken = true;
+}
+
+void TransactionModel::apply_control(const Effects& effects) {
+  switch (effects.kind) {
+    case Kind::begin:
+      if (!tx.in_block) {
+        tx.client_read_only = effects.access == Access::read_only || (effects.access == Access::unspecified && by_default.believed);
+        begin_block();
+      }
+      break;
+    case Kind::commit:
+    case Kind::rollback: {
+      if (effects.kind == Kind::rollback && tx.in_block) by_default.believed = by_default.before_block;
+      const bool chained = effects.and_chain && tx.in_block;
+      const Transaction before = tx;
+      tx = Transaction();
+      if (chained) {
+        // A chained transaction keeps its modes, writable among them, and has passed no check.
+        tx.in_block = true;
+        tx.writable = before.writable;
+        tx.locked = before.locked;
+        tx.client_read_only = before.client_read_only;
+      }
+      break;
+    }
+    case Kind::prepare_transaction: tx = Transaction(); break;
+    case Kind::rollback_to:
+      // The lock went with what was rolled back.
+      if (TERMGATE_PLANTED(proxy_savepoint)) {
+        tx.last = Pair();  // else the news of a raise would end the block all the same
+        tx.passed.clear();
+      } else {
+        tx.forget_checks();
+      }
+      tx.locked = false;  // SET is undone with the rest
+      tx.failed = false;
+      break;
+    default:
+      if (effects.sets_access && !effects.access_refused && tx.in_block && !tx.writable) tx.client_read_only = effects.access == Access::read_only;
+      if ((effects.takes_snapshot || effects.kind == Kind::savepoint) && tx.in_block && !tx.writable) tx.snapshot = true;
+      break;
+  }
+}
+
+void TransactionModel::begin_block() {
+  tx.in_block = true;
+  by_default.before_block = by_default.believed;
+}
+
+void TransactionModel::on_command_complete(Change change, std::string_view tag) {
+  switch (change) {
+    case Change::none: break;
+    case Change::on:
+    case Change::off: by_default.answered = change == Change::on; break;
+    case Change::commit:
+    case Change::rollback:
+      // COMMIT of a block that has failed says ROLLBACK.
+      if (tag.starts_with("COMMIT")) by_default.committed = by_default.answered;
+      else by_default.answered = by_default.committed;
+      break;
+  }
+}
+
+void TransactionModel::on_ready(TransactionStatus now, bool in_text, bool text_failed) {
+  status = now;
+  if (status == TransactionStatus::idle) {
+    if (in_text ? text_failed : by_default.unit_failed) by_default.answered = by_default.committed;
+    if (!in_text) by_default.committed = by_default.answered;
+  }
+  by_default.unit_failed = false;
+}
+
+void TransactionModel::on_text_done(bool failed) {
+  if (!failed && status == TransactionStatus::idle) by_default.committed = by_default.answered;
+}
+
+void TransactionModel::settle() {
+  if (status == TransactionStatus::idle) {
+    tx = Transaction();
+  } else {
+    tx.in_block = true;
+    tx.failed = status == TransactionStatus::failed;
+  }
+  by_default.believed = by_default.answered;
+  assert_consistent();
+}
+
+void TransactionModel::assert_consistent() const noexcept {
+  assert((!tx.code_declared || tx.acted) && "what declares by code has acted");
+  assert((tx.passed.empty() || tx.other_passed) && "the claim of a comment was passed");
+}
+
+}  // namespace termgate::session

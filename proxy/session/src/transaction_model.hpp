@@ -1,0 +1,93 @@
+// The transaction that the session is in: as it will be when everything sent has run (predicted), and as the server says that it is (observed).
+// Once every request is answered the two are one.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include <termgate/pgwire/decode.hpp>
+
+#include "claims.hpp"
+#include "effects.hpp"
+#include "replies.hpp"
+
+namespace termgate::session {
+
+// The transaction as it will be when everything sent has run.
+struct Transaction {
+  bool in_block = false;
+  bool failed = false;
+  bool client_read_only = false;  // the client wants it so
+  bool snapshot = false;          // its access mode is fixed, and it is READ ONLY
+  bool writable = false;          // made so by us
+  bool locked = false;            // … and READ ONLY again
+  bool session_passed = false;    // the check of what the session declares was passed, or is on its way before whatever follows
+  bool other_passed = false;      // … of what a comment names, or as the arguments of check_term()
+  bool redeclared = false;        // something may have declared anew since
+  bool acted = false;             // something ran that needs a check before its transaction commits
+  bool code_declared = false;     // … something that acted
+  bool declared_inside = false;   // scope or term may have been declared in it
+  bool suspect = false;           // something in it may have changed the session's default
+  bool calling_cursor = false;    // FETCH may run functions
+  bool cursor = false;            // one was declared: WITH HOLD its query runs at the COMMIT, when no savepoint keeps it READ ONLY any more
+  std::vector<Pair> passed;       // by comments
+  Pair declared;                  // what the session declared when its check was sent, where that was certain
+  Pair last;                      // as the check answered
+
+  bool passed_any() const noexcept { return session_passed || other_passed; }
+  // Whatever lock there was may be gone.
+  void forget_checks() {
+    session_passed = other_passed = false;
+    redeclared = true;
+    passed.clear();
+    declared = Pair();
+  }
+};
+
+// default_transaction_read_only: `on` in the server, and as the client is to see it.
+struct Default {
+  bool believed = false;      // as it will be when everything sent has run
+  bool before_block = false;
+  bool answered = false;      // by what the server has answered so far
+  bool committed = false;     // … and what it falls back to where the transaction fails
+  bool unit_failed = false;   // an error came since the last ReadyForQuery
+  bool shown = false;         // by the last ParameterStatus
+  bool broken = false;        // the server's own value is off: put back before anything else
+  bool reported = false;      // the server reports changes of it (14 and later); else it is put back by suspicion
+};
+
+struct TransactionModel {
+  Transaction tx;
+  Default by_default;
+  pgwire::TransactionStatus status = pgwire::TransactionStatus::idle;  // by the last ReadyForQuery
+
+  // --- predicted ---
+  // A statement goes to the server. `does`: as the decision sees it. `guarded`: the server session is READ ONLY by default. True: what the
+  // session declares may be another claim once it has run.
+  bool apply(const Effects& effects, Does does, bool guarded);
+  // A BEGIN of ours, or one of the client's that ours stands in for.
+  void begin_block();
+  // The implicit transaction of a pipeline, or of a converted query, ends with its Sync.
+  void end_implicit() {
+    if (!tx.in_block) tx = Transaction();
+  }
+
+  // --- observed ---
+  // A SET is believed when it has succeeded, and for good when its transaction has.
+  void on_command_complete(Change change, std::string_view tag);
+  void on_error() noexcept { by_default.unit_failed = true; }
+  // `in_text`: more of the client's text may follow, all of it one transaction unless it ends one itself; `text_failed`: nothing will.
+  void on_ready(pgwire::TransactionStatus now, bool in_text, bool text_failed);
+  void on_text_done(bool failed);
+  // Every request is answered: what the server says of the transaction is what it is.
+  void settle();
+
+  void assert_consistent() const noexcept;
+
+ private:
+  void apply_to_access_mode(const Effects& effects, bool ends, bool guarded);
+  void apply_control(const Effects& effects);
+};
+
+}  // namespace termgate::session
