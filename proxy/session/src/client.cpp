@@ -107,6 +107,21 @@ bool breaks_a_copy(char type) noexcept {
 
 }  // namespace
 
+// After an error everything up to the Sync is skipped: here where the error was made here, else by the server.
+void Session::State::skip_to_sync(const Event& event) {
+  if (event.type == frontend::sync) {
+    if (!group_.refused) {
+      server_skips_ = false;
+      model_.end_implicit();  // it is undone: nothing of it is left to be checked
+      group_ = Group();
+      group_.begun = group_.direct = true;
+    }
+    return on_sync(event);
+  }
+  if (event.type == frontend::terminate) return close_all();
+  client_parts_ = Parts::drop;
+}
+
 std::size_t Session::State::look_at(std::string_view bytes) {
   std::size_t used = 0;
   while (used < bytes.size() && !blocked() && (stage_ == Stage::ready || stage_ == Stage::login)) {
@@ -164,25 +179,7 @@ void Session::State::client_event(const Event& event) {
     return;
   }
   client_parts_ = Parts::send;
-  if (group_.refused) {
-    // As the server does after an error: everything up to Sync is skipped.
-    if (event.type == frontend::sync) return on_sync(event);
-    if (event.type == frontend::terminate) return close_all();
-    client_parts_ = Parts::drop;
-    return;
-  }
-  if (server_skips_) {
-    if (event.type == frontend::sync) {
-      server_skips_ = false;
-      model_.end_implicit();  // it is undone: nothing of it is left to be checked
-      group_ = Group();
-      group_.begun = group_.direct = true;
-      return on_sync(event);
-    }
-    if (event.type == frontend::terminate) return close_all();
-    client_parts_ = Parts::drop;
-    return;
-  }
+  if (group_.refused || server_skips_) return skip_to_sync(event);
   if (group_.needs_hold && (event.type == frontend::parse || event.type == frontend::bind || event.type == frontend::describe || event.type == frontend::execute)) {
     client_parts_ = Parts::drop;
     return refuse("0A000", "Termgate runs CALL, DO and what must run alone only as the one statement before a Sync", "");

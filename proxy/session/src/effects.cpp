@@ -402,4 +402,10 @@ Learned learned_of(const statements::Classified& text) {
   return learned;
 }
 
+std::string rewritten_for(std::string_view sql, const Effects& effects, const Statement& statement) {
+  if (ours_to_keep(effects) && effects.access != Access::read_only) return without_read_write(sql, effects);
+  if ((effects.only_declares || effects.prepares_declares) && !statement.set_config_at.empty()) return with_own_set_config(sql, statement);
+  return {};
+}
+
 }  // namespace termgate::session

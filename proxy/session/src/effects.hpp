@@ -86,4 +86,7 @@ Effects effects_of_unknown();
 // it is the check that makes a transaction writable, never the client.
 std::string without_read_write(std::string_view sql, const Effects& effects);
 
+// The text as it goes to the server where that is not as the client wrote it: one of the two above. Empty: as the client wrote it.
+std::string rewritten_for(std::string_view sql, const Effects& effects, const statements::Statement& statement);
+
 }  // namespace termgate::session

@@ -9,7 +9,6 @@
 namespace termgate::session {
 
 using pgwire::Event;
-using statements::Access;
 using statements::Kind;
 using Way = Effects::Way;
 
@@ -44,10 +43,8 @@ void Session::State::on_parse(const Event& event) {
       const bool read_only = by_default || !model_.tx.in_block ? model_.by_default.believed : model_.tx.client_read_only;
       rewritten = std::string("SELECT '") + (read_only ? "on" : "off") + "'::text AS " + name;
     }
-  } else if (claims_.active() && ours_to_keep(effects) && effects.access != Access::read_only) {
-    rewritten = without_read_write(sql, effects);
-  } else if (claims_.active() && (effects.only_declares || effects.prepares_declares) && !statement.set_config_at.empty()) {
-    rewritten = with_own_set_config(sql, statement);
+  } else if (claims_.active()) {
+    rewritten = rewritten_for(sql, effects, statement);
   }
 
   const std::string name(cut(parse->statement));

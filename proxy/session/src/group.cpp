@@ -49,14 +49,7 @@ void Session::State::guard_group(const Effects& effects, const Known& known, boo
   switch (act) {
     case Act::pass:
       if (unit.does == Does::own_call) break;
-      if (!runs) return;
-      if (unit.does == Does::calls) group_.called = true;
-      if (claim.named && unit.does >= Does::reads) group_.named.push_back(claim);
-      if (unit.does == Does::begin && standing_of(claim) == Standing::current && group_.opening_possible && !group_.direct) {
-        if (!group_.touched_server && group_.beginning.bytes == 0) raise_in_advance(claim);
-        // What was read before belongs to the block's transaction, and has fixed its mode unless it is opened before that.
-        if (group_.executed_here) open_group(claim, true);
-      }
+      if (runs) pass_in_group(unit, claim);
       return;
     case Act::frame:
       // In READ ONLY of the client's own: a pipeline cannot be framed.
@@ -95,6 +88,21 @@ void Session::State::guard_group(const Effects& effects, const Known& known, boo
     carry_out(act, effects, claim);
     return;
   }
+  open_held(effects, claim, act);
+}
+
+void Session::State::pass_in_group(const Unit& unit, const Claim& claim) {
+  if (unit.does == Does::calls) group_.called = true;
+  if (claim.named && unit.does >= Does::reads) group_.named.push_back(claim);
+  if (unit.does == Does::begin && standing_of(claim) == Standing::current && group_.opening_possible && !group_.direct) {
+    if (!group_.touched_server && group_.beginning.bytes == 0) raise_in_advance(claim);
+    // What was read before belongs to the block's transaction, and has fixed its mode unless it is opened before that.
+    if (group_.executed_here) open_group(claim, true);
+  }
+}
+
+// The group's transaction becomes writable with this statement, if what was read so far allows it.
+void Session::State::open_held(const Effects& effects, const Claim& claim, Act act) {
   // What was read so far would be able to write from here on: what calls functions must not, nor what stands under a claim that cannot pass.
   for (const Claim& member : group_.named) {
     const Standing of = standing_of(member);

@@ -85,44 +85,46 @@ void Session::State::greet(std::string_view bytes) {
         client_in_.clear();
         stage_ = Stage::closing;
         return act(Action::Kind::forward_cancel);
-      case Kind::startup: break;
+      case Kind::startup: return startup_read(event);
     }
-
-    const pgwire::StartupMessage& startup = event.startup;
-    login_.client_minor = startup.minor;
-    for (const auto& [name, value] : startup.parameters) login_.startup.emplace_back(name, value);
-    for (const auto& [name, value] : startup.extensions) login_.startup.emplace_back(name, value);
-    const auto named = [&](std::string_view name) { return std::string(startup.find(name).value_or("")); };
-    applicant_.user = named("user");
-    applicant_.database = named("database").empty() ? applicant_.user : named("database");
-    applicant_.application_name = named("application_name");
-    const std::string replication = named("replication");
-    applicant_.replication = !replication.empty() && replication != "false" && replication != "off" && replication != "no" && replication != "0";
-
-    statements::Declaration declared = statements::declared_in_application_name(applicant_.application_name);
-    const statements::Declaration by_options = statements::declared_in_options(named("options"));
-    for (const auto& one : {declared, by_options}) {
-      if (!one.problem.empty()) return refuse_login(*this, "TG005", one.problem);
-    }
-    // Of two places the later one counts, each half by itself; application_name stands below the options.
-    claims_.declare(declared);
-    claims_.declare(by_options);
-    for (const auto& [name, value] : startup.parameters) {
-      if (!statements::is_declared_setting(name)) continue;
-      statements::Declaration one;
-      statements::declare(one, name, value, "the start-up message");
-      if (!one.problem.empty()) return refuse_login(*this, "TG005", one.problem);
-      claims_.declare(one);
-    }
-    client_in_.erase(0, event.used);
-
-    if (options_.client_tls_required && !login_.encrypted && !peer_.local) return refuse_login(*this, "28000", "Termgate takes no connection without TLS here");
-    if (applicant_.user.empty()) return refuse_login(*this, "28000", "no PostgreSQL user name specified in startup packet");
-    if (const std::string problem = too_long("the user's name", applicant_.user); !problem.empty()) return refuse_login(*this, "28000", problem);
-    if (const std::string problem = too_long("the database's name", applicant_.database); !problem.empty()) return refuse_login(*this, "28000", problem);
-    stage_ = Stage::admitting;
-    return act(Action::Kind::admit);
   }
+}
+
+void Session::State::startup_read(const pgwire::StartupEvent& event) {
+  const pgwire::StartupMessage& startup = event.startup;
+  login_.client_minor = startup.minor;
+  for (const auto& [name, value] : startup.parameters) login_.startup.emplace_back(name, value);
+  for (const auto& [name, value] : startup.extensions) login_.startup.emplace_back(name, value);
+  const auto named = [&](std::string_view name) { return std::string(startup.find(name).value_or("")); };
+  applicant_.user = named("user");
+  applicant_.database = named("database").empty() ? applicant_.user : named("database");
+  applicant_.application_name = named("application_name");
+  const std::string replication = named("replication");
+  applicant_.replication = !replication.empty() && replication != "false" && replication != "off" && replication != "no" && replication != "0";
+
+  statements::Declaration declared = statements::declared_in_application_name(applicant_.application_name);
+  const statements::Declaration by_options = statements::declared_in_options(named("options"));
+  for (const auto& one : {declared, by_options}) {
+    if (!one.problem.empty()) return refuse_login(*this, "TG005", one.problem);
+  }
+  // Of two places the later one counts, each half by itself; application_name stands below the options.
+  claims_.declare(declared);
+  claims_.declare(by_options);
+  for (const auto& [name, value] : startup.parameters) {
+    if (!statements::is_declared_setting(name)) continue;
+    statements::Declaration one;
+    statements::declare(one, name, value, "the start-up message");
+    if (!one.problem.empty()) return refuse_login(*this, "TG005", one.problem);
+    claims_.declare(one);
+  }
+  client_in_.erase(0, event.used);
+
+  if (options_.client_tls_required && !login_.encrypted && !peer_.local) return refuse_login(*this, "28000", "Termgate takes no connection without TLS here");
+  if (applicant_.user.empty()) return refuse_login(*this, "28000", "no PostgreSQL user name specified in startup packet");
+  if (const std::string problem = too_long("the user's name", applicant_.user); !problem.empty()) return refuse_login(*this, "28000", problem);
+  if (const std::string problem = too_long("the database's name", applicant_.database); !problem.empty()) return refuse_login(*this, "28000", problem);
+  stage_ = Stage::admitting;
+  act(Action::Kind::admit);
 }
 
 void Session::State::admitted(const Admission& admission) {
@@ -239,6 +241,58 @@ void Session::State::login_from_client(const Event& event) {
   server_.bytes.back() += event.frame;
 }
 
+void Session::State::authentication(const Event& event) {
+  const auto authentication = pgwire::decode_authentication(event.body);
+  if (!authentication) return end("08P01", authentication.problem().reason());
+  using Type = pgwire::Authentication::Type;
+  if (authentication->type == Type::ok) {
+    if (!login_.credential_asked && !peer_.local && !options_.trust_backend) {
+      return refuse_login(*this, "28000",
+                 "the server asks for no credential (its pg_hba.conf trusts this proxy), and so would let in anybody: Termgate offers it to other machines only with --trust-backend");
+    }
+  } else if (authentication->type != Type::sasl_final) {
+    login_.credential_asked = true;
+  }
+  if (authentication->type == Type::gss || authentication->type == Type::sspi || authentication->type == Type::kerberos_v5) {
+    return refuse_login(*this, "28000", "GSSAPI names the server's host and cannot pass through a proxy: use SCRAM, or a certificate between client and proxy");
+  }
+  if (authentication->type == Type::sasl) {
+    login_.awaiting_sasl_initial = true;
+    if (authentication->offers("SCRAM-SHA-256-PLUS")) {
+      // It binds to the certificate of the server, which the client of a proxy does not see.
+      login_.plus_removed = true;
+      std::vector<std::string_view> mechanisms;
+      for (std::string_view rest = authentication->payload; !rest.empty() && rest.front() != '\0';) {
+        const std::string_view one = rest.substr(0, rest.find('\0'));
+        if (!one.ends_with("-PLUS")) mechanisms.push_back(one);
+        rest.remove_prefix(std::min(one.size() + 1, rest.size()));
+      }
+      if (mechanisms.empty()) return refuse_login(*this, "28000", "the server takes SCRAM with channel binding only, which cannot pass through a proxy");
+      pgwire::append_authentication_sasl(to_client_.back(), mechanisms);
+      return;
+    }
+  }
+  to_client_.back() += event.frame;
+}
+
+void Session::State::login_parameter(const Event& event) {
+  if (const auto status = pgwire::decode_parameter_status(event.body)) {
+    // Where the server makes another role of the name (db_user_namespace), the rules and limits were asked about nobody.
+    if (status->name == "session_authorization" && !options_.server_pooler && status->value != applicant_.user && is_ascii(status->value) && is_ascii(applicant_.user)) {
+      return refuse_login(*this, "28000", "the server let user \"" + applicant_.user + "\" in as \"" + std::string(status->value) + "\", and Termgate's rules are about the name that was given");
+    }
+    if (status->name == "server_version") {
+      const auto major = static_cast<int>(number(status->value.substr(0, status->value.find_first_not_of("0123456789"))));
+      surroundings_.saw_server_major(major);
+      // What comes back to the server's own value by RESET is noticed by what newer servers report.
+      if (claims_.guards() && !login_.read_only_at_start && major < login_triggers_since && !options_.server_pooler) {
+        return refuse_login(*this, "57P03", "the server is of another version than it was before: connect again");
+      }
+    }
+  }
+  parameter_status(event);
+}
+
 void Session::State::login_from_server(const Event& event) {
   if (event.kind == Event::Kind::part) {  // an ErrorResponse beyond all measure
     to_client_.back() += event.frame;
@@ -254,40 +308,7 @@ void Session::State::login_from_server(const Event& event) {
       login_.negotiated = true;
       to_client_.back() += event.frame;
       return;
-    case backend::authentication: {
-      const auto authentication = pgwire::decode_authentication(event.body);
-      if (!authentication) return end("08P01", authentication.problem().reason());
-      using Type = pgwire::Authentication::Type;
-      if (authentication->type == Type::ok) {
-        if (!login_.credential_asked && !peer_.local && !options_.trust_backend) {
-          return refuse_login(*this, "28000",
-                     "the server asks for no credential (its pg_hba.conf trusts this proxy), and so would let in anybody: Termgate offers it to other machines only with --trust-backend");
-        }
-      } else if (authentication->type != Type::sasl_final) {
-        login_.credential_asked = true;
-      }
-      if (authentication->type == Type::gss || authentication->type == Type::sspi || authentication->type == Type::kerberos_v5) {
-        return refuse_login(*this, "28000", "GSSAPI names the server's host and cannot pass through a proxy: use SCRAM, or a certificate between client and proxy");
-      }
-      if (authentication->type == Type::sasl) {
-        login_.awaiting_sasl_initial = true;
-        if (authentication->offers("SCRAM-SHA-256-PLUS")) {
-          // It binds to the certificate of the server, which the client of a proxy does not see.
-          login_.plus_removed = true;
-          std::vector<std::string_view> mechanisms;
-          for (std::string_view rest = authentication->payload; !rest.empty() && rest.front() != '\0';) {
-            const std::string_view one = rest.substr(0, rest.find('\0'));
-            if (!one.ends_with("-PLUS")) mechanisms.push_back(one);
-            rest.remove_prefix(std::min(one.size() + 1, rest.size()));
-          }
-          if (mechanisms.empty()) return refuse_login(*this, "28000", "the server takes SCRAM with channel binding only, which cannot pass through a proxy");
-          pgwire::append_authentication_sasl(to_client_.back(), mechanisms);
-          return;
-        }
-      }
-      to_client_.back() += event.frame;
-      return;
-    }
+    case backend::authentication: return authentication(event);
     case backend::backend_key_data: {
       const auto key = pgwire::decode_backend_key_data(event.body);
       if (!key) return end("08P01", key.problem().reason());
@@ -298,23 +319,7 @@ void Session::State::login_from_server(const Event& event) {
       pgwire::append_backend_key_data(to_client_.back(), server_pid_, peer_.cancel_key);
       return act(Action::Kind::registered);
     }
-    case backend::parameter_status: {
-      if (const auto status = pgwire::decode_parameter_status(event.body)) {
-        // Where the server makes another role of the name (db_user_namespace), the rules and limits were asked about nobody.
-        if (status->name == "session_authorization" && !options_.server_pooler && status->value != applicant_.user && is_ascii(status->value) && is_ascii(applicant_.user)) {
-          return refuse_login(*this, "28000", "the server let user \"" + applicant_.user + "\" in as \"" + std::string(status->value) + "\", and Termgate's rules are about the name that was given");
-        }
-        if (status->name == "server_version") {
-          const auto major = static_cast<int>(number(status->value.substr(0, status->value.find_first_not_of("0123456789"))));
-          surroundings_.saw_server_major(major);
-          // What comes back to the server's own value by RESET is noticed by what newer servers report.
-          if (claims_.guards() && !login_.read_only_at_start && major < login_triggers_since && !options_.server_pooler) {
-            return refuse_login(*this, "57P03", "the server is of another version than it was before: connect again");
-          }
-        }
-      }
-      return parameter_status(event);
-    }
+    case backend::parameter_status: return login_parameter(event);
     case backend::notice_response: to_client_.back() += event.frame; return;
     case backend::error_response:
       if (const auto report = pgwire::decode_report(event.body)) surroundings_.happened({.kind = Incident::Kind::login_refused, .code = report->sqlstate(), .message = report->message()});

@@ -59,28 +59,7 @@ void Session::State::next_piece() {
     script.claim = claim_for(first.declared, effects_of(first, script.sql), first.name);  // a piece before may have declared
     if (stands_apart(effects)) {
       ++script.next;
-      const std::string sql = script.sql.substr(first.offset, first.length);
-      if (script.frame && effects.kind == Kind::begin && effects.access == Access::unspecified && first.isolation == statements::Isolation::unspecified) {
-        // The statements before it belong to the client's block from here on, as they do without us.
-        script.frame = false;
-        model_.begin_block();
-        router_.release_framed();
-        pgwire::append_command_complete(to_client_.back(), "BEGIN");
-        continue;
-      }
-      router_.release_framed();
-      if (script.frame && frame_refuses(effects)) return script_refused();
-      if (effects.kind == Kind::commit || effects.kind == Kind::rollback || effects.kind == Kind::prepare_transaction) {
-        // Our BEGIN keeps the server from saying it. What was written so far ends with this statement, as it does without us.
-        if (script.frame) pgwire::append_notice_response(to_client_.back(), pgwire::report("WARNING", "25P01", "there is no transaction in progress"));
-        script.frame = false;
-      }
-      statements::Classified one;
-      one.statements.push_back(first);
-      one.statements.front().offset = 0;
-      one.single = true;
-      run_statement(sql, effects, script.claim, one);
-      if (server_.replies.empty()) continue;  // answered here
+      if (run_apart(first, effects)) continue;
       return;
     }
 
@@ -99,11 +78,7 @@ void Session::State::next_piece() {
       model_.tx.client_read_only = model_.by_default.believed;
     }
 
-    const auto decided = [&](const statements::Statement& statement, const Effects& one) {
-      const Claim claim = claim_for(statement.declared, effects_of(statement, script.sql), statement.name);
-      return model_.tx.failed ? Act::pass : decide(unit_of(one, claim.named, claims_.final_rule()), view_of(claim, false), standing_of(claim), policy());
-    };
-    const Act act = decided(first, effects);
+    const Act act = decided_in_script(first, effects);
     router_.release_framed();
     if (act != Act::pass || unit_of(effects, false, claims_.final_rule()).does == Does::own_call) {
       const bool was_failed = model_.tx.failed;
@@ -118,27 +93,69 @@ void Session::State::next_piece() {
     }
     note_sent(effects);
 
-    // What follows may go with it where nothing must come in between. SET and the like go by themselves: the server must know of them first.
-    std::size_t end = script.next + 1;
-    const auto declares = [](const Effects& one) { return one.changes_declaration && one.way == Way::neutral; };
-    if (!declares(effects)) {
-      for (; end < all.size(); ++end) {
-        Effects one = resolved_statement(all[end]);
-        if (stands_apart(one) || declares(one) || one.unsettles || !all[end].declared.empty()) break;
-        if (decided(all[end], one) != Act::pass || unit_of(one, false, claims_.final_rule()).does == Does::own_call) break;
-        note_sent(one);
-      }
-    }
-    const statements::Statement& last = all[end - 1];
-    std::string sql = end == all.size() ? script.sql.substr(first.offset) : script.sql.substr(first.offset, last.offset + last.length - first.offset);
-    script.next = end;
-    script.bytes = sql.size();
-    if ((effects.only_declares || effects.prepares_declares) && !first.set_config_at.empty()) {
-      sql = with_own_set_config(sql, first, first.offset);
-      script.inserted = sql.size() - script.bytes;
-    }
-    return run_plain_query(sql, script.frame ? Role::framed : Role::client, Change::none, effects.way == Way::read ? hash_of(sql) : 0);
+    return send_piece(effects);
   }
+}
+
+// A statement that cannot be sent with others. True: it is done, and the next may follow.
+bool Session::State::run_apart(const statements::Statement& statement, const Effects& effects) {
+  if (script_.frame && effects.kind == Kind::begin && effects.access == Access::unspecified && statement.isolation == statements::Isolation::unspecified) {
+    // The statements before it belong to the client's block from here on, as they do without us.
+    script_.frame = false;
+    model_.begin_block();
+    router_.release_framed();
+    pgwire::append_command_complete(to_client_.back(), "BEGIN");
+    return true;
+  }
+  router_.release_framed();
+  if (script_.frame && frame_refuses(effects)) {
+    script_refused();
+    return false;
+  }
+  if (effects.kind == Kind::commit || effects.kind == Kind::rollback || effects.kind == Kind::prepare_transaction) {
+    // Our BEGIN keeps the server from saying it. What was written so far ends with this statement, as it does without us.
+    if (script_.frame) pgwire::append_notice_response(to_client_.back(), pgwire::report("WARNING", "25P01", "there is no transaction in progress"));
+    script_.frame = false;
+  }
+  const std::string sql = script_.sql.substr(statement.offset, statement.length);
+  statements::Classified one;
+  one.statements.push_back(statement);
+  one.statements.front().offset = 0;
+  one.single = true;
+  run_statement(sql, effects, script_.claim, one);
+  return server_.replies.empty();  // answered here
+}
+
+Act Session::State::decided_in_script(const statements::Statement& statement, const Effects& effects) const {
+  if (model_.tx.failed) return Act::pass;
+  const Claim claim = claim_for(statement.declared, effects_of(statement, script_.sql), statement.name);
+  return decide(unit_of(effects, claim.named, claims_.final_rule()), view_of(claim, false), standing_of(claim), policy());
+}
+
+// The statement that comes next, whose effects are noted, and what may go with it because nothing must come in between. SET and the like go by
+// themselves: the server must know of them first.
+void Session::State::send_piece(const Effects& effects) {
+  const auto& all = script_.text->statements;
+  const statements::Statement& first = all[script_.next];
+  std::size_t end = script_.next + 1;
+  const auto declares = [](const Effects& one) { return one.changes_declaration && one.way == Way::neutral; };
+  if (!declares(effects)) {
+    for (; end < all.size(); ++end) {
+      const Effects one = resolved_statement(all[end]);
+      if (stands_apart(one) || declares(one) || one.unsettles || !all[end].declared.empty()) break;
+      if (decided_in_script(all[end], one) != Act::pass || unit_of(one, false, claims_.final_rule()).does == Does::own_call) break;
+      note_sent(one);
+    }
+  }
+  const statements::Statement& last = all[end - 1];
+  std::string sql = end == all.size() ? script_.sql.substr(first.offset) : script_.sql.substr(first.offset, last.offset + last.length - first.offset);
+  script_.next = end;
+  script_.bytes = sql.size();
+  if ((effects.only_declares || effects.prepares_declares) && !first.set_config_at.empty()) {
+    sql = with_own_set_config(sql, first, first.offset);
+    script_.inserted = sql.size() - script_.bytes;
+  }
+  run_plain_query(sql, script_.frame ? Role::framed : Role::client, Change::none, effects.way == Way::read ? hash_of(sql) : 0);
 }
 
 // What needs a block of the client's own does not find one in ours: the server's errors, where the frame would let it pass.

@@ -6,7 +6,6 @@
 namespace termgate::session {
 
 using pgwire::Event;
-using statements::Access;
 using statements::Kind;
 using Way = Effects::Way;
 
@@ -61,14 +60,8 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
     read_hash = hash_of(sql);
     if (known_writer(read_hash)) effects.way = Way::write;
   }
-  std::string rewritten;
-  if (ours_to_keep(effects) && effects.access != Access::read_only) {
-    rewritten = without_read_write(sql, effects);
-    sql = rewritten;
-  } else if ((effects.only_declares || effects.prepares_declares) && !statement.set_config_at.empty()) {
-    rewritten = with_own_set_config(sql, statement);
-    sql = rewritten;
-  }
+  const std::string rewritten = rewritten_for(sql, effects, statement);
+  if (!rewritten.empty()) sql = rewritten;
   if (effects.kind == Kind::commit_prepared) {
     // Whoever prepared it may have lost its term in what the database has forgotten (F3).
     if (const Refusal refusal = doubt_of(Claim())) return refuse_from_memory(refusal, claim.pair);

@@ -63,12 +63,15 @@ class Session::State {
   };
 
   void greet(std::string_view bytes);
+  void startup_read(const pgwire::StartupEvent& event);
   void admitted(const Admission& admission);
   void server_connected();
   void server_greeted(std::string_view& bytes);
   void start_login();
   void login_from_client(const pgwire::Event& event);
   void login_from_server(const pgwire::Event& event);
+  void authentication(const pgwire::Event& event);
+  void login_parameter(const pgwire::Event& event);
   std::string server_options(std::string_view asked) const;
 
   // --- client.cpp ---
@@ -79,6 +82,7 @@ class Session::State {
   bool blocked_but_for_deferred() const noexcept;
   bool must_wait(char type) const noexcept;     // this message begins a unit that cannot be judged yet
   void client_event(const pgwire::Event& event);
+  void skip_to_sync(const pgwire::Event& event);
 
   // --- judge.cpp ---
   Text classified(std::string_view sql) const;
@@ -121,6 +125,9 @@ class Session::State {
   // --- script.cpp ---
   void start_script(std::string_view sql, Text text);
   void next_piece();
+  bool run_apart(const statements::Statement& statement, const Effects& effects);
+  Act decided_in_script(const statements::Statement& statement, const Effects& effects) const;
+  void send_piece(const Effects& effects);
   void finish_script();
   void script_refused();
   bool frame_refuses(const Effects& effects);
@@ -141,6 +148,8 @@ class Session::State {
   void group_begins();
   void guard_group(const Effects& effects, const Known& known, bool runs, bool whole);
   void commit_to_group();
+  void pass_in_group(const Unit& unit, const Claim& claim);
+  void open_held(const Effects& effects, const Claim& claim, Act act);
   void open_group(const Claim& claim, bool with_check);
   void lock_group();
   void lock_reads();
