@@ -55,11 +55,7 @@ void Session::State::guard_group(const Effects& effects, const Known& known, boo
       // In READ ONLY of the client's own: a pipeline cannot be framed.
       return refuse("TG002", "TG002 this session is READ ONLY by its own word, which would not stop this statement: send it in a transaction block, with a scope and a term", "");
     case Act::hold:
-      if (!runs) return;
-      group_.needs_hold = true;
-      group_.effects = effects;
-      group_.claim = claim;
-      if (effects.unlocks) refuse("0A000", "Termgate cannot run this: it names pg_advisory_unlock, and would give up the lock that fences it", "");
+      if (runs) hold_at_sync(effects, claim);
       return;
     case Act::refuse_claim:
     case Act::refuse_known:
@@ -89,6 +85,14 @@ void Session::State::guard_group(const Effects& effects, const Known& known, boo
     return;
   }
   open_held(effects, claim, act);
+}
+
+// It runs alone under the check's lock, once the Sync shows that nothing else comes with it.
+void Session::State::hold_at_sync(const Effects& effects, const Claim& claim) {
+  group_.needs_hold = true;
+  group_.effects = effects;
+  group_.claim = claim;
+  if (effects.unlocks) refuse("0A000", "Termgate cannot run this: it names pg_advisory_unlock, and would give up the lock that fences it", "");
 }
 
 void Session::State::pass_in_group(const Unit& unit, const Claim& claim) {
