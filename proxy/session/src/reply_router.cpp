@@ -7,18 +7,6 @@ namespace termgate::session {
 namespace backend = pgwire::backend;
 using pgwire::Event;
 
-namespace {
-
-constexpr bool in_order() noexcept {
-  for (std::size_t i = 0; i < reply_table.size(); ++i) {
-    if (static_cast<std::size_t>(reply_table[i].request) != i) return false;
-  }
-  return true;
-}
-static_assert(in_order());
-
-}  // namespace
-
 Shown shown_as(const PendingReply& request, const Event& reply) noexcept {
   if (reply.type == backend::command_complete) {
     if (request.role == Role::framed) return Shown::keep_framed;

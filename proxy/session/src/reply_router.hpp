@@ -36,10 +36,19 @@ inline constexpr std::array<RepliesOf, request_count> reply_table{{
 
 enum class Fit : std::uint8_t { no, more, last };
 
+// The same by request and type byte, for every reply is looked up.
+inline constexpr auto fits_by_type = [] {
+  std::array<std::array<Fit, 128>, request_count> fits{};
+  for (const RepliesOf& replies : reply_table) {
+    for (const char type : replies.more) fits[static_cast<std::size_t>(replies.request)][static_cast<std::size_t>(type)] = Fit::more;
+    for (const char type : replies.last) fits[static_cast<std::size_t>(replies.request)][static_cast<std::size_t>(type)] = Fit::last;
+  }
+  return fits;
+}();
+
 constexpr Fit fit_of(Request request, char type) noexcept {
-  const RepliesOf& replies = reply_table[static_cast<std::size_t>(request)];
-  if (replies.last.find(type) != std::string_view::npos) return Fit::last;
-  return replies.more.find(type) != std::string_view::npos ? Fit::more : Fit::no;
+  const auto index = static_cast<unsigned char>(type);
+  return index < 128 ? fits_by_type[static_cast<std::size_t>(request)][index] : Fit::no;
 }
 
 // After an error of one of these the server skips everything up to the next Sync.
