@@ -75,8 +75,8 @@ BEGIN
   BEGIN TRY
     SELECT @holder = l.owner_id, @issued = l.term, @expires = l.expires_at, @released = l.released_at FROM @schema@.leases l WHERE l.scope_key = @key;
     SET @own_lease = CASE WHEN @holder IS NULL OR CONVERT(varbinary(800), @holder) = CONVERT(varbinary(800), @owner) THEN 1 ELSE 0 END;
-    IF @own = 0 AND @holder IS NOT NULL AND @own_lease = 1 AND @released IS NULL AND @expires > SYSUTCDATETIME()
-       AND APPLOCK_MODE(@role, @schema@._acquisition(@key, @issued, N''), N'Transaction') = N'Exclusive'
+    IF @own = 0 SET @name = @schema@._acquisition(@key, @issued, N'');
+    IF @name IS NOT NULL AND @own_lease = 1 AND @released IS NULL AND @expires > SYSUTCDATETIME() AND APPLOCK_MODE(@role, ISNULL(@name, N'tg'), N'Transaction') = N'Exclusive'
     BEGIN
       IF APPLOCK_MODE(@role, @schema@._acquisition(@key, @issued, @arguments), N'Transaction') <> N'Exclusive'
       BEGIN
