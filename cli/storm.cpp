@@ -22,6 +22,7 @@
 #include "storm.hpp"
 #include "storm_clock.hpp"
 #include "storm_faults.hpp"
+#include "storm_hold.hpp"
 #include "storm_log.hpp"
 #ifdef TERMGATE_WITH_POSTGRES
 #include "storm_proxies.hpp"
@@ -89,7 +90,7 @@ std::vector<std::string> faults_of(const Arguments& arguments, const std::string
     const auto found = std::find_if(all_faults().begin(), all_faults().end(), [&](const Fault& fault) { return fault.name == word; });
     if (found == all_faults().end()) {
       std::string names;
-      for (const Fault& fault : all_faults()) names += fmt::format("\n  {:<12}{}", fault.name, fault.what);
+      for (const Fault& fault : all_faults()) names += fmt::format("\n  {:<18}{}", fault.name, fault.what);
       throw UsageError(fmt::format("there is no fault \"{}\"; there are none, and with commas between them{}", word, names));
     }
     if (!fits(*found)) {
@@ -184,6 +185,13 @@ Plan plan_of(const Arguments& arguments) {
   plan.names.run = fmt::format("{}_{:x}", plan.seed, now / 1'000'000 % 0xFFFFFFFF);
   plan.url = named(url, plan.names.application());
   plan.faults = faults_of(arguments, url, !plan.naive.empty(), plan.proxies > 0);
+  // Grace and deadline of a takeover are by the server's clock.
+  if (!plan.server_clock.empty()) {
+    for (const std::string& fault : plan.faults) {
+      if (holds(fault) && arguments.maybe("faults")) throw UsageError(fmt::format("--faults {}: not with --server-clock, by whose clock takeovers wait", fault));
+    }
+    std::erase_if(plan.faults, holds);
+  }
   plan.program = std::filesystem::read_symlink("/proc/self/exe").string();
   return plan;
 }
@@ -225,6 +233,11 @@ class Ground {
       Database::Protection protection;
       protection.scope_column = "scope";
       if (database_) database_->protect(plan.names.guarded(), protection);
+      if (holding()) {
+        sql->run("CREATE INDEX ON " + plan.names.adopted() + " (scope, term)");
+        database_->adopt(plan.names.adopted(), "scope", "term");
+        database_->protect(plan.names.adopted(), {.scope = "*"});
+      }
     } catch (...) {
       clear();
       throw;
@@ -324,12 +337,16 @@ class Ground {
         }
       }
       if (database_) database_->unprotect(plan_.names.guarded());
+      if (holding()) {
+        database_->unadopt(plan_.names.adopted());
+        database_->unprotect(plan_.names.adopted());
+      }
     } catch (const std::exception&) {
       // The tables can go all the same.
     }
     try {
       const auto sql = connect(url_);
-      for (const std::string& table : {plan_.names.rows(), plan_.names.guarded(), plan_.names.counters(), plan_.names.leases()}) sql->run("DROP TABLE IF EXISTS " + table);
+      for (const std::string& table : {plan_.names.rows(), plan_.names.guarded(), plan_.names.adopted(), plan_.names.counters(), plan_.names.leases()}) sql->run("DROP TABLE IF EXISTS " + table);
       if (!schema_.empty()) sql->run("DROP SCHEMA IF EXISTS " + schema_);
       return true;
     } catch (const std::exception&) {
@@ -340,9 +357,11 @@ class Ground {
 
  private:
   std::vector<std::string> tables() const {
+    if (holding()) return {plan_.names.rows(), plan_.names.guarded(), plan_.names.adopted()};
     if (database_) return {plan_.names.rows(), plan_.names.guarded()};
     return {plan_.names.rows()};
   }
+  bool holding() const { return std::any_of(plan_.faults.begin(), plan_.faults.end(), holds); }
 
   // Whether the server has room for all connections, and what it allows.
   void measure(const Arguments& arguments, Sql& sql) {
@@ -459,6 +478,7 @@ std::string again(const Plan& plan, const Arguments& arguments) {
 struct Judgement {
   testkit::Verdict verdict;
   std::vector<Finding> findings;
+  std::vector<Faults::Hostage> hostages;
   std::vector<std::string> unjudged;  // what could not be judged, and why
 };
 
@@ -489,6 +509,7 @@ void add_acquisitions(std::vector<testkit::Breach>& breaches, const std::vector<
 
 Judgement judge(const Plan& plan, Ground& ground, const History& history, const Faults& faults) {
   Judgement judgement;
+  judgement.hostages = faults.hostages();
   try {
     ground.settle();
     const testkit::State state = ground.state(faults.pruned());
@@ -513,7 +534,7 @@ int report(const Plan& plan, const Arguments& arguments, const History& history,
            bool cleared, const std::string& logs) {
   const Figures figures = figures_of(history, crew.stops());
   const auto& verdict = judgement.verdict;
-  const bool broken = !verdict.breaches.empty() || !judgement.findings.empty();
+  const bool broken = !verdict.breaches.empty() || !judgement.findings.empty() || !judgement.hostages.empty();
   const char* word = broken ? "broken" : judgement.unjudged.empty() ? "kept" : "not judged";
   if (arguments.json()) {
     boost::json::array breaches, unjudged;
@@ -521,6 +542,7 @@ int report(const Plan& plan, const Arguments& arguments, const History& history,
       breaches.push_back({{"law", testkit::law_of(breach.kind)}, {"kind", testkit::name_of(breach.kind)}, {"scope", breach.scope}, {"text", breach.text}, {"history", testkit::tell(breach, history.operations())}});
     }
     for (const Finding& finding : judgement.findings) breaches.push_back({{"law", "verify"}, {"kind", finding.kind}, {"scope", finding.scope}, {"text", finding.detail}, {"history", finding.object}});
+    for (const auto& [kind, scope, text] : judgement.hostages) breaches.push_back({{"law", "F4"}, {"kind", kind}, {"scope", scope}, {"text", text}, {"history", ""}});
     for (const std::string& what : judgement.unjudged) unjudged.emplace_back(what);
     boost::json::object done, failed;
     for (const auto& [name, count] : faults.done()) done[name] = count;
@@ -581,6 +603,7 @@ int report(const Plan& plan, const Arguments& arguments, const History& history,
   }
   if (more > 0) print_line(fmt::format("and {}{} more breaches", verdict.breaches.size() >= 100 ? "at least " : "", more));
   for (const Finding& finding : judgement.findings) print_line(printable(fmt::format("verify: {} {} {}: {}", finding.kind, finding.scope, finding.object, finding.detail)));
+  for (const auto& [kind, scope, text] : judgement.hostages) print_line(printable(fmt::format("F4 {}, scope \"{}\": {}", kind, scope, text)));
   print_line(broken ? "THE LAW IS BROKEN." : judgement.unjudged.empty() ? "The law is kept." : "No breach was seen, and not all could be judged.");
   if (broken) print_line("Again, by the same schedule: " + again(plan, arguments));
   if (cleared && plan.naive.empty()) print_line("Its tables and stream writes are gone; its fences stay, as fences do (F3).");
@@ -725,7 +748,7 @@ int run(const Arguments& arguments) {
       history.read_on();
       judgement = judge(plan, ground, history, faults);
       for (std::string& problem : faults.problems()) judgement.unjudged.push_back(std::move(problem));
-    } while (judgement.verdict.breaches.empty() && judgement.unjudged.empty() && std::chrono::steady_clock::now() < end && !interrupted);
+    } while (judgement.verdict.breaches.empty() && judgement.hostages.empty() && judgement.unjudged.empty() && std::chrono::steady_clock::now() < end && !interrupted);
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
     if (crew.ended_by_themselves() > 0) judgement.unjudged.push_back(fmt::format("{} leaders ended by themselves; what they say stands above", crew.ended_by_themselves()));
 #ifdef TERMGATE_WITH_POSTGRES
@@ -738,7 +761,7 @@ int run(const Arguments& arguments) {
     } catch (const Error&) {
       // Unjudged already.
     }
-    const bool keep = arguments.flag("keep") || !judgement.findings.empty() || (!judgement.verdict.breaches.empty() && right);
+    const bool keep = arguments.flag("keep") || !judgement.findings.empty() || !judgement.hostages.empty() || (!judgement.verdict.breaches.empty() && right);
     folder.keep = keep;
     const bool cleared = !keep && ground.clear();
     status = report(plan, arguments, history, judgement, crew, faults, evictions, seconds, cleared, keep ? folder.path() : "");
@@ -760,7 +783,7 @@ void add_storm_command(std::vector<Command>& commands) {
       "  termgate storm --db sqlite:scratch.db --proxies 2     the same before a file, beside a leader that writes it directly\n"
       "  termgate storm --db sqlite:scratch.db --naive max-term     a wrong boundary in the same storm; --naive list\n\n"
       "Exit status: 0 the law is kept, 1 it is broken or could not be judged, 2 wrong usage. Faults:\n";
-  for (const storm::Fault& fault : storm::all_faults()) help += fmt::format("  {:<12}{}\n", fault.name, fault.what);
+  for (const storm::Fault& fault : storm::all_faults()) help += fmt::format("  {:<18}{}\n", fault.name, fault.what);
   commands.push_back({"storm",
                       "a stale-leader storm, checked afterwards",
                       help,
@@ -788,6 +811,7 @@ void add_storm_command(std::vector<Command>& commands) {
                       {},
                       storm::lead,
                       true});
+  commands.push_back({"storm-holder", "a leader that freezes in a transaction", "Started by `termgate storm`.", [](po::options_description&) {}, {}, storm::hold, true});
   commands.push_back({"storm-clock", "the clocks that a process of a storm sees", "Started by `termgate storm`.", [](po::options_description&) {}, {}, storm::tell_clocks, true});
 }
 

@@ -41,6 +41,7 @@ struct Names {
   std::string stream(const std::string& scope, int index) const { return scope + "-stream-" + std::to_string(index); }
   std::string rows() const { return "storm_" + run + "_rows"; }        // the check alone guards it
   std::string guarded() const { return "storm_" + run + "_guarded"; }  // the same columns, behind `protect`
+  std::string adopted() const { return "storm_" + run + "_adopted"; }  // the same, adopted and behind `protect` for any scope: for the faults `hold-…`
   std::string counters() const { return "storm_" + run + "_counters"; }
   // The counter whose numbers are taken beside the transaction that writes; its rows have them below 0.
   std::string beside(const std::string& scope) const { return scope + " beside"; }

@@ -28,6 +28,11 @@ const std::vector<Fault>& all_faults() {
       {"cut", "sessions of the storm's own are ended by the server (pg_terminate_backend, KILL)", false, false, 1},
       {"freeze", "a client passes the check, writes, and does nothing for up to three TTLs; on SQLite it may hold the file's lock outside all of it", true, false, 1, true, true, true},
       {"prepare", "a prepared transaction is left behind for up to two TTLs (where max_prepared_transactions allows)", false, false, 1},
+      {"hold-append", "a leader that has appended in an open transaction is frozen until it is taken over", false, false, 1, true, false},
+      {"hold-raise", "a leader that has acquired its lease once more in an open transaction is frozen until it is taken over", false, false, 1, true, false},
+      {"hold-truncate", "a leader that has truncated an adopted table in an open transaction is frozen until it is taken over", false, false, 1, true, false},
+      {"hold-lock", "a leader that has locked an adopted table is frozen until it is taken over; half of the times it holds nothing else", false, false, 1, true, false},
+      {"hold-serializable", "a leader that has read and written in an open SERIALIZABLE transaction is frozen until it is taken over", false, false, 1, true, false},
       {"lose", "answers are lost, to COMMIT above all, and the connection closed, or left open without a word (where the connection is not encrypted)", false, false, 2, true, true, true},
       {"delay", "for up to four TTLs a relay cuts what passes it into small pieces and holds each back for up to a TTL (where the connection is not encrypted)", false, false, 2, true, true, true},
       {"half-open", "the bytes of one side of a connection are swallowed for good, and nobody is told for up to eight TTLs (where the connection is not encrypted)", false, false, 1, true, true, true},
@@ -41,6 +46,8 @@ const std::vector<Fault>& all_faults() {
   };
   return all;
 }
+
+bool holds(std::string_view fault) { return fault.starts_with("hold-"); }
 
 bool Plan::direct(std::size_t leader) const { return proxies == 0 || (is_sqlite(url) && leader % 3 == 2); }
 
@@ -232,6 +239,16 @@ void Faults::begin(const std::string& fault) {
     hand(fault, [this](Choice& choice) { freeze(choice); });
   } else if (fault == "prepare") {
     hand(fault, [this](Choice& choice) { prepare(choice); });
+  } else if (holds(fault)) {
+    // Each of them takes a second or more, and locks what the others want.
+    const auto work = [this, fault](Choice& choice) {
+      struct Over {
+        std::atomic<int>& holds;
+        ~Over() { --holds; }
+      } const over{holds_};
+      hold(choice, fault);
+    };
+    if (++holds_ > 2 || !hand(fault, work)) --holds_;
   } else if (fault == "force") {
     hand(fault, [this](Choice& choice) { force(choice); });
   } else if (fault == "lose") {
@@ -262,7 +279,7 @@ void Faults::count(const std::string& fault) {
 // A fault that does not come about (the database is away, its own session was cut) is none, and is not counted.
 bool Faults::hand(const std::string& fault, std::function<void(Choice&)> work) {
   hands_.remove_if([](const Hand& hand) { return hand.done.load(); });
-  if (hands_.size() >= 4) return false;
+  if (hands_.size() >= 6) return false;
   Hand& hand = hands_.emplace_back();
   hand.thread = std::jthread([this, &hand, fault, work = std::move(work), seed = fmt::format("{}-{}", fault, ++serial_)] {
     Choice choice(plan_.seed, seed);

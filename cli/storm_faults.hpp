@@ -20,6 +20,7 @@
 namespace termgate::cli::storm {
 
 class Clocks;
+class HeldSession;
 class Relay;
 class Proxies;
 
@@ -33,6 +34,7 @@ struct Fault {
   bool on_served = false;                    // with proxies that serve an SQLite file
 };
 const std::vector<Fault>& all_faults();
+bool holds(std::string_view fault);  // whether in it a leader freezes in the middle of a transaction: hold-…
 
 struct Plan {
   std::string url;  // with the storm's application_name
@@ -115,6 +117,11 @@ class Faults {
   std::map<std::string, int> done() const;                  // by name
   std::int64_t pieces_delayed() const, pieces_overtaken() const;  // by the relays
   std::vector<testkit::Row> pruned() const;                 // what was in the streams before it was pruned
+  // Takeovers that a frozen holder of something else was in the way of, or was ended for (F4). What took too long is in the history.
+  struct Hostage {
+    std::string kind, scope, text;
+  };
+  std::vector<Hostage> hostages() const;
   std::vector<std::string> problems() const;                // with the server's restart or clock: the storm was not what it was meant to be
 
  private:
@@ -123,6 +130,15 @@ class Faults {
   void cut(Choice& choice);
   void freeze(Choice& choice);
   void prepare(Choice& choice);
+  void hold(Choice& choice, const std::string& fault);
+  struct Acquired {
+    std::optional<Lease> lease;  // none: another's
+    bool through = false;
+  };
+  Acquired acquire(char kind, const std::string& scope, const LeaseOptions& options, milliseconds within);
+  void probe_named(const std::string& tag, const std::string& pid, const LeaseOptions& options, milliseconds within);
+  void hostage(const std::string& kind, const std::string& scope, const std::string& text);
+  milliseconds takeover_wait();  // how long a takeover may take: check_wait, and what a busy machine adds
   void force(Choice& choice);
   void prune(Choice& choice);
   void restart_server(Choice& choice);
@@ -146,6 +162,7 @@ class Faults {
   Choice choice_;
   std::chrono::steady_clock::time_point next_;
   int serial_ = 0;
+  std::atomic<int> holds_{0};  // at work
   std::atomic<bool> calmed_{false};  // nothing is to be waited for any more in this round
 
   mutable std::mutex mutex_;  // guards what follows up to hands_
@@ -153,6 +170,8 @@ class Faults {
   std::optional<std::chrono::steady_clock::time_point> next_step_;  // of the server's clock, likewise
   std::vector<std::string> problems_;
   std::map<std::string, int> done_;
+  std::vector<Hostage> hostages_;
+  std::optional<milliseconds> takeover_wait_;
   std::map<std::pair<std::string, std::int64_t>, testkit::Row> pruned_;
   struct Hand {
     std::atomic<bool> done{false};

@@ -6,6 +6,7 @@
 #include <array>
 #include <charconv>
 #include <cstring>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -80,13 +81,14 @@ void History::take(File& file, std::string_view line) {
   }
   if (count == 8 && words[0] == "B") {
     Operation one;
-    one.kind = words[3] == "w" ? Operation::Kind::write : words[3] == "a" ? Operation::Kind::raise : Operation::Kind::look;
+    one.kind = words[3] == "w" ? Operation::Kind::write : words[3] == "a" || words[3] == "t" ? Operation::Kind::raise : Operation::Kind::look;
     one.acquisition = one.kind == Operation::Kind::raise;
     one.outcome = Outcome::unknown;
     one.scope = words[4];
     one.term = number_of(words[5]);
     if (words[6] != "-") one.id = words[6];
     one.rows = static_cast<int>(number_of(words[7]));
+    if (words[3] == "t") one.within = std::chrono::milliseconds(std::exchange(one.rows, 1));
     one.invoked = Moment(number_of(words[2]));
     one.client = file.client;
     file.open[number_of(words[1])] = operations_.size();

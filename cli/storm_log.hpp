@@ -1,7 +1,8 @@
 // storm: what its processes did and saw, on disk before and after each step, so that kill -9 loses answers and nothing else.
 //
 // One file a process, one line a fact, each written by one write(2) on an O_APPEND file; moments are nanoseconds of CLOCK_MONOTONIC.
-//   B number moment kind scope term id rows    before the first byte is sent; kind: w(rite), a(cquisition), l(ook); "-": no id
+//   B number moment kind scope term id rows    before the first byte is sent; kind: w(rite), a(cquisition), t(akeover, an acquisition that
+//                                            must be answered within `rows` milliseconds), l(ook); "-": no id
 //   E number moment outcome term place code    after the answer; outcome: c(ommitted), r(efused), u(nknown); place "-": none
 #pragma once
 
@@ -32,7 +33,7 @@ class Log {
   Log(const Log&) = delete;
   Log& operator=(const Log&) = delete;
 
-  // The number that end() wants. `kind`: w, a or l; `id` without blanks. Throws Error where the line could not be written: then nothing may be sent.
+  // The number that end() wants. `kind`: w, a, t or l; `id` without blanks. Throws Error where the line could not be written: then nothing may be sent.
   std::int64_t begin(char kind, std::string_view scope, std::int64_t term = 0, std::string_view id = {}, int rows = 0);
   // `code`: the error's, TG001 … or the database's own; empty for none. An acquisition's term is known only now.
   void end(std::int64_t number, Outcome outcome, std::int64_t term, std::optional<std::int64_t> place = {}, std::string_view code = {});

@@ -169,6 +169,10 @@ class Judge {
     std::map<std::pair<std::string_view, std::int64_t>, std::size_t> issued;
     for (std::size_t i = 0; i < history_.size(); ++i) {
       const Operation& one = history_[i];
+      if (one.kind == Operation::Kind::raise && one.outcome != Outcome::unknown && one.answered != Moment::max() && one.answered - one.invoked > one.within) {
+        const auto ms = [](Moment time) { return std::chrono::duration_cast<std::chrono::milliseconds>(time).count(); };
+        found(Kind::held_up, one.scope, fmt::format("a raise was answered after {} ms, and had to be within {} ms", ms(one.answered - one.invoked), ms(one.within)), {i});
+      }
       if (one.kind != Operation::Kind::raise || one.outcome != Outcome::committed) continue;
       const Shut::Event higher = shut(one.scope).before(one.invoked);
       if (!one.acquisition) {
@@ -278,6 +282,7 @@ const char* law_of(Breach::Kind kind) noexcept {
     case Kind::seal: return "F2";
     case Kind::lowered:
     case Kind::issued_twice: return "F3";
+    case Kind::held_up: return "F4";
     case Kind::torn:
     case Kind::lost:
     case Kind::leaked:
@@ -295,6 +300,7 @@ const char* name_of(Breach::Kind kind) noexcept {
     case Kind::seal: return "seal";
     case Kind::lowered: return "lowered";
     case Kind::issued_twice: return "issued twice";
+    case Kind::held_up: return "held up";
     case Kind::torn: return "torn";
     case Kind::lost: return "lost";
     case Kind::leaked: return "leaked";

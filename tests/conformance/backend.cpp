@@ -24,6 +24,9 @@ namespace odbc = termgate::detail::odbc;
 #endif
 
 namespace conformance {
+#ifdef TERMGATE_TEST_WITH_SQLITE
+void register_functions(sqlite3* db);  // sqlite_functions.cpp
+#endif
 namespace {
 
 // Databases and folders made here go when the process ends.
@@ -179,6 +182,86 @@ void run_outside(const std::string& url, const std::string& statement) {
   sqlite3_close(db);
   if (code != SQLITE_OK) throw std::runtime_error(statement + ": " + sqlite3_errstr(code));
 #endif
+}
+
+struct Outside::Connection {
+#ifdef TERMGATE_TEST_WITH_ODBC
+  std::unique_ptr<odbc::Connection> tsql;
+#endif
+#ifdef TERMGATE_TEST_WITH_POSTGRES
+  std::unique_ptr<pqxx::connection> postgres;
+#endif
+#ifdef TERMGATE_TEST_WITH_SQLITE
+  sqlite3* sqlite = nullptr;
+  ~Connection() { sqlite3_close(sqlite); }
+#endif
+};
+
+Outside::Outside() : connection_(std::make_unique<Connection>()) {
+  const std::string url = fresh_url();
+#ifdef TERMGATE_TEST_WITH_ODBC
+  if (is_sqlserver()) {
+    termgate::Database::open(url).install();
+    connection_->tsql = std::make_unique<odbc::Connection>(odbc::connection_string_of(url), std::chrono::seconds(10));
+    return;
+  }
+#endif
+#ifdef TERMGATE_TEST_WITH_POSTGRES
+  if (is_postgresql()) {
+    termgate::Database::open(url).install();
+    const auto direct = leftovers().direct.find(url);
+    connection_->postgres = std::make_unique<pqxx::connection>(direct == leftovers().direct.end() ? url : direct->second);
+    return;
+  }
+#endif
+#ifdef TERMGATE_TEST_WITH_SQLITE
+  const std::string path = url.substr(url.find(':') + 1, url.find('?') == std::string::npos ? std::string::npos : url.find('?') - url.find(':') - 1);
+  if (sqlite3_open(path.c_str(), &connection_->sqlite) != SQLITE_OK) throw std::runtime_error(path + " cannot be opened");
+  register_functions(connection_->sqlite);
+  run("SELECT termgate_init()");
+#endif
+}
+Outside::~Outside() = default;
+
+std::vector<std::string> Outside::run(const std::string& statement) {
+  std::vector<std::string> first;
+#ifdef TERMGATE_TEST_WITH_ODBC
+  if (connection_->tsql) {
+    try {
+      const termgate::Rows found = connection_->tsql->run(statement);
+      if (!found.rows.empty()) {
+        for (const auto& value : found.rows[0]) first.push_back(value.as_text());
+      }
+    } catch (const odbc::Failure& failure) {
+      std::string all;
+      for (const auto& one : failure.diagnostics) all += odbc::plain_message(one.message) + "\n";
+      throw std::runtime_error(all);
+    }
+    return first;
+  }
+#endif
+#ifdef TERMGATE_TEST_WITH_POSTGRES
+  if (connection_->postgres) {
+    const pqxx::result found = pqxx::nontransaction(*connection_->postgres).exec(statement);
+    if (!found.empty()) {
+      for (const auto& field : found[0]) first.emplace_back(field.is_null() ? "" : field.c_str());
+    }
+    return first;
+  }
+#endif
+#ifdef TERMGATE_TEST_WITH_SQLITE
+  sqlite3_stmt* prepared = nullptr;
+  int code = sqlite3_prepare_v2(connection_->sqlite, statement.c_str(), -1, &prepared, nullptr);
+  if (code == SQLITE_OK) code = sqlite3_step(prepared);
+  for (int column = 0; code == SQLITE_ROW && column < sqlite3_column_count(prepared); ++column) {
+    const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(prepared, column));
+    first.emplace_back(text == nullptr ? "" : text);
+  }
+  const std::string said = sqlite3_errmsg(connection_->sqlite);
+  sqlite3_finalize(prepared);
+  if (code != SQLITE_ROW && code != SQLITE_DONE) throw std::runtime_error(said);
+#endif
+  return first;
 }
 
 }  // namespace conformance

@@ -1,7 +1,9 @@
 // The backend that the suite runs against, named by TERMGATE_CONFORMANCE.
 #pragma once
 
+#include <memory>
 #include <string>
+#include <vector>
 
 #include <termgate/database.hpp>
 
@@ -30,5 +32,18 @@ std::string in_dialect(std::string statement);
 
 // Runs a statement past Termgate, as somebody with a client of their own would. Not for a database in memory.
 void run_outside(const std::string& url, const std::string& statement);
+
+// A session of somebody with a client of their own, in a fresh database with layer 1 (SQLite: with its functions). One thread.
+class Outside {
+ public:
+  Outside();
+  ~Outside();
+  // The first row's values, NULL as ""; none: no row. Throws std::runtime_error with what the database said.
+  std::vector<std::string> run(const std::string& statement);
+
+ private:
+  struct Connection;
+  std::unique_ptr<Connection> connection_;
+};
 
 }  // namespace conformance

@@ -607,6 +607,69 @@ TEST_CASE("lease: an acquisition is a new term and shuts the one before out", "[
   CHECK_THROWS_AS(db.renew_lease(first), LeaseLost);
 }
 
+TEST_CASE("lease: acquired again in one transaction it is the same acquisition", "[F3][conformance]") {
+  // As any client of layer 1 calls it. (acquire_lease(…)).* calls it once a column on PostgreSQL, and T-SQL and SQLite have their own ways to call it twice.
+  const bool tsql = conformance::is_sqlserver(), postgres = conformance::is_postgresql();
+  conformance::Outside session;
+  const auto run = [&](const std::string& statement) {
+    return session.run(tsql && (statement == "BEGIN" || statement == "COMMIT") ? statement + " TRANSACTION" : conformance::in_dialect(statement));
+  };
+  const auto term = [&](int ttl_ms, const std::string& endpoint = "NULL", const std::string& owner = "me") -> std::string {
+    const std::string ttl = std::to_string(ttl_ms);
+    if (tsql) return session.run("EXEC termgate.acquire_lease @scope = N's', @owner = N'" + owner + "', @ttl_ms = " + ttl + ", @endpoint = " + endpoint).at(1);
+    if (postgres) return session.run("SELECT term FROM termgate.acquire_lease('s', '" + owner + "', interval '" + ttl + " ms', " + endpoint + ")").at(0);
+    return session.run("SELECT termgate_acquire_lease('s', '" + owner + "', " + ttl + ", " + endpoint + ") ->> '$.term'").at(0);
+  };
+  const auto release = [&](const std::string& of) {
+    if (tsql) session.run("DECLARE @released bit; EXEC termgate.release_lease @scope = N's', @owner = N'me', @term = " + of + ", @released = @released OUTPUT");
+    else session.run("SELECT " + std::string(postgres ? "termgate.release_lease" : "termgate_release_lease") + "('s', 'me', " + of + ")");
+  };
+  // Alone, each is a transaction of its own.
+  CHECK(term(10'000) == "1");
+  CHECK(term(10'000) == "2");
+  run("BEGIN");
+  CHECK(term(10'000) == "3");
+  CHECK(term(10'000) == "3");
+  CHECK(term(10'000, "NULL", "you") == "3");  // another's: not acquired
+  release("3");
+  CHECK(term(10'000) == "4");
+  CHECK(term(10'000) == "4");
+  run("COMMIT");
+  run("BEGIN");
+  CHECK(term(10'000) == "5");
+  run("SAVEPOINT a");
+  release("5");
+  CHECK(term(10'000) == "6");
+  run("ROLLBACK TO SAVEPOINT a");
+  CHECK(term(10'000) == "5");  // the first one's row is there again
+  run("COMMIT");
+  run("BEGIN");
+  run("SAVEPOINT a");
+  CHECK(term(10'000) == "6");
+  run("ROLLBACK TO SAVEPOINT a");
+  CHECK(term(20'000) == "6");  // anew
+  CHECK(term(20'000) == "6");
+  run("COMMIT");
+  run("BEGIN");
+  CHECK(term(100) == "7");
+  std::this_thread::sleep_for(150ms);
+  CHECK(term(100) == "8");
+  run("COMMIT");
+  for (const auto& [ttl, endpoint] : {std::pair(11'000, "NULL"), std::pair(10'000, "'host:1'")}) {
+    CAPTURE(ttl, endpoint);
+    run("BEGIN");
+    term(10'000);
+    try {
+      term(ttl, endpoint);
+      FAIL_CHECK("it was acquired");
+    } catch (const std::runtime_error& refused) {
+      CHECK(std::string(refused.what()).find("TG005") != std::string::npos);
+      CHECK(std::string(refused.what()).find("renew_lease") != std::string::npos);
+    }
+    run(tsql ? "IF @@TRANCOUNT > 0 ROLLBACK TRANSACTION" : "ROLLBACK");
+  }
+}
+
 TEST_CASE("lease: runs out by the database's clock and the next holder has a higher term", "[F2][conformance]") {
   auto& db = shared();
   const Scope scope(unique("lease"));

@@ -122,6 +122,90 @@ TEST_CASE("protect: a partition or child is guarded however its rows arrive", "[
   }
 }
 
+TEST_CASE("protect: no attaching or detaching lets rows past a partition", "[F6][live]") {
+  Tables t;
+  const std::string columns = " (k int, s text, v int)";
+  struct Case {
+    std::string name, made;
+    std::vector<std::string> reach;  // tables through which rows come into part1, each of which must be refused
+  };
+  const std::string tree = "CREATE TABLE root" + columns + " PARTITION BY LIST (k); CREATE TABLE middle PARTITION OF root FOR VALUES IN (1, 2) PARTITION BY LIST (k); "
+                           "CREATE TABLE part1 PARTITION OF middle FOR VALUES IN (1); CREATE TABLE part2 PARTITION OF middle FOR VALUES IN (2); SELECT protect('root', scope => 'a'); ";
+  const std::string other = "CREATE TABLE other" + columns + " PARTITION BY LIST (k); ";
+  const std::vector<Case> cases{
+      {"as it was protected", tree, {"root", "middle", "part1"}},
+      {"detached", tree + "ALTER TABLE middle DETACH PARTITION part1", {"part1"}},
+      {"detached and attached again", tree + "ALTER TABLE middle DETACH PARTITION part1; ALTER TABLE middle ATTACH PARTITION part1 FOR VALUES IN (1)", {"root", "middle", "part1"}},
+      {"a subtree moved to another root", tree + other + "ALTER TABLE root DETACH PARTITION middle; ALTER TABLE other ATTACH PARTITION middle FOR VALUES IN (1, 2)", {"other", "middle", "part1"}},
+      {"under a new table of the same root",
+       tree + other + "ALTER TABLE middle DETACH PARTITION part1; ALTER TABLE other ATTACH PARTITION part1 FOR VALUES IN (1); ALTER TABLE root DETACH PARTITION middle; "
+                      "ALTER TABLE root ATTACH PARTITION other FOR VALUES IN (1)",
+       {"root", "other", "part1"}},
+      {"under a table that was unprotected meanwhile", tree + "ALTER TABLE middle DETACH PARTITION part1; SELECT unprotect('middle'); ALTER TABLE middle ATTACH PARTITION part1 FOR VALUES IN (1)",
+       {"root", "middle", "part1"}},
+      {"under a table that got another scope meanwhile", tree + "ALTER TABLE root DETACH PARTITION middle; ALTER TABLE middle DETACH PARTITION part1; SELECT protect('middle', scope => 'b'); ALTER TABLE middle ATTACH PARTITION part1 FOR VALUES IN (1)",
+       {"middle", "part1"}},
+      {"under a table that only observes meanwhile",
+       tree + "ALTER TABLE root DETACH PARTITION middle; ALTER TABLE middle DETACH PARTITION part1; SELECT protect('middle', scope => 'a', mode => 'observe'); ALTER TABLE middle ATTACH PARTITION part1 FOR VALUES IN (1)", {"middle", "part1"}},
+  };
+  for (const Case& one : cases) {
+    t.made("DROP TABLE IF EXISTS root, middle, part1, part2, other CASCADE");
+    t.made(one.made);
+    t.admin.must("SET session_replication_role = replica; INSERT INTO app.part1 VALUES (1, 'a', 1); SET session_replication_role = origin");
+    for (const std::string& name : one.reach) {
+      for (const std::string level : {"READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"}) {
+        for (const std::string write : {"INSERT INTO " + name + " VALUES (1, 'a', 2)", "UPDATE " + name + " SET v = 2", "DELETE FROM " + name}) {
+          CAPTURE(one.name, level, write);
+          const std::string as_b = one.name.find("another scope") != std::string::npos ? "SELECT check_term('b', 7); " : "";
+          CHECK(t.as("SET TRANSACTION ISOLATION LEVEL " + level + "; " + as_b, write) == "TG002");
+          // What was attached to a protected table since is refused until protect is run again.
+          const std::string since = one.name.find("got another") != std::string::npos || one.name.find("observes") != std::string::npos ? "TG005" : "";
+          CHECK(t.as("SET TRANSACTION ISOLATION LEVEL " + level + "; " + as_b + "SELECT check_term('a', 5)", write) == since);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("protect: a snapshot from before a parent came hides nothing from the check", "[F6][live]") {
+  Tables t;
+  const std::string columns = " (k int, s text, v int)";
+  for (const std::string how : {"inherit", "attach"}) {
+    for (const std::string level : {"READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"}) {
+      CAPTURE(how, level);
+      t.made("DROP TABLE IF EXISTS root, middle, part1, part2, other CASCADE; CREATE TABLE other" + columns + (how == "attach" ? " PARTITION BY LIST (k)" : ""));
+      if (how == "inherit") t.made("CREATE TABLE root" + columns + "; CREATE TABLE part1 () INHERITS (root); INSERT INTO part1 VALUES (1, 'a', 1); SELECT protect('root', scope => 'a')");
+      else t.made("CREATE TABLE root" + columns + " PARTITION BY LIST (k); CREATE TABLE part1 PARTITION OF root FOR VALUES IN (1); INSERT INTO part1 VALUES (1, 'a', 1); SELECT protect('root', scope => 'a')");
+      t.writer.must("BEGIN ISOLATION LEVEL " + level + "; SELECT count(*) FROM pg_class");
+      t.made(how == "inherit" ? "ALTER TABLE part1 INHERIT other" : "ALTER TABLE root DETACH PARTITION part1; ALTER TABLE other ATTACH PARTITION part1 FOR VALUES IN (1)");
+      CHECK(t.writer.run("UPDATE other SET v = 2").code == "TG002");
+      t.writer.must("ROLLBACK");
+    }
+  }
+}
+
+TEST_CASE("protect: a partition is checked for once a statement and not for every row", "[F6][live]") {
+  Tables t;
+  t.made("DROP TABLE IF EXISTS root, part1, part2 CASCADE; CREATE TABLE root (k int, s text, v int) PARTITION BY LIST (k); CREATE TABLE part1 PARTITION OF root FOR VALUES IN (1); "
+         "CREATE TABLE part2 PARTITION OF root FOR VALUES IN (2); SELECT protect('root', scope => 'a')");
+  const auto calls = [&](const std::string& function) {
+    return std::stoi(t.admin.value("SELECT coalesce(max(calls), 0) FROM pg_stat_xact_user_functions WHERE schemaname = 'termgate' AND funcname = '" + function + "'"));
+  };
+  t.admin.must("BEGIN; SET LOCAL track_functions = 'all'; SELECT termgate.check_term('a', 5); INSERT INTO app.root SELECT 1 + n % 2, 'a', n FROM generate_series(1, 100) n");
+  CHECK(calls("_guard_rows") == 2);
+  CHECK(calls("_guard") == 1);
+  CHECK(calls("_protect_below") == 0);
+  t.admin.must("UPDATE app.root SET v = v + 1; UPDATE app.root SET k = 3 - k");
+  CHECK(calls("_guard_rows") <= 8);
+  CHECK(calls("_protect_below") == 0);
+  t.admin.must("ROLLBACK");
+  // Called by hand it does what any write does, and reports nothing about tables of others.
+  CHECK(t.writer.run("SELECT termgate._guard_rows('app.root', 'enforce', 'a')").code == "");
+  CHECK(t.writer.run("SELECT termgate._guard_rows('app.root', 'enforce', 'b')").code == "TG002");
+  t.writer.must("SELECT termgate._guard_rows('app.root', 'observe', 'b')");
+  CHECK(t.admin.value("SELECT count(*) FROM termgate.observed") == "0");
+}
+
 TEST_CASE("protect: TRUNCATE of a table with a scope column is refused where its snapshot may hide rows", "[F1][F2][live]") {
   Tables t;
   t.made("CREATE TABLE t (s text, v int); CREATE TABLE ref (id int PRIMARY KEY, s text); CREATE TABLE pointing (id int REFERENCES ref ON DELETE CASCADE, s text)");

@@ -1,5 +1,5 @@
--- protect(): triggers that refuse what has not passed the check. One scope for the table: statement triggers, and row triggers for what comes by way of
--- a parent. A scope column: AFTER ROW triggers,
+-- protect(): triggers that refuse what has not passed the check. One scope for the table: statement triggers, and on partitions and children a check of their own, once a
+-- statement, for what comes by way of a parent. A scope column: AFTER ROW triggers,
 -- which see the final row. Partitions and children bear them too; one that came later is refused. protect and unprotect run as
 -- their caller, who must own the table; the definer's helpers believe only what the catalogs show. Locks: the check's. Keeps F2, F6.
 
@@ -290,12 +290,27 @@ BEGIN
 END $$;
 
 -- A statement trigger fires for the table that a statement names. Rows that come by way of a parent (a partition's root, an inheritance parent, a move from another partition)
--- meet a row trigger, where one scope stands for the whole table. Its WHEN spares the rows of a tree whose top is covered by the same protect(). p_tree: the tables that
--- protect() covered together; false while none but these can be named. Of any of them, for what inherits from one is reached by its parents too.
-CREATE OR REPLACE FUNCTION @schema@._has_parent_outside(p_table oid, p_tree oid[]) RETURNS boolean
-LANGUAGE plpgsql STABLE AS $$
+-- meet no such trigger of their own table, so where one scope stands for the whole of a partition or child, the WHEN of its row trigger runs the check.
+-- IMMUTABLE although it is not: PostgreSQL computes such a call of constants when it prepares the trigger for a statement's first row there (TriggerEnabled, ExecPrepareQual), so it runs once a
+-- statement and table, under that statement's snapshot, and not for every row. Always false: the trigger itself never fires.
+-- Spared where every table by whose name rows can be routed there bears the same statement trigger, which has run. pg_partition_ancestors() knows what is attached by now, and whoever
+-- writes holds the lock of the table that it names since before its snapshot, so `protected` is right about that one; an older snapshot (REPEATABLE READ) may be wrong.
+-- Of inheritance no function tells what is true by now, only a table. No SET search_path here, for it runs with every statement: every name is qualified.
+CREATE OR REPLACE FUNCTION @schema@._guard_rows(p_table regclass, p_mode text, p_scope text) RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE SECURITY DEFINER AS $$
 BEGIN
-  RETURN EXISTS (SELECT FROM pg_catalog.pg_inherits i WHERE i.inhrelid OPERATOR(pg_catalog.=) ANY (p_tree OPERATOR(pg_catalog.||) p_table) AND i.inhparent OPERATOR(pg_catalog.<>) ALL (p_tree));
+  IF pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed'
+     AND (SELECT pg_catalog.bool_and(EXISTS (SELECT FROM @schema@.protected p WHERE p.table_oid OPERATOR(pg_catalog.=) a.relid::pg_catalog.oid
+                                                AND p.scope OPERATOR(pg_catalog.=) p_scope AND p.mode OPERATOR(pg_catalog.=) p_mode))
+            FROM pg_catalog.pg_partition_ancestors(p_table) a) THEN
+    RETURN false;
+  END IF;
+  -- Whoever calls it by hand reports nothing about tables of others.
+  IF p_mode OPERATOR(pg_catalog.<>) 'observe' OR EXISTS (SELECT FROM @schema@.protected p WHERE p.table_oid OPERATOR(pg_catalog.=) p_table::pg_catalog.oid
+                                                            AND p.scope OPERATOR(pg_catalog.=) p_scope AND p.mode OPERATOR(pg_catalog.=) 'observe') THEN
+    PERFORM @schema@._guard_whole(p_table, p_mode, p_scope, pg_catalog.pg_current_snapshot());
+  END IF;
+  RETURN false;
 END $$;
 CREATE OR REPLACE FUNCTION @schema@._protect_below() RETURNS trigger
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -421,13 +436,12 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET q
                  ('termgate_scopes', CASE WHEN p_column IS NOT NULL THEN '_protect_scopes' END, 34, false),
                  ('termgate_row', CASE WHEN @schema@._place_in_tree(p_table) <> 'above' THEN '_protected_row_' || @schema@._short_hash(quote_ident(p_column)) END, 29, false),
                  ('termgate_unprotect_first', CASE WHEN p_column IS NULL AND @schema@._place_in_tree(p_table) = 'alone' THEN '_protect_below' END, 9, true),
-                 ('termgate_below', CASE WHEN p_column IS NULL AND @schema@._place_in_tree(p_table) = 'child' THEN '_protect_below' END, 21, true),
-                 ('termgate_below_delete', CASE WHEN p_column IS NULL AND @schema@._place_in_tree(p_table) = 'child' THEN '_protect_below' END, 9, true)) w(trigger, function, type, "when")
+                 ('termgate_below', CASE WHEN p_column IS NULL AND @schema@._place_in_tree(p_table) = 'child' THEN '_protect_below' END, 29, true)) w(trigger, function, type, "when")
    WHERE w.function IS NOT NULL
      AND NOT EXISTS (SELECT FROM pg_trigger g JOIN pg_proc p ON p.oid = g.tgfoid JOIN pg_namespace n ON n.oid = p.pronamespace
                       WHERE g.tgrelid = p_table AND g.tgname = w.trigger AND p.proname = w.function AND n.nspname = @schema_lit@
                         AND g.tgenabled IN ('O', 'A') AND g.tgtype = w.type AND g.tgattr = ''
-                        AND CASE WHEN w."when" THEN g.tgoldtable IS NOT NULL OR strpos(pg_get_triggerdef(g.oid), '_has_parent_outside(') > 0 ELSE g.tgqual IS NULL END
+                        AND CASE WHEN w."when" THEN g.tgoldtable IS NOT NULL OR strpos(pg_get_triggerdef(g.oid), '._guard_rows(') > 0 ELSE g.tgqual IS NULL END
                         AND g.tgargs = @schema@._protect_arguments(p_mode, p_column, p_scope))
 $$;
 
@@ -464,7 +478,7 @@ DECLARE
 BEGIN
   WITH gone AS (
     DELETE FROM @schema@.protected p
-     WHERE NOT EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = p.table_oid AND g.tgname IN ('termgate_statement', 'termgate_truncate', 'termgate_scopes', 'termgate_row', 'termgate_below', 'termgate_below_delete', 'termgate_unprotect_first'))
+     WHERE NOT EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = p.table_oid AND g.tgname IN ('termgate_statement', 'termgate_truncate', 'termgate_scopes', 'termgate_row', 'termgate_below', 'termgate_unprotect_first'))
     RETURNING p.table_oid, p.root_oid)
   SELECT count(*) INTO v_count FROM gone WHERE gone.root_oid = p_root OR gone.table_oid IN (SELECT @schema@._tree(p_root));
   IF v_count > 0 THEN
@@ -481,7 +495,7 @@ DECLARE
 BEGIN
   FOR g IN SELECT t.tgname, t.tgrelid FROM pg_trigger t
             WHERE t.tgrelid IN (SELECT @schema@._tree(p_root)) AND t.tgparentid = 0 AND NOT t.tgisinternal
-              AND t.tgname IN ('termgate_statement', 'termgate_truncate', 'termgate_scopes', 'termgate_row', 'termgate_below', 'termgate_below_delete', 'termgate_unprotect_first',
+              AND t.tgname IN ('termgate_statement', 'termgate_truncate', 'termgate_scopes', 'termgate_row', 'termgate_below', 'termgate_unprotect_first',
                                'termgate_attached', 'termgate_attached_delete') LOOP
     EXECUTE format('DROP TRIGGER %I ON %s', g.tgname, g.tgrelid::regclass);
   END LOOP;
@@ -495,8 +509,6 @@ DECLARE
   v_function text;
   v_tree oid[];
   v_rel oid;
-  v_row text;
-  v_event text;
 BEGIN
   PERFORM @schema@._need_own_table(target);
   IF (scope_column IS NULL) = (scope IS NULL) THEN
@@ -530,12 +542,8 @@ BEGIN
           EXECUTE format('CREATE TRIGGER termgate_unprotect_first AFTER DELETE ON %s REFERENCING OLD TABLE AS termgate_old FOR EACH ROW WHEN (false) '
                          'EXECUTE FUNCTION @schema@._protect_below(%s)', v_rel::regclass, v_arguments);
         WHEN 'child' THEN
-          FOR v_row, v_event IN VALUES ('NEW', 'INSERT OR UPDATE'), ('OLD', 'DELETE') LOOP
-            EXECUTE format('CREATE TRIGGER %I AFTER %s ON %s FOR EACH ROW '
-                           'WHEN (coalesce(pg_catalog.pg_partition_root(%s.tableoid) <> %s::oid, @schema@._has_parent_outside(%s.tableoid, %L::oid[]))) '
-                           'EXECUTE FUNCTION @schema@._protect_below(%s)',
-                           CASE v_row WHEN 'NEW' THEN 'termgate_below' ELSE 'termgate_below_delete' END, v_event, v_rel::regclass, v_row, target::oid, v_row, v_tree, v_arguments);
-          END LOOP;
+          EXECUTE format('CREATE TRIGGER termgate_below AFTER INSERT OR UPDATE OR DELETE ON %s FOR EACH ROW WHEN (@schema@._guard_rows(%L::regclass, %L, %L)) '
+                         'EXECUTE FUNCTION @schema@._protect_below(%s)', v_rel::regclass, v_rel::regclass, mode, scope, v_arguments);
         ELSE
           NULL;
       END CASE;

@@ -11,7 +11,7 @@ LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
     WHEN starts_with(p_function, '_protected_row_') OR p_function IN (
       'protect', 'unprotect', '_protect_function', '_protect_register', '_protect_unregister', '_protect_drop', '_protect_statement',
       '_protect_truncate', '_protect_scopes', '_protect_attached', 'unadopt', '_adopt_unregister',
-      '_protect_below', '_has_parent_outside', '_place_in_tree',
+      '_protect_below', '_guard_rows', '_place_in_tree',
       '_owner', '_tree', '_short_hash', '_need_scope', '_need_column', '_need_own_table') THEN 0
     WHEN p_function IN (
       'fence', 'lease', 'read_stream', 'server_time', 'schema_version', 'doctor', 'verify_findings', 'outcome', '_in_doubt') THEN 1

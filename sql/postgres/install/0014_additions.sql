@@ -34,7 +34,7 @@ BEGIN
 END $$;
 
 -- For protect(), which runs as its caller, and for the triggers that it makes.
-GRANT EXECUTE ON FUNCTION @schema@._protect_below(), @schema@._has_parent_outside(oid, oid[]), @schema@._place_in_tree(oid) TO PUBLIC;
+GRANT EXECUTE ON FUNCTION @schema@._protect_below(), @schema@._guard_rows(regclass, text, text), @schema@._place_in_tree(oid) TO PUBLIC;
 
 -- How many were refused with each code, those included whose transaction was rolled back by it.
 CREATE SEQUENCE IF NOT EXISTS @schema@.refused_tg001;

@@ -10,6 +10,7 @@ DROP FUNCTION IF EXISTS @schema@._setting;
 DROP FUNCTION IF EXISTS @schema@._name_problem;
 DROP FUNCTION IF EXISTS @schema@._ms;
 DROP FUNCTION IF EXISTS @schema@._stored_max;
+DROP FUNCTION IF EXISTS @schema@._shown;
 DROP FUNCTION IF EXISTS @schema@._in_doubt;
 DROP PROCEDURE IF EXISTS @schema@._need_scope;
 DROP PROCEDURE IF EXISTS @schema@._need_term;
@@ -169,6 +170,15 @@ BEGIN
     SELECT @below = MIN(r.to_term) FROM @schema@.resets r WHERE r.scope_key = @scope_key AND @max > r.to_term AND @max <= r.from_term;
   END
   RETURN ISNULL(@max, 0);
+END
+GO
+-- The highest term that our own tables show for the scope: its fence and its writes. Adopted tables are not read, on which a stale leader may hold any lock.
+CREATE FUNCTION @schema@._shown(@scope_key varbinary(800)) RETURNS bigint AS
+BEGIN
+  DECLARE @shown bigint = @schema@._stored_max(@scope_key), @fence bigint;
+  SELECT @fence = f.term FROM @schema@.fences f WITH (READCOMMITTEDLOCK) WHERE f.scope_key = @scope_key;
+  IF @fence > @shown SET @shown = @fence;
+  RETURN @shown;
 END
 GO
 -- Who holds an application lock, into the caller's #holders; raising: the term that it has announced for the scope. Empty where sys.dm_tran_locks may not be read (VIEW SERVER STATE) or is not there.

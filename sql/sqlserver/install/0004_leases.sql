@@ -1,5 +1,6 @@
 -- Leases. Locks of an acquisition: the fence's (as any raise), then the lease's own, then its row. A renewal takes the lease's lock without waiting and never waits for
 -- the fence, so the two cannot deadlock. Time is SYSUTCDATETIME(), read after the lock. Keeps F2, F3, F4.
+DROP FUNCTION IF EXISTS @schema@._acquisition;
 DROP PROCEDURE IF EXISTS @schema@._need_owner;
 DROP PROCEDURE IF EXISTS @schema@._need_ttl;
 DROP PROCEDURE IF EXISTS @schema@._lease_lock;
@@ -46,8 +47,18 @@ BEGIN
   SELECT @generation = i.generation FROM @schema@.incarnation i WITH (READCOMMITTEDLOCK);
 END
 GO
+-- What proves that this very transaction has acquired a term: an application lock of the transaction, whose name nobody can tell who cannot read the fence's secret. It ends with the
+-- transaction, and with the server. NULL: the fence is not at that term. @arguments: '' for the acquisition itself, else what it was called with.
+CREATE FUNCTION @schema@._acquisition(@scope_key varbinary(800), @term bigint, @arguments nvarchar(2100)) RETURNS nvarchar(200) AS
+BEGIN
+  DECLARE @name nvarchar(200);
+  SELECT @name = @schema@._resource(N'h', @scope_key) + @schema@._digits(HASHBYTES('SHA2_256', CONVERT(varbinary(8000), CONCAT(f.pass_key, N' ', @term, N' ', @arguments))))
+    FROM @schema@.fences f WITH (READCOMMITTEDLOCK) WHERE f.scope_key = @scope_key AND f.term = @term;
+  RETURN @name;
+END
+GO
 -- acquire_lease(scope, owner, ttl_ms, endpoint, grace_ms) → one row. A free or expired lease, or the caller's own, under a new term, sealed in the same transaction. Another's
--- live lease: acquired is 0 at once, without a lock. Ends a doubt by a jump of 2^32.
+-- live lease: acquired is 0 at once, without a lock. Ends a doubt by a jump of 2^32. Called again in the caller's transaction with the same owner, TTL and endpoint it returns the first one's row.
 CREATE PROCEDURE @schema@.acquire_lease @scope nvarchar(4000), @owner nvarchar(4000), @ttl_ms bigint, @endpoint nvarchar(2000) = NULL, @grace_ms bigint = NULL AS
 BEGIN
   SET NOCOUNT ON;
@@ -55,6 +66,7 @@ BEGIN
   SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
   DECLARE @key varbinary(800), @own bit = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END, @evicted int = 0, @known bigint, @evidence bigint, @term bigint, @now datetime2(3), @expires datetime2(3), @released datetime2(3);
   DECLARE @holder nvarchar(400), @issued bigint, @generation bigint, @fence_generation bigint, @previous bigint, @acquired bit = 0, @detail nvarchar(max), @wait int, @own_lease bit, @doubt bit, @announced bigint;
+  DECLARE @role sysname = @schema_lit@ + N'_lock', @name nvarchar(200), @rc int, @arguments nvarchar(2100) = CONCAT(@ttl_ms, CASE WHEN @endpoint IS NOT NULL THEN N' ' END, @endpoint), @message nvarchar(2048);
   EXEC @schema@._need_scope @scope;
   EXEC @schema@._need_owner @owner;
   EXEC @schema@._need_ttl @ttl_ms;
@@ -63,9 +75,20 @@ BEGIN
   BEGIN TRY
     SELECT @holder = l.owner_id, @issued = l.term, @expires = l.expires_at, @released = l.released_at FROM @schema@.leases l WHERE l.scope_key = @key;
     SET @own_lease = CASE WHEN @holder IS NULL OR CONVERT(varbinary(800), @holder) = CONVERT(varbinary(800), @owner) THEN 1 ELSE 0 END;
-    IF @own_lease = 1 OR @released IS NOT NULL OR @expires <= SYSUTCDATETIME()
+    IF @own = 0 SET @name = @schema@._acquisition(@key, @issued, N'');
+    IF @name IS NOT NULL AND @own_lease = 1 AND @released IS NULL AND @expires > SYSUTCDATETIME() AND APPLOCK_MODE(@role, ISNULL(@name, N'tg'), N'Transaction') = N'Exclusive'
     BEGIN
-      EXEC @schema@._evidence @scope, @key, @evidence OUTPUT;
+      IF APPLOCK_MODE(@role, @schema@._acquisition(@key, @issued, @arguments), N'Transaction') <> N'Exclusive'
+      BEGIN
+        SET @message = CONCAT(N'TG005 this transaction has acquired the lease of scope "', @scope, N'" already, with another TTL or endpoint: use renew_lease');
+        THROW 50005, @message, 1;
+      END
+      SET @acquired = 1;
+    END
+    ELSE IF @own_lease = 1 OR @released IS NOT NULL OR @expires <= SYSUTCDATETIME()
+    BEGIN
+      -- Of adopted tables nothing is read before the lock is held: a stale leader may have locked one.
+      SET @evidence = @schema@._shown(@key);
       SET @known = CASE WHEN @issued > @evidence THEN @issued ELSE @evidence END;
       IF @known >= 4611686018427387904 EXEC @schema@._out_of_terms @scope, @known;
       SET @announced = @known + 1;
@@ -81,10 +104,12 @@ BEGIN
       IF @own_lease = 1 OR @released IS NOT NULL OR @expires <= @now
       BEGIN
         SELECT @previous = f.term, @fence_generation = f.generation FROM @schema@.fences f WITH (UPDLOCK, HOLDLOCK) WHERE f.scope_key = @key;
-        EXEC @schema@._evidence @scope, @key, @evidence OUTPUT;
-        SET @known = CASE WHEN @issued > @evidence THEN @issued ELSE @evidence END;
         EXEC @schema@._admit @generation OUTPUT;
         SET @doubt = @schema@._in_doubt(@fence_generation);
+        -- A fence that is there and trusted speaks for the adopted tables, whose every row has raised it.
+        IF @previous IS NULL OR @doubt = 1 EXEC @schema@._evidence @scope, @key, @evidence OUTPUT;
+        ELSE SET @evidence = @schema@._shown(@key);
+        SET @known = CASE WHEN @issued > @evidence THEN @issued ELSE @evidence END;
         -- By chance never the same distance twice: the next failover may lose this very acquisition, and its successor must not issue the same term again.
         IF @doubt = 1 SET @known = @known + 4294967296 + CONVERT(bigint, SUBSTRING(CONVERT(varbinary(16), NEWID()), 1, 4));
         SET @term = @known + 1;
@@ -99,6 +124,14 @@ BEGIN
         SET @acquired = 1;
         SET @holder = @owner;
         SET @issued = @term;
+        IF @own = 0
+        BEGIN
+          SET @name = @schema@._acquisition(@key, @term, N'');
+          EXEC @rc = sp_getapplock @Resource = @name, @LockMode = N'Exclusive', @LockOwner = N'Transaction', @LockTimeout = 1000, @DbPrincipal = @role;
+          SET @name = @schema@._acquisition(@key, @term, @arguments);
+          IF @rc >= 0 EXEC @rc = sp_getapplock @Resource = @name, @LockMode = N'Exclusive', @LockOwner = N'Transaction', @LockTimeout = 1000, @DbPrincipal = @role;
+          IF @rc < 0 THROW 50006, 'TG006 the mark of an acquisition is held by another session', 1;
+        END
       END
       IF @own = 1 COMMIT TRANSACTION;
       IF @own = 1 EXEC @schema@._release @key, @announced;
@@ -183,7 +216,8 @@ BEGIN
     BEGIN
       SELECT @generation = f.generation FROM @schema@.fences f WITH (READCOMMITTEDLOCK) WHERE f.scope_key = @key;
       EXEC @schema@._need_no_doubt @scope, @generation;
-      EXEC @schema@._evidence @scope, @key, @evidence OUTPUT;
+      IF @generation IS NULL EXEC @schema@._evidence @scope, @key, @evidence OUTPUT;
+      ELSE SET @evidence = @schema@._shown(@key);
       SET @term = 1 + CASE WHEN @issued > @evidence THEN @issued ELSE @evidence END;
       IF @term > 4611686018427387904 EXEC @schema@._out_of_terms @scope, @evidence;
       UPDATE @schema@.leases SET released_at = SYSUTCDATETIME() WHERE scope_key = @key; -- it keeps the term that its holder had

@@ -62,7 +62,7 @@ BEGIN
   IF @raise_by IS NULL OR @raise_by NOT IN (N'writer', N'seal') THROW 50005, 'TG005 raise_by must be writer or seal', 1;
   SET @key = CONVERT(varbinary(800), @scope);
   -- It raises to nothing: what it announces is where the fence stands, so that every raise above goes first.
-  EXEC @schema@._evidence @scope, @key, @announced OUTPUT;
+  SET @announced = @schema@._shown(@key);
   IF @announced < 1 SET @announced = 1;
   BEGIN TRY
     EXEC @schema@._exclude @scope, @key, @announced, NULL, @own, @evicted OUTPUT;

@@ -14,11 +14,11 @@ void Marks::record(std::string scope, std::int64_t term) { passes_.insert_or_ass
 
 const Acquired* Marks::acquired(std::string_view scope) const {
   const auto found = acquired_.find(scope);
-  return found != acquired_.end() ? &found->second : nullptr;
+  return found != acquired_.end() ? &found->second.back() : nullptr;
 }
 
 void Marks::acquired(const std::string& scope, const std::string& owner, std::int64_t ttl_ms, const std::optional<std::string>& endpoint, std::int64_t term) {
-  acquired_.insert_or_assign(scope, Acquired{owner, ttl_ms, endpoint, term, depth_});
+  acquired_[scope].push_back(Acquired{owner, ttl_ms, endpoint, term, depth_});
 }
 
 void Marks::began(bool known) noexcept {
@@ -39,12 +39,15 @@ void Marks::ended() noexcept {
 void Marks::released(int index) noexcept {
   depth_ = std::max(index, 0);
   for (auto& [scope, pass] : passes_) pass.depth = std::min(pass.depth, depth_);
-  for (auto& [scope, lease] : acquired_) lease.depth = std::min(lease.depth, depth_);
+  for (auto& [scope, leases] : acquired_) {
+    for (Acquired& lease : leases) lease.depth = std::min(lease.depth, depth_);
+  }
 }
 
 void Marks::rolled_back_to(int index) noexcept {
   std::erase_if(passes_, [index](const auto& pass) { return pass.second.depth > index; });
-  std::erase_if(acquired_, [index](const auto& lease) { return lease.second.depth > index; });
+  for (auto& [scope, leases] : acquired_) std::erase_if(leases, [index](const Acquired& lease) { return lease.depth > index; });
+  std::erase_if(acquired_, [](const auto& of) { return of.second.empty(); });
   depth_ = std::max(index + 1, 0);
   ++raises_;
 }

@@ -15,6 +15,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 namespace termgate::inline v0::sqlite {
 
@@ -69,7 +70,8 @@ class Marks {
 
  private:
   Passes passes_;
-  std::unordered_map<std::string, Acquired, ScopeHash, std::equal_to<>> acquired_;
+  // The last one counts; those before it count again where a ROLLBACK TO takes it back.
+  std::unordered_map<std::string, std::vector<Acquired>, ScopeHash, std::equal_to<>> acquired_;
   bool tracking_ = false;
   int depth_ = 0;
   std::uint64_t raises_ = 0;

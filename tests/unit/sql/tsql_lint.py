@@ -16,7 +16,7 @@ TOKEN = re.compile(r"""
   | (?P<string>N?'(?:[^']|'')*')
   | (?P<bracket>\[(?:[^\]]|\]\])*\])
   | (?P<quoted>"(?:[^"]|"")*")
-  | (?P<schema>@schema@|@schema_lit@)
+  | (?P<schema>@schema@|@schema_lit@|@own_objects@)
   | (?P<variable>@@?\w+)
   | (?P<parameter>\$\d+)
   | (?P<temporary>\#\w+)
@@ -260,6 +260,8 @@ def check_throws(tokens):
         if is_word(before, "TRANSACTION", "TRAN"):
             raise Problem("THROW after a statement without a semicolon")
         number = tokens[at + 1][1]
+        if number == "50000" and [one[1] for one in tokens[at + 2:at + 7]] == [",", "@message", ",", "1", ";"] and "TG00" not in text_of(tokens):
+            continue  # no refusal of the contract's: the uninstaller's
         if not re.fullmatch(r"5000[1-6]", number):
             raise Problem(f"THROW {number}: codes are 50001 to 50006")
         if tokens[at + 3][0] == "string" and not tokens[at + 3][1].lstrip("N").startswith(f"'TG00{number[-1]} "):
@@ -351,6 +353,14 @@ def check_call(name, tokens, database, readme):
         raise Problem(f"answers {found}, the library reads {columns}")
 
 
+# In the uninstaller: what is dropped by a list of the schema's objects is dropped by our own names only.
+def check_uninstall(batches):
+    for tokens in batches:
+        text = text_of(tokens)
+        if "DROP" in text and re.search(r"FROM sys ?\. ?(objects|tables) ", text) and "THROW" not in text and "IN ( @own_objects@ )" not in text:
+            raise Problem(f"drops what is not its own: {text[:80]}")
+
+
 def check_all(root, files, report):
     database = Database()
     parsed = []
@@ -379,6 +389,8 @@ def check_all(root, files, report):
         try:
             if "/install/" in file:
                 check_again(file, batches)
+            if file.endswith("/uninstall.sql"):
+                check_uninstall(batches)
             if "/calls/" in file:
                 if len(batches) != 1:
                     raise Problem("a call is one batch")
@@ -411,6 +423,7 @@ PLANTED = [
     ("a gate that calls what is not there", "/install/0010", "EXEC @schema@._leave @key;", "EXEC @schema@._left @key;"),
     ("a call that forgets a parameter", "/calls/seal", ", @grace_ms = $3", ""),
     ("a call that answers another column", "/calls/check_term", "AS fence", "AS term"),
+    ("an uninstaller that drops others' tables", "/uninstall", "AND t.object_id < @id AND t.name IN (@own_objects@)", "AND t.object_id < @id"),
     ("a hint that skips rows", "/install/0003", "WITH (UPDLOCK, HOLDLOCK)", "WITH (READPAST)"),
 ]
 

@@ -33,6 +33,11 @@ Operation acquire(std::int64_t term, int from, int to, Outcome outcome = Outcome
   return one;
 }
 
+Operation within(Operation raise, int ms) {
+  raise.within = milliseconds(ms);
+  return raise;
+}
+
 Operation seal(std::int64_t term, int from, int to) {
   Operation one = acquire(term, from, to);
   one.acquisition = false;
@@ -57,7 +62,7 @@ std::vector<Kind> kinds(const Verdict& verdict) {
 
 }  // namespace
 
-TEST_CASE("checker: what keeps the law is no breach", "[F1][F2][F3][F5][testkit]") {
+TEST_CASE("checker: what keeps the law is no breach", "[F1][F2][F3][F4][F5][testkit]") {
   const auto place = [](Operation one, std::int64_t number) {
     one.place = number;
     return one;
@@ -76,17 +81,19 @@ TEST_CASE("checker: what keeps the law is no breach", "[F1][F2][F3][F5][testkit]
       look(6, 106, 107),
       acquire(6, 108, 109, Outcome::refused),
       seal(6, 108, 109),
+      within(acquire(7, 200, 300), 100),
+      within(acquire(0, 200, 0, Outcome::unknown), 100),  // its connection was lost
   };
-  const auto verdict = check(history, state(6, {row("a", 5, 1), row("b", 5, 2), row("d", 5, 3), row("c2", 5, 4), row("f", 6, 5)}));
+  const auto verdict = check(history, state(7, {row("a", 5, 1), row("b", 5, 2), row("d", 5, 3), row("c2", 5, 4), row("f", 6, 5)}));
   for (const Breach& breach : verdict.breaches) FAIL_CHECK(tell(breach, history));
   CHECK(verdict.committed == 4);
   CHECK(verdict.refused == 1);
   CHECK(verdict.unknown_committed == 1);
   CHECK(verdict.unknown_absent == 1);
-  CHECK(verdict.raises == 3);
+  CHECK(verdict.raises == 4);
 }
 
-TEST_CASE("checker: finds each kind of breach and names the operations that show it", "[F1][F2][F3][F5][testkit]") {
+TEST_CASE("checker: finds each kind of breach and names the operations that show it", "[F1][F2][F3][F4][F5][testkit]") {
   struct Case {
     const char* name;
     std::vector<Operation> history;
@@ -111,6 +118,8 @@ TEST_CASE("checker: finds each kind of breach and names the operations that show
       {"a fence below a row at the end", {write("a", 6, 0, 0, Outcome::unknown)}, state(5, {row("a", 6)}), Kind::lowered, {0}},
       {"one term for two leaders", {acquire(6, 0, 10), acquire(6, 5, 20)}, state(6, {}), Kind::issued_twice, {0, 1}},
       {"a later acquisition with a lower term", {acquire(6, 0, 10), acquire(5, 20, 30)}, state(6, {}), Kind::issued_twice, {0, 1}},
+      {"a takeover that was held up", {within(acquire(6, 0, 1001), 1000)}, state(6, {}), Kind::held_up, {0}},
+      {"a takeover that was refused too late", {within(acquire(6, 0, 1001, Outcome::refused), 1000)}, state(6, {}), Kind::held_up, {0}},
       {"half a write", {batch}, state(5, {row("a", 5)}), Kind::torn, {0}},
       {"an acknowledged write that is gone", {write("a", 5, 0, 10)}, state(5, {}), Kind::lost, {0}},
       {"a refused write that is there", {write("a", 5, 0, 10, Outcome::refused)}, state(5, {row("a", 5)}), Kind::leaked, {0}},

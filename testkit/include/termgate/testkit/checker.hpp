@@ -19,6 +19,7 @@ struct Breach {
     order,        // F1: behind a row of a higher term
     seal,         // F2: committed although a higher term had been acknowledged before it began
     lowered,      // F3: a fence was seen below what had been acknowledged or seen before
+    held_up,      // F4: a raise was answered later than it must be; one without an answer is not judged
     issued_twice, // F3: two acquisitions got one term, or a later one a lower term
     torn,         // F5: some of its rows and not all
     lost,         // F5: acknowledged, and not there

@@ -36,6 +36,7 @@ struct Operation {
   int rows = 1;                       // of a write: how many it writes, all or none
   std::optional<std::int64_t> place;  // of a write: the number that its acknowledgement gave, where it gave one
   bool acquisition = false;           // of a raise: the term was issued by it, so nobody else may get it
+  Moment within = Moment::max();      // of a raise: how soon an answer must come (F4); max(): at any time
   Moment invoked{};                   // before the first byte of it was sent
   Moment answered = Moment::max();    // after the last byte of its answer; max(): none came
   std::string client;                 // for the report
