@@ -5,6 +5,7 @@ function(termgate_fuzz name)
   add_executable(${name} ${FUZZ_SOURCES})
   target_link_libraries(${name} PRIVATE termgate_options ${FUZZ_LIBRARIES})
   target_include_directories(${name} PRIVATE ${FUZZ_INCLUDES})
+  target_compile_options(${name} PRIVATE ${TERMGATE_TEST_OPTIONS})
   string(REPLACE "fuzz_" "" what ${name})
   if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
     target_compile_options(${name} PRIVATE -fsanitize=fuzzer)
@@ -29,14 +30,14 @@ endif()
 if(TARGET termgate)
   find_package(Boost 1.81 REQUIRED COMPONENTS program_options json)
   termgate_fuzz(fuzz_command
-    SOURCES fuzz/fuzz_command.cpp "${PROJECT_SOURCE_DIR}/cli/command.cpp" "${PROJECT_SOURCE_DIR}/cli/output.cpp"
-    LIBRARIES Termgate::storage Boost::program_options Boost::json fmt::fmt
+    SOURCES fuzz/fuzz_command.cpp
+    LIBRARIES termgate_command Termgate::storage Boost::program_options Boost::json fmt::fmt
     INCLUDES "${PROJECT_SOURCE_DIR}/cli")
   termgate_fuzz(fuzz_recorded_history
-    SOURCES fuzz/fuzz_recorded_history.cpp "${PROJECT_SOURCE_DIR}/cli/recorded_history.cpp" "${PROJECT_SOURCE_DIR}/cli/output.cpp"
-    LIBRARIES Termgate::testkit Boost::json fmt::fmt
+    SOURCES fuzz/fuzz_recorded_history.cpp
+    LIBRARIES termgate_command Termgate::testkit Boost::json fmt::fmt
     INCLUDES "${PROJECT_SOURCE_DIR}/cli")
-  termgate_fuzz(fuzz_drill_wire SOURCES fuzz/fuzz_drill_wire.cpp "${PROJECT_SOURCE_DIR}/cli/drill_wire.cpp" INCLUDES "${PROJECT_SOURCE_DIR}/cli")
+  termgate_fuzz(fuzz_drill_wire SOURCES fuzz/fuzz_drill_wire.cpp LIBRARIES termgate_command INCLUDES "${PROJECT_SOURCE_DIR}/cli")
 endif()
 if(TARGET termgate_pgwire)
   foreach(what IN ITEMS pgwire_frontend pgwire_backend pgwire_startup)

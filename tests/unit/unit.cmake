@@ -27,15 +27,15 @@ if(TARGET termgate_sqlite)
 endif()
 if(TARGET termgate)
   termgate_test(unit_cli LABEL unit
-    SOURCES unit/cli/drill_tds.cpp unit/cli/drill_wire.cpp unit/cli/secrets.cpp unit/cli/storm_log.cpp "${PROJECT_SOURCE_DIR}/cli/drill_tds.cpp" "${PROJECT_SOURCE_DIR}/cli/drill_wire.cpp" "${PROJECT_SOURCE_DIR}/cli/secrets.cpp" "${PROJECT_SOURCE_DIR}/cli/storm_log.cpp"
-    LIBRARIES Termgate::fencing Termgate::testkit fmt::fmt Threads::Threads)
+    SOURCES unit/cli/drill_tds.cpp unit/cli/drill_wire.cpp unit/cli/secrets.cpp unit/cli/storm_log.cpp
+    LIBRARIES termgate_command Termgate::fencing Termgate::testkit fmt::fmt Threads::Threads)
   target_include_directories(unit_cli PRIVATE "${PROJECT_SOURCE_DIR}")
   if(TARGET termgate_postgres)
     find_package(PkgConfig REQUIRED)
     pkg_check_modules(LIBPQ REQUIRED IMPORTED_TARGET libpq)
     termgate_test(unit_storm_relay LABEL unit
-      SOURCES unit/cli/storm_relay.cpp "${PROJECT_SOURCE_DIR}/cli/storm_relay.cpp" "${PROJECT_SOURCE_DIR}/cli/relay_socket.cpp" "${PROJECT_SOURCE_DIR}/cli/storm_url.cpp"
-      LIBRARIES Termgate::fencing PkgConfig::LIBPQ fmt::fmt Threads::Threads)
+      SOURCES unit/cli/storm_relay.cpp
+      LIBRARIES termgate_command Termgate::fencing PkgConfig::LIBPQ fmt::fmt Threads::Threads)
     target_include_directories(unit_storm_relay PRIVATE "${PROJECT_SOURCE_DIR}")
   endif()
 endif()

@@ -28,7 +28,7 @@ if(TARGET termgate_session)
       unit/proxy/session_simple.cpp
     LIBRARIES Termgate::session)
   # The decision and the parts that carry it out are inside the folder.
-  termgate_test(unit_session_guard LABEL unit SOURCES unit/proxy/session_guard.cpp LIBRARIES Termgate::session)
+  termgate_test(unit_session_guard OPTIMIZED LABEL unit SOURCES unit/proxy/session_guard.cpp LIBRARIES Termgate::session)
   target_include_directories(unit_session_guard PRIVATE "${PROJECT_SOURCE_DIR}/proxy/session/src")
   termgate_test(unit_session_parts LABEL unit
     SOURCES

@@ -1,0 +1,1 @@
+// Nothing: its target owns the headers that all tests read precompiled.
