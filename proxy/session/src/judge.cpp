@@ -14,6 +14,12 @@ using Way = Effects::Way;
 
 namespace {
 
+// "rule", in small letters or capitals.
+bool holds_rule(std::string_view sql) noexcept {
+  constexpr std::string_view word = "rule";
+  return std::search(sql.begin(), sql.end(), word.begin(), word.end(), [](char a, char b) { return (a | 0x20) == b; }) != sql.end();
+}
+
 constexpr std::size_t writers_max = 256;
 constexpr std::size_t unit_text_bytes = 80;  // kept for the log, which shows the first words
 
@@ -29,6 +35,7 @@ bool Session::State::asks_at_login() const noexcept { return guards() || (admiss
 // The operator's word stands above what a function's arguments say.
 bool Session::State::final_rule() const noexcept { return declared_.rule != nullptr && !admission_.overridable; }
 bool Session::State::may_speak() const noexcept { return declared_.rule != nullptr || declared_.spoke; }
+bool Session::State::may_write() const noexcept { return may_speak() || admission_.without_term == WithoutTerm::allow; }
 bool Session::State::active() const noexcept { return admission_.enforce == Enforce::on && (admission_.without_term != WithoutTerm::allow || may_speak() || declared_.perhaps); }
 
 // --- of a text ---
@@ -44,6 +51,8 @@ Text Session::State::classified(std::string_view sql) {
   if (text->speaks_of_terms || !text->declared.empty()) declared_.spoke = true;
   for (const auto& statement : text->statements) {
     if (statement.calls_unknown) declared_.perhaps = true;
+    // CREATE RULE, in whatever it stands.
+    if (!has_rules_ && options_.server_has_rules && statement.kind != Kind::provably_read && holds_rule(sql)) has_rules_ = true;
     if (statement.kind == Kind::deallocate && !statement.all) statements_.erase(std::string(cut(statement.name)));
     if ((statement.kind == Kind::set || statement.kind == Kind::reset) && statement.name == "role") role_ = statement.value.value_or("");
   }
@@ -174,7 +183,8 @@ Standing Session::State::standing_of(const Claim& claim) const {
   if (const Refusal refusal = refusal_from_memory(claim)) return refusal.code == "TG001" ? Standing::stale : Standing::untrusted;
   if (claim.certain) return Standing::current;
   // Where nothing was ever seen that declares, a session is taken to have no claim: it reads, and what it writes the server judges.
-  const bool silent = declared_.certain ? claim.pair.empty() : !may_speak();
+  // Where nobody has to declare, the server's session says whether this one has (check_again), and it may write if not.
+  const bool silent = admission_.without_term != WithoutTerm::allow && (declared_.certain ? claim.pair.empty() : !may_speak());
   return silent ? Standing::none : Standing::uncertain;
 }
 

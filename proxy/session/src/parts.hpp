@@ -222,6 +222,7 @@ struct Script {
 struct Hold {
   enum class Stage : std::uint8_t { none, asked, held, releasing } stage = Stage::none;
   bool failed = false;
+  bool unclaimed = false;       // the session declares nothing, and need not: no lock is held
   Pair pair;                    // as answered
   std::string waiting;          // the client's text (simple) or messages (extended) that run under it
   bool extended = false;

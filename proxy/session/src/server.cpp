@@ -1,5 +1,6 @@
 // What the server answers, and to whom.
 #include <algorithm>
+#include <utility>
 
 #include "numbers.hpp"
 #include "state.hpp"
@@ -101,6 +102,7 @@ void Session::State::parameter_status(const Event& event) {
     }
     return;
   }
+  if (status->name == "default_transaction_read_only") default_.told = status->value == "on";
   if (status->name == "standard_conforming_strings") {
     reported_conforming_ = status->value == "on" ? ConformingStrings::on : ConformingStrings::off;
     settings_.standard_conforming_strings = reported_conforming_;
@@ -155,8 +157,9 @@ void Session::State::server_event(const Event& event) {
       to_client_.back() += event.frame;
       return;
     case backend::notice_response:
-      // Of our own statements: nobody's business but the server's log.
-      show_parts_ = answers_.empty() || !answers_.head().hidden;
+      // Of our own statements: nobody's business but the server's log. What stands in for a simple query is hidden and the client's all the same, and
+      // the COMMIT of a frame runs its deferred triggers.
+      show_parts_ = answers_.empty() || !answers_.head().hidden || answers_.head().role == Role::client || answers_.head().role == Role::commit;
       if (show_parts_) to_client_.back() += event.frame;
       return;
     case backend::error_response: return server_error(event);
@@ -246,9 +249,13 @@ void Session::State::server_event(const Event& event) {
         return;
       }
       if (event.body.starts_with("ROLLBACK") || event.body.starts_with("PREPARE TRANSACTION")) fences_unsettled_.clear();
-      if (outstanding_.unread && (event.body.starts_with("PREPARE") || event.body.starts_with("DEALLOCATE") || event.body.starts_with("DISCARD"))) {
-        statements_.clear();
-        prepared_.fill(false);
+      if (outstanding_.unread && (event.body.starts_with("PREPARE") || event.body.starts_with("DEALLOCATE") || event.body.starts_with("DISCARD"))) statements_.clear();
+      // Nothing is declared, where nobody has to.
+      if (head.role == Role::hold && event.body.starts_with("SELECT 0")) hold_.unclaimed = true;
+      // Of our SET behind the client's, which has succeeded.
+      if (head.read_only_behind && std::exchange(head.row_seen, true)) {
+        show_parts_ = false;
+        return;
       }
       if (head.asked == Asked::query && head.role == Role::framed) {
         // The last one of a frame waits for the COMMIT, which may yet fail.
@@ -373,11 +380,7 @@ void Session::State::drop_until_sync() {
   while (!answers_.empty() && answers_.head().asked != Asked::sync) {
     Expected& head = answers_.head();
     if (head.asked == Asked::parse) {
-      if (head.hidden) {
-        if (head.ours != ours_count) prepared_[head.ours] = false;
-      } else if (!head.existed) {
-        statements_.erase(head.text);
-      }
+      if (!head.hidden && !head.existed) statements_.erase(head.text);
     } else if (head.asked == Asked::bind && !head.hidden) {
       portals_.erase(head.text);  // the server may have another of the name
     }
@@ -439,7 +442,7 @@ void Session::State::server_error(const Event& event) {
         else if (head.read_hash != 0) remember_writer(head.read_hash);
         const Claim claim = claim_of(nullptr);
         const Refusal known = claim.problem.empty() ? refusal_from_memory(claim) : Refusal{claim.code, claim.problem, claim.hint};
-        const std::string message = known ? known.message : may_speak() ? "TG002 this looked like a read and writes; Termgate knows it now: send it again" : "TG002 no term declared for a fenced write";
+        const std::string message = known ? known.message : may_write() ? "TG002 this looked like a read and writes; Termgate knows it now: send it again" : "TG002 no term declared for a fenced write";
         const std::string code = known ? known.code : "TG002";
         report_refusal(code, message, claim.pair, known.fence, false);
         pgwire::ReportFields fields = *report;
@@ -447,6 +450,20 @@ void Session::State::server_error(const Event& event) {
         fields.set('C', code);
         fields.set('M', message);
         fields.set('D', detail);
+        pgwire::append_error_response(to_client_.back(), fields);
+        break;
+      }
+      if (head.read_only_behind) tx_.client_read_only = true;
+      constexpr std::string_view in_pipeline = " cannot be executed within a pipeline", in_block = " cannot run inside a transaction block";  // the second on 18
+      const std::string_view standing = !head.late_complete || outstanding_.unread || status_ != TransactionStatus::idle || report->sqlstate() != "25001" ? std::string_view()
+                                        : report->message().ends_with(in_pipeline)                                           ? in_pipeline
+                                        : report->message().ends_with(in_block)                                              ? in_block
+                                                                                                                             : std::string_view();
+      if (!standing.empty()) {
+        // The client sent a simple query outside of a block. What may not stand in one is sent as such, so this is about something that a function ran.
+        const std::string message = std::string(report->message().substr(0, report->message().size() - standing.size())) + " cannot be executed from a function";
+        pgwire::ReportFields fields = *report;
+        fields.set('M', message);
         pgwire::append_error_response(to_client_.back(), fields);
         break;
       }
@@ -556,7 +573,7 @@ void Session::State::settle() {
     case Hold::Stage::none: break;
     case Hold::Stage::asked:
       // Without its row the lock is not ours: an error before it may have made the server skip it together with what was to run.
-      if (hold_.failed || !hold_.pair.complete()) {
+      if (hold_.failed || (!hold_.pair.complete() && !hold_.unclaimed)) {
         hold_ = Hold();
         pgwire::append_ready_for_query(to_client_.back(), status_);
         break;

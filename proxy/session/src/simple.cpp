@@ -19,6 +19,12 @@ bool has_parameter(std::string_view sql) noexcept {
   return false;
 }
 
+// SET TRANSACTION READ WRITE and SET transaction_read_only to a value, of the transaction that is open.
+bool asks_for_read_write(const Effects& effects, const statements::Statement& statement) noexcept {
+  const bool sets = statement.kind == Kind::set_transaction || statement.kind == Kind::set || statement.kind == Kind::set_local;
+  return sets && effects.sets_access && !effects.sets_default_access && !effects.access_refused && !statement.to_default && effects.access == Access::read_write;
+}
+
 }  // namespace
 
 void Session::State::on_query(std::string_view sql) {
@@ -59,7 +65,14 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
     if (known_writer(read_hash)) effects.way = Way::write;
   }
   std::string rewritten;
-  if (ours_to_keep(effects) && effects.access != Access::read_only) {
+  // In a READ ONLY transaction of the client's own the server says whether READ WRITE may still be; what makes it so is the check. In one that counts as
+  // writable already it changes nothing of what is checked.
+  const bool asks = tx_.in_block && asks_for_read_write(effects, statement);
+  const bool server_says = asks && tx_.client_read_only && !tx_.writable;
+  if (server_says) {
+    rewritten = std::string(sql) + "\n;SET transaction_read_only TO on";
+    sql = rewritten;
+  } else if (ours_to_keep(effects) && effects.access != Access::read_only && !(asks && tx_.writable && !tx_.locked)) {
     rewritten = without_read_write(sql, effects);
     sql = rewritten;
   } else if ((effects.only_declares || effects.prepares_declares) && !statement.set_config_at.empty()) {
@@ -70,9 +83,9 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
     // Whoever prepared it may have lost its term in what the database has forgotten (F3).
     if (const Refusal refusal = doubt_of(Claim())) return refuse_from_memory(refusal, claim.pair);
   }
-  const TransactionView view = view_of(claim, false);
+  TransactionView view = view_of(claim, false);
   const bool only_reads = view.read_only && !tx_.writable;
-  if (effects.kind == Kind::unparsable && (only_reads || !may_speak())) {
+  if (effects.kind == Kind::unparsable && (only_reads || !may_write())) {
     return refuse_if_it_parses(sql, "TG002", only_reads ? "TG002 Termgate cannot read this statement, and READ ONLY may not stop it" : "TG002 no term declared, and Termgate cannot read this statement");
   }
   if (tx_.in_block) {
@@ -81,11 +94,18 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
     if (added) add_sync(Role::silent);
     note_sent(effects);
     if (effects.kind == Kind::unparsable) return run_converted(sql);
-    return run_plain_query(sql, Role::client, change_of(effects), read_hash);
+    run_plain_query(sql, Role::client, change_of(effects), read_hash);
+    if (server_says) {
+      answers_.at(answers_.size() - 1).read_only_behind = true;
+      outstanding_.wait_for_all = true;
+    }
+    return;
   }
 
   const Unit unit = unit_of(effects, claim.named, final_rule());
   const Standing standing = standing_of(claim);
+  // In a session that is not guarded yet every transaction is writable, but this one is not open.
+  if (unit.does == Does::alone || unit.does == Does::code) view.writable &= guards();
   const Act act = decide(unit, view, standing, policy());
   switch (act) {
     case Act::pass:

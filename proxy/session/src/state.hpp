@@ -79,6 +79,7 @@ class Session::State {
   bool active() const noexcept;                 // writes go behind the check
   bool final_rule() const noexcept;
   bool may_speak() const noexcept;              // has, or may have, a scope and a term
+  bool may_write() const noexcept;              // or needs none
   Text classified(std::string_view sql);
   Effects resolved(Effects effects, std::string_view executes) const;
   static bool names_ours(const statements::Classified& text) noexcept;
@@ -122,6 +123,7 @@ class Session::State {
   void start_script(std::string_view sql, Text text);
   void next_piece();
   void finish_script();
+  void begin_frame();
   void script_refused();
   void release_complete();
   bool frame_refuses(const Effects& effects);
@@ -260,7 +262,6 @@ class Session::State {
 
   // --- what is ours in the server ---
   std::array<std::string, ours_count> names_;
-  std::array<bool, ours_count> prepared_{};  // by the messages sent so far
   Check check_;
   // What checks have answered above all that was known: true only once the transaction has committed, for it may have been the check's own raise.
   std::vector<std::pair<std::string, std::int64_t>> fences_unsettled_;

@@ -79,10 +79,7 @@ void Session::State::note_sent(const Effects& effects) {
   // What is undone may have been our putting it back. A COMMIT undoes a failed block.
   if (!default_.reported && guards() && tx_.suspect && (ends || effects.kind == Kind::prepare_transaction) && effects.kind != Kind::release) default_.broken = true;
   if (!default_.reported && guards() && (effects.calls_functions || effects.way == Way::write || effects.way == Way::alone)) default_.broken = tx_.suspect = true;
-  if (effects.forgets_prepared) {
-    statements_.clear();
-    prepared_.fill(false);
-  }
+  if (effects.forgets_prepared) statements_.clear();
   if (effects.own_check_passes && does == Does::own_call) tx_.other_passed = true;
   const Change change = change_of(effects);
   if (change == Change::on || change == Change::off) default_.believed = change == Change::on;
