@@ -33,6 +33,7 @@ namespace {
 struct Leftovers {
   std::vector<std::filesystem::path> folders;
   std::vector<std::string> databases;
+  std::vector<std::string> roles;
   std::string server;
   std::map<std::string, std::string> direct;  // the PostgreSQL URL of a database that the library reaches through ODBC
 
@@ -60,6 +61,7 @@ struct Leftovers {
         for (const auto& name : databases) {
           transaction.exec("DROP DATABASE IF EXISTS " + name + " WITH (FORCE)");
         }
+        for (const auto& role : roles) transaction.exec("DROP ROLE IF EXISTS " + role);
       }
     } catch (const std::exception&) {
       // The throw-away server is stopped after the run anyway.
@@ -73,6 +75,43 @@ Leftovers& leftovers() {
   return held;
 }
 
+#ifdef TERMGATE_TEST_WITH_POSTGRES
+std::string with_user(const std::string& url, const std::string& user) {
+  const auto host = url.find("://") + 3;
+  return url.substr(0, host) + user + url.substr(url.find('@', host));
+}
+
+std::string with_database(const std::string& url, const std::string& name) {
+  // …/dbname or …/dbname?parameters
+  const auto question = url.find('?');
+  return url.substr(0, url.rfind('/', question) + 1) + name + (question == std::string::npos ? "" : url.substr(question));
+}
+
+void run_each(const std::string& url, const std::vector<std::string>& statements) {
+  pqxx::connection connection(url);
+  pqxx::nontransaction transaction(connection);
+  for (const auto& statement : statements) transaction.exec(statement);
+}
+
+// Makes the database as a customer of a service does, and returns the URL of the role that leads and writes.
+std::string managed_database(const std::string& server, const std::string& name) {
+  const std::string admin = managed_role("admin"), owner = managed_role("owner"), app = managed_role("app");
+  const std::string superuser = with_database(server, name);
+  if (leftovers().roles.empty()) {
+    run_each(server, {"CREATE ROLE " + admin + " LOGIN CREATEDB CREATEROLE"});
+    leftovers().roles = {owner, app, admin};
+    run_each(with_user(server, admin), {"CREATE ROLE " + owner + " LOGIN", "CREATE ROLE " + app + " LOGIN"});
+  }
+  run_each(with_user(server, admin), {"CREATE DATABASE " + name});
+  leftovers().databases.push_back(name);
+  // What the service keeps for itself; privileges on functions belong to a database.
+  run_each(superuser, {"REVOKE EXECUTE ON FUNCTION pg_control_system(), pg_control_checkpoint(), pg_control_recovery(), pg_control_init() FROM PUBLIC",
+                     "GRANT ALL ON SCHEMA public TO " + admin + " WITH GRANT OPTION"});
+  run_each(with_user(superuser, admin), {"GRANT CREATE ON DATABASE " + name + " TO " + owner, "GRANT CREATE ON SCHEMA public TO " + app});
+  return with_user(superuser, app);
+}
+#endif
+
 }  // namespace
 
 std::string backend_name() {
@@ -81,6 +120,9 @@ std::string backend_name() {
 }
 
 bool is_postgresql() { return backend_name().find("postgresql_") != std::string::npos; }
+bool is_managed() { return backend_name().ends_with("_managed"); }
+// What a customer of a service gets is `admin`, which makes the other two.
+std::string managed_role(const std::string& what) { return "conformance_" + std::to_string(getpid()) + "_" + what; }
 bool is_sqlserver() { return backend_name() == "sqlserver"; }
 bool survives_reopening() { return backend_name() != "sqlite_memory"; }
 
@@ -108,21 +150,22 @@ std::string fresh_url() {
   }
 #endif
 #ifdef TERMGATE_TEST_WITH_POSTGRES
-  const std::string variable = "TERMGATE_TEST_POSTGRESQL_" + backend.substr(backend.rfind('_') + 1);
+  const std::string plain = backend.substr(0, backend.size() - (is_managed() ? std::string("_managed").size() : 0));
+  const std::string variable = "TERMGATE_TEST_POSTGRESQL_" + plain.substr(plain.rfind('_') + 1);
   const char* server = std::getenv(variable.c_str());
   if (server == nullptr) throw std::runtime_error(variable + " is not set");
   const std::string name = "conformance_" + std::to_string(getpid()) + "_" + std::to_string(count++);
   pqxx::connection connection{std::string(server)};
+  if (is_managed()) {
+    leftovers().server = server;
+    return managed_database(server, name);
+  }
   pqxx::nontransaction transaction(connection);
   transaction.exec("CREATE DATABASE " + name);
   // Made after libpqxx's first answer, and so destroyed before the static table that its answers need.
   leftovers().server = server;
   leftovers().databases.push_back(name);
-  // …/dbname or …/dbname?parameters
-  std::string url = server;
-  const auto question = url.find('?');
-  const auto slash = url.rfind('/', question);
-  url = url.substr(0, slash + 1) + name + (question == std::string::npos ? "" : url.substr(question));
+  const std::string url = with_database(server, name);
   if (!backend.starts_with("odbc_")) return url;
   const std::string through = "odbc:Driver={PostgreSQL Unicode};Server=127.0.0.1;Port=" + std::string(connection.port()) + ";Database=" + name + ";UID=postgres";
   leftovers().direct[through] = url;
@@ -134,11 +177,34 @@ std::string fresh_url() {
 
 termgate::Database& shared() {
   static termgate::Database database = [] {
-    auto opened = termgate::Database::open(fresh_url());
-    opened.install();
+    const std::string url = fresh_url();
+    auto opened = termgate::Database::open(url);
+    install(opened, url);
     return opened;
   }();
   return database;
+}
+
+std::string url_as([[maybe_unused]] const std::string& url, const std::string& what) {
+#ifdef TERMGATE_TEST_WITH_POSTGRES
+  return with_user(url, managed_role(what));
+#else
+  throw std::runtime_error("no role " + what + " on this backend");
+#endif
+}
+
+std::string owner_url(const std::string& url) { return is_managed() ? url_as(url, "owner") : url; }
+
+termgate::Database::Installed install(termgate::Database& db, const std::string& url) {
+#ifdef TERMGATE_TEST_WITH_POSTGRES
+  if (is_managed()) {
+    auto owner = termgate::Database::open(owner_url(url));
+    const auto installed = owner.install();
+    owner.grant(managed_role("app"), "operate");
+    return installed;
+  }
+#endif
+  return db.install();
 }
 
 std::string unique(const std::string& what) {
@@ -159,6 +225,14 @@ std::string in_dialect(std::string statement) {
 
 std::string own_table(const std::string& name) { return is_postgresql() || is_sqlserver() ? "termgate." + name : "termgate_" + name; }
 
+void run_as([[maybe_unused]] const std::string& url, const std::string& what, [[maybe_unused]] const std::string& statement) {
+#ifdef TERMGATE_TEST_WITH_POSTGRES
+  run_each(url_as(url, what), {statement});
+#else
+  throw std::runtime_error("no role " + what + " on this backend");
+#endif
+}
+
 void run_outside(const std::string& url, const std::string& statement) {
 #ifdef TERMGATE_TEST_WITH_ODBC
   if (is_sqlserver()) {
@@ -169,7 +243,7 @@ void run_outside(const std::string& url, const std::string& statement) {
 #ifdef TERMGATE_TEST_WITH_POSTGRES
   if (is_postgresql()) {
     const auto direct = leftovers().direct.find(url);
-    pqxx::connection connection(direct == leftovers().direct.end() ? url : direct->second);
+    pqxx::connection connection(direct == leftovers().direct.end() ? owner_url(url) : direct->second);
     pqxx::nontransaction(connection).exec(statement);
     return;
   }

@@ -18,8 +18,19 @@ std::string fresh_url();
 
 std::string backend_name();
 bool is_postgresql();
+bool is_managed();  // PostgreSQL as a service offers it: no superuser, no pg_signal_backend, no pg_control_system()
 bool is_sqlserver();
 bool survives_reopening();  // false for a database in memory
+
+// Installs layer 1 in the database at `url`, which `db` has open. On a managed PostgreSQL its owner does that, and `db`, a plain role, gets level operate.
+termgate::Database::Installed install(termgate::Database& db, const std::string& url);
+
+// The same database for the owner of layer 1; elsewhere than on a managed PostgreSQL there is one role only.
+std::string owner_url(const std::string& url);
+
+// The name of one of the roles of a managed PostgreSQL: "admin", "owner" (of layer 1), "app"; and its URL of the database at `url`.
+std::string managed_role(const std::string& what);
+std::string url_as(const std::string& url, const std::string& what);
 
 // A scope or stream name that no other test uses.
 std::string unique(const std::string& what);
@@ -30,7 +41,10 @@ std::string own_table(const std::string& name);
 // A statement of the tests in this backend's words: T-SQL has other names for text columns and for savepoints.
 std::string in_dialect(std::string statement);
 
-// Runs a statement past Termgate, as somebody with a client of their own would. Not for a database in memory.
+// The same as one role of a managed PostgreSQL.
+void run_as(const std::string& url, const std::string& what, const std::string& statement);
+
+// Runs a statement past Termgate, as the owner of layer 1 with a client of their own would. Not for a database in memory.
 void run_outside(const std::string& url, const std::string& statement);
 
 // A session of somebody with a client of their own, in a fresh database with layer 1 (SQLite: with its functions). One thread.

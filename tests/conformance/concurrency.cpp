@@ -204,7 +204,7 @@ TEST_CASE("race: two databases opened on one store obey one law", "[F1][conforma
   const std::string url = conformance::fresh_url();
   auto one = Database::open(url);
   auto two = Database::open(url);
-  together(2, [&](int index) { (index == 0 ? one : two).install(); });
+  together(2, [&](int index) { conformance::install(index == 0 ? one : two, url); });
   CHECK(one.installed_version() > 0);
   const Scope scope("both");
   const Stream stream("both");
@@ -221,7 +221,7 @@ TEST_CASE("race: two databases opened on one store obey one law", "[F1][conforma
 TEST_CASE("write: whoever lost the lease is refused whatever it did in between", "[F1][F2]") {
   const std::string url = conformance::fresh_url();
   auto first = Database::open(url);
-  first.install();
+  conformance::install(first, url);
   // In memory nobody else can have the same database.
   auto second = url.find(":memory:") == std::string::npos ? Database::open(url) : first;
   const Scope scope("lost");

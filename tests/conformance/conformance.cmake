@@ -1,5 +1,5 @@
 # One suite, run once a backend: TERMGATE_CONFORMANCE says which. A new backend is done when it passes.
-add_executable(conformance conformance/suite.cpp conformance/concurrency.cpp conformance/tables.cpp conformance/backend.cpp)
+add_executable(conformance conformance/suite.cpp conformance/concurrency.cpp conformance/tables.cpp conformance/managed.cpp conformance/backend.cpp)
 target_link_libraries(conformance PRIVATE termgate_catch Termgate::storage Threads::Threads)
 termgate_quickly_compiled(conformance)
 if(TARGET termgate_postgres)
@@ -42,4 +42,6 @@ if(TARGET termgate_postgres)
   foreach(major IN ITEMS 13 14 15 16 17 18)
     conformance_backend(postgresql_${major} TERMGATE_TEST_POSTGRESQL_${major})
   endforeach()
+  # As a service offers it: nobody is superuser, may signal others or call pg_control_system(), and the owner of layer 1 is not who writes.
+  conformance_backend(postgresql_15_managed TERMGATE_TEST_POSTGRESQL_15)
 endif()

@@ -507,11 +507,11 @@ TEST_CASE("memory: a fence survives closing and opening", "[F3][conformance]") {
   const Scope scope("kept");
   {
     auto db = Database::open(url);
-    db.install();
+    conformance::install(db, url);
     db.seal(scope, Term(8));
   }
   auto db = Database::open(url);
-  CHECK(db.install().from_version == db.installed_version());
+  CHECK(conformance::install(db, url).from_version == db.installed_version());
   CHECK(db.fence(scope)->term == 8);
   CHECK_THROWS_AS(db.check(scope, Term(7)), StaleTerm);
 }
@@ -549,7 +549,7 @@ TEST_CASE("explain: tells who raised and who was refused", "[conformance]") {
 }
 
 TEST_CASE("install: a newer schema than this binary knows is refused with the reason", "[conformance]") {
-  auto db = Database::open(conformance::fresh_url());
+  auto db = Database::open(conformance::owner_url(conformance::fresh_url()));
   db.install();
   const int version = db.installed_version();
   const auto claim = [&](int newer) {
@@ -568,7 +568,7 @@ TEST_CASE("install: a newer schema than this binary knows is refused with the re
 TEST_CASE("install: one that fails half-way leaves nothing", "[F5][conformance]") {
   if (!conformance::survives_reopening()) return;
   const std::string url = conformance::fresh_url();
-  auto db = Database::open(url);
+  auto db = Database::open(conformance::owner_url(url));
   db.install();
   db.uninstall();
   CHECK(db.installed_version() == 0);
@@ -755,8 +755,9 @@ TEST_CASE("lease: begins above a fence that writers raised before", "[F2][confor
 }
 
 TEST_CASE("doubt: a restored database refuses writes until each scope is settled", "[F3][conformance]") {
-  auto db = Database::open(conformance::fresh_url());
-  db.install();
+  const std::string url = conformance::fresh_url();
+  auto db = Database::open(url);
+  conformance::install(db, url);
   const Scope leased("leased");
   const Scope external("external");
   const Lease lease = db.acquire_lease(leased, 10s, {.owner = "a"});

@@ -173,7 +173,25 @@ SCRIPTS = {
     "Terminate behind writes": [("send", query(INS) + terminate()), ("read", "X", 1)],
     "Terminate behind writes in one text": [("send", query("INSERT INTO diff.t VALUES (100); INSERT INTO diff.t VALUES (101)") + terminate()), ("read", "X", 1)],
     "Terminate behind a VACUUM and a write": [("send", query("VACUUM diff.t") + query(INS) + terminate()), ("read", "X", 1)],
+    # What PostgreSQL's own regression suite found to differ.
+    "warnings of the parser": q(f"UPDATE diff.t AS {'x' * 70} SET v = 'long' WHERE id = 1", f"SELECT 1 AS {'y' * 70}", "SET standard_conforming_strings = off", r"INSERT INTO diff.t VALUES (100, 'a\\b\'c') RETURNING v", r"SELECT 'a\\b'", "SET standard_conforming_strings = on", "SET escape_string_warning = off", r"INSERT INTO diff.t VALUES (101, 'a\\b') RETURNING v"),
+    "notices of a deferred trigger": q("CREATE FUNCTION diff.says() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RAISE NOTICE 'says %', NEW.id; RETURN NULL; END$$", "CREATE CONSTRAINT TRIGGER says AFTER INSERT ON diff.t DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION diff.says()", INS, "INSERT INTO diff.t VALUES (101); INSERT INTO diff.t VALUES (102)", "BEGIN", "INSERT INTO diff.t VALUES (103)", "COMMIT") + [e("INSERT INTO diff.t VALUES (104)")],
+    "READ WRITE where it may not be": q("BEGIN READ ONLY", "SELECT count(*) FROM diff.t", "SET TRANSACTION READ WRITE", "ROLLBACK", "BEGIN READ ONLY", "SET TRANSACTION READ WRITE", INS, "ROLLBACK", "BEGIN", "SET TRANSACTION READ ONLY", "SAVEPOINT a", "SET LOCAL transaction_read_only = off -- no", "ROLLBACK TO a", INS, "ROLLBACK", "BEGIN", "SET TRANSACTION READ ONLY", "SAVEPOINT a", "RELEASE a", "SET TRANSACTION READ WRITE", INS, "COMMIT", "BEGIN READ ONLY", "SELECT 1 FROM diff.t", "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE, READ WRITE", "COMMIT"),
+    "READ WRITE in a transaction that was READ ONLY in between": q("BEGIN", "SAVEPOINT a", "SET TRANSACTION READ ONLY", "SELECT count(*) FROM diff.t", "ROLLBACK TO a", "SET TRANSACTION READ WRITE", INS, "COMMIT", "BEGIN", "SAVEPOINT a", "SET TRANSACTION READ ONLY", "SELECT count(*) FROM diff.t", "SET transaction_read_only = off", "ROLLBACK", "BEGIN", INS.replace("100", "101"), "SET TRANSACTION READ ONLY", "INSERT INTO diff.t VALUES (102)", "ROLLBACK", "SHOW transaction_read_only"),
+    "SET TRANSACTION in one text": q("SET TRANSACTION READ ONLY; COMMIT AND CHAIN", "SET TRANSACTION READ ONLY; ROLLBACK AND CHAIN", "SET TRANSACTION READ ONLY; INSERT INTO diff.t VALUES (100)", "SET TRANSACTION READ ONLY; SELECT count(*) FROM diff.t", "SELECT 1; SET TRANSACTION READ ONLY", "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE; SHOW transaction_isolation; INSERT INTO diff.t VALUES (101)", "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE; COMMIT", "SET LOCAL work_mem = '7MB'; COMMIT", "DECLARE c CURSOR FOR SELECT 1; COMMIT", "SET TRANSACTION READ ONLY", "INSERT INTO diff.t VALUES (102); SET TRANSACTION READ ONLY; INSERT INTO diff.t VALUES (103)", "SHOW transaction_read_only"),
+    "a rule made by the session": q("INSERT INTO diff.t VALUES (100)", "CREATE RULE answers AS ON INSERT TO diff.child DO ALSO SELECT count(*) FROM diff.t", "INSERT INTO diff.child VALUES (1, 1)", "INSERT INTO diff.child VALUES (2, 2) RETURNING id", "BEGIN", "INSERT INTO diff.child VALUES (3, 3)", "COMMIT", "DROP RULE answers ON diff.child", "INSERT INTO diff.child VALUES (4, 4)"),
+    "what may not stand in a function": q("CREATE FUNCTION diff.cleans() RETURNS void LANGUAGE plpgsql AS $$BEGIN EXECUTE 'VACUUM diff.t'; END$$", "SELECT diff.cleans()", "DO $$ BEGIN EXECUTE 'CREATE DATABASE no'; END $$", "BEGIN", "SELECT diff.cleans()", "ROLLBACK", "SELECT 1; SELECT diff.cleans()"),
     "an interleaved Query": [parse("", "SELECT 1") + bind() + execute() + query("SELECT 2") + sync()],
+}
+
+# By a session that declares nothing, through a proxy with --without-term allow: what is not in SCRIPTS.
+UNDECLARED = {
+    "a block after a function": q("SELECT diff.noisy(1)", "BEGIN", "SELECT count(*) FROM diff.t", INS, "COMMIT", "BEGIN", "DECLARE c CURSOR FOR SELECT id FROM diff.t ORDER BY id FOR UPDATE", "FETCH c", "EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off, BUFFERS off) UPDATE diff.t SET v = 'here' WHERE CURRENT OF c", "COMMIT", "SELECT diff.writes(101)", "CREATE TABLE diff.made AS SELECT diff.noisy(2)"),
+    "what runs alone after a function": q("SELECT diff.noisy(1)", "VACUUM diff.t", "CREATE INDEX CONCURRENTLY i ON diff.t (v)", "CALL diff.commits()", "DO $$ BEGIN INSERT INTO diff.t VALUES (110); COMMIT; INSERT INTO diff.t VALUES (111); END $$", "BEGIN", "VACUUM diff.t", "ROLLBACK", INS) + [e("VACUUM diff.t"), e("REINDEX TABLE CONCURRENTLY diff.t")],
+    "what cannot be read after a function": q("SELECT diff.noisy(1)", "SET standard_conforming_strings = off", r"SELECT 'a\\b', 'a\'b'", r"INSERT INTO diff.t VALUES (100, 'a\'b') RETURNING v", "BEGIN", r"INSERT INTO diff.t VALUES (101, 'a\'b\\') RETURNING v", "COMMIT"),
+    "a temporary sequence in READ ONLY after a function": q("SELECT diff.noisy(1)", "CREATE TEMP SEQUENCE mine", "BEGIN READ ONLY", "SELECT nextval('mine')", "SELECT nextval('diff.s')", "ROLLBACK", "BEGIN", "SET TRANSACTION READ ONLY", "SELECT setval('mine', 5)", "COMMIT"),
+    "what runs alone first": [e("CREATE INDEX CONCURRENTLY i ON diff.t (v)"), query("CALL diff.commits()")],
+    "a function that declares": q("SELECT set_config('termgate.scope', 'undeclared', false), set_config('termgate.term', '7', false)", INS, "VACUUM diff.t", "SELECT 1"),
 }
 
 
@@ -208,11 +226,12 @@ class Bench:
     def __init__(self, major, chunk):
         self.server = Server(major)
         self.port = proxy(self.server)
+        self.allows = proxy(self.server, options=["--without-term", "allow"])
         self.direct = Connection(self.server.port, wait=20)
         self.chunk = chunk
 
     def run(self, port, steps, scope):
-        """What came back, masked, and what the tables hold then."""
+        """What came back, masked, and what the tables hold then. Without a scope nothing is declared."""
         self.direct.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend' AND application_name = 'diff'")
         for (gid,) in self.direct.rows("SELECT gid FROM pg_prepared_xacts"):
             self.direct.query(f"ROLLBACK PREPARED '{gid}'")
@@ -220,7 +239,7 @@ class Bench:
         assert all(message.type != "E" for message in answer), answer
         result, client = [], None
         try:
-            client = Connection(port, parameters=[("application_name", "diff"), ("options", f"-c termgate.scope={scope} -c termgate.term=5")], wait=6)
+            client = Connection(port, parameters=[("application_name", "diff"), *([("options", f"-c termgate.scope={scope} -c termgate.term=5")] if scope else [])], wait=6)
             result += [masked(message) for message in client.greeting]
             for step in steps:
                 kind, *rest = step if isinstance(step, tuple) else ("both", step)
@@ -265,12 +284,11 @@ KNOWN = {
     "one group with SET and a write": "18: behind our messages SET LOCAL finds a block, and does not warn",
     "a query in the middle of COPY": "the connection is closed",
     "a function that writes, row by row": "a text that looks like a read, and was read in part: refused once, then known",
-    "SQL prepared statements": "pg_prepared_statements shows ours",
-    "pg_prepared_statements and pg_cursors": "pg_prepared_statements shows ours",
     "large objects by the fast path": "a fast-path call that may write needs a block",
     "a function call that does not exist": "a fast-path call that may write needs a block",
     "Terminate behind writes": "who says goodbye is given no more answers; the work is done",
     "Terminate behind a VACUUM and a write": "who says goodbye is given no more answers; the work is done",
+    "undeclared: Terminate behind writes in one text": "who says goodbye is given no more answers; the work is done",
     "an interleaved Query": "a simple query before the Sync of an extended one, outside of a block: the connection is closed",
 }
 
@@ -282,18 +300,20 @@ def main():
     arguments.add_argument("--chunk", type=int, default=0)
     arguments.add_argument("names", nargs="*")
     chosen = arguments.parse_args()
-    assert set(KNOWN) <= set(SCRIPTS), set(KNOWN) - set(SCRIPTS)
+    assert {name.removeprefix("undeclared: ") for name in KNOWN} <= set(SCRIPTS)
     run = differing = 0
     for major in map(int, chosen.majors.split(",")):
         bench = Bench(major, chosen.chunk)
         scope = f"difference{time.time_ns() // 1_000_000}"
-        for name, steps in SCRIPTS.items():
+        undeclared = {} if "TERMGATE_RELAY" in os.environ else {f"undeclared: {name}": steps for name, steps in (SCRIPTS | UNDECLARED).items() if name not in KNOWN}
+        for name, steps in (SCRIPTS | undeclared).items():
+            declares = name in SCRIPTS
             if chosen.names and not any(part in name for part in chosen.names):
                 continue
             if "TERMGATE_RELAY" in os.environ and ("cancel",) in steps:
                 continue  # a relay knows nothing of cancel requests
             run += 1
-            expected, got = bench.run(bench.server.port, steps, scope), bench.run(bench.port, steps, scope)
+            expected, got = (bench.run(port, steps, scope if declares else None) for port in (bench.server.port, bench.port if declares else bench.allows))
             at = next((i for i, (a, b) in enumerate(zip(expected, got)) if a != b), min(len(expected), len(got)))
             if expected != got and name in KNOWN and not chosen.show:
                 continue

@@ -65,11 +65,11 @@ class Server:
         subprocess.run([os.environ["TERMGATE"], "init", "--db", url], check=True, capture_output=True, text=True)
 
 
-def proxy(server, scope=None, term=None):
+def proxy(server, scope=None, term=None, options=()):
     """Starts the proxy before `server` and returns its port. `scope` and `term`: a rule gives them to every session."""
     port, environment = free_port(), {}
     relay = os.environ.get("TERMGATE_RELAY")
-    command = [relay, str(port), str(server.port)] if relay else [os.environ["TERMGATE"], "proxy", "--listen", f"127.0.0.1:{port}", "--backend", server.url]
+    command = [relay, str(port), str(server.port)] if relay else [os.environ["TERMGATE"], "proxy", "--listen", f"127.0.0.1:{port}", "--backend", server.url, *options]
     if scope and relay:
         environment = {"SCOPE": scope, "TERM_": str(term)}
     elif scope:

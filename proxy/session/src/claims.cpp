@@ -60,6 +60,8 @@ void Claims::ask_rule() {
   why_not_ = "this session was admitted under term " + std::to_string(bound_.term) + " of scope \"" + bound_.scope + "\", and its rule now says term " + std::to_string(now.term) + " of scope \"" + now.scope + "\": connect anew";
 }
 
+bool Claims::may_write() const noexcept { return may_speak() || admission_.without_term == WithoutTerm::allow; }
+
 void Claims::learn(const Learned& learned) {
   spoke_ |= learned.speaks_of_terms;
   perhaps_ |= learned.calls_unknown;
@@ -121,7 +123,8 @@ Standing Claims::standing_of(const Claim& claim, const Refusal& known) const {
   if (known) return known.code == "TG001" ? Standing::stale : Standing::untrusted;
   if (claim.certain) return Standing::current;
   // Where nothing was ever seen that declares, a session is taken to have no claim: it reads, and what it writes the server judges.
-  const bool silent = certain_ ? claim.pair.empty() : !may_speak();
+  // Where nobody has to declare, the server's session says whether this one has (check_again), and it may write if not.
+  const bool silent = admission_.without_term != WithoutTerm::allow && (certain_ ? claim.pair.empty() : !may_speak());
   return silent ? Standing::none : Standing::uncertain;
 }
 

@@ -57,6 +57,7 @@ class Claims {
   bool active() const noexcept;      // writes go behind the check
   bool final_rule() const noexcept;  // the operator's word stands above what the session declares
   bool may_speak() const noexcept { return rule() || spoke_; }  // has, or may have, a scope and a term
+  bool may_write() const noexcept;   // or needs none
   // Whether to ask the server who serves, and what the session declares already.
   bool asks_at_login(bool pooler) const noexcept;
   // Under `allow` a session that has declared is held to it: what it hides from us must not write either. True: it begins now.

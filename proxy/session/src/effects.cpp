@@ -391,11 +391,22 @@ std::string without_read_write(std::string_view sql, const Effects& effects) {
   return text;
 }
 
-Learned learned_of(const statements::Classified& text) {
+namespace {
+
+// "rule", in small letters or capitals.
+bool holds_rule(std::string_view sql) noexcept {
+  constexpr std::string_view word = "rule";
+  return std::search(sql.begin(), sql.end(), word.begin(), word.end(), [](char a, char b) { return (a | 0x20) == b; }) != sql.end();
+}
+
+}  // namespace
+
+Learned learned_of(const statements::Classified& text, std::string_view sql) {
   Learned learned;
   learned.speaks_of_terms = text.speaks_of_terms || !text.declared.empty();
   for (const Statement& statement : text.statements) {
     if (statement.calls_unknown) learned.calls_unknown = true;
+    if (!learned.may_make_rules && statement.kind != Kind::provably_read && holds_rule(sql)) learned.may_make_rules = true;
     if (statement.kind == Kind::deallocate && !statement.all) learned.deallocates.emplace_back(cut(statement.name));
     if ((statement.kind == Kind::set || statement.kind == Kind::reset) && statement.name == "role") learned.role = statement.value.value_or("");
   }

@@ -20,10 +20,11 @@ using Text = std::shared_ptr<const statements::Classified>;
 struct Learned {
   bool speaks_of_terms = false;  // it declares, or may
   bool calls_unknown = false;    // code that may declare without a word of it in the text
+  bool may_make_rules = false;   // CREATE RULE, in whatever it stands
   std::vector<std::string> deallocates{};
   std::optional<std::string> role{};  // SET ROLE; empty: the user
 };
-Learned learned_of(const statements::Classified& text);
+Learned learned_of(const statements::Classified& text, std::string_view sql);
 
 struct Effects {
   enum class Way : std::uint8_t {

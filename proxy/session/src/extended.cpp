@@ -15,12 +15,12 @@ using Way = Effects::Way;
 void Session::State::on_parse(const Event& event) {
   const auto parse = pgwire::decode_parse(event.body);
   if (!parse) return end("08P01", parse.problem().reason());
-  group_begins();
-  if (is_reserved(parse->statement)) return refuse_reserved();
   const std::string_view sql = parse->sql;
   const Text text = classified(sql);
+  learn(*text, sql);  // first: by its text a session that had nothing to declare may have become one that is held to a claim
+  group_begins();
+  if (is_reserved(parse->statement)) return refuse_reserved();
   unit_text_ = sql.substr(0, unit_text_bytes);
-  learn(*text);
   if (names_ours(*text)) return refuse_reserved();
   const statements::Statement& statement = text->statements.front();
   Effects effects = effects_of(*text, sql);

@@ -45,6 +45,7 @@ void Session::State::guard_group(const Effects& effects, const Known& known, boo
   TransactionView view = view_of(claim, true);
   view.open = unit.does != Does::reads && unit.does != Does::savepoint && unit.does != Does::code && unit.does != Does::alone;
   view.fixed = group_.called || (!model_.tx.writable && !group_.opening_possible);
+  if (!view.open) view.writable &= claims_.guards() || (unit.does != Does::alone && unit.does != Does::code);
   const Act act = decide(unit, view, standing_of(claim), policy());
   switch (act) {
     case Act::pass:
@@ -122,7 +123,7 @@ void Session::State::open_held(const Effects& effects, const Claim& claim, Act a
     return refuse("TG002", claims_.may_speak() ? "TG002 this write follows a read in a pipeline that was flushed before it was known: send a Sync between them" : "TG002 no term declared for a fenced write",
                   "Declare a scope and a term (termgate.scope, termgate.term) before the transaction.");
   }
-  if (effects.kind == Kind::unparsable && !claims_.may_speak()) {
+  if (effects.kind == Kind::unparsable && !claims_.may_write()) {
     // Whether it is a statement at all the server says first, at its Parse.
     lock_reads();
     flush_group();

@@ -10,7 +10,7 @@
 namespace termgate::session {
 namespace {
 
-constexpr std::array<std::string_view, ours_count> names{"_termgate_writable_", "_termgate_locked_", "_termgate_default_on_", "_termgate_default_off_", "_termgate_check_", "_termgate_again_", "_termgate_prepared_", "_termgate_hold_", "_termgate_release_"};
+constexpr std::array<std::string_view, ours_count> names{"_termgate_writable_", "_termgate_locked_", "_termgate_default_on_", "_termgate_default_off_", "_termgate_check_", "_termgate_again_", "_termgate_prepared_", "_termgate_hold_", "_termgate_hold_declared_", "_termgate_release_"};
 constexpr std::string_view portal = "_termgate";
 
 std::string quoted(std::string_view name) {
@@ -53,12 +53,9 @@ const std::string& Session::State::name_of(Ours which) {
   return made = name;
 }
 
-// Prepared where they are first needed, and what decides anew each time, in the same pipeline in which it runs: a function, a trigger or a view of the
-// client's may have replaced it since. SET … off is the exception: whatever stands in its place runs READ ONLY, and leaves the transaction so. One of
-// the name may be left by a DISCARD or a pipeline that failed, hence the Close.
+// Prepared anew each time, in the same pipeline in which it runs: a function, a trigger or a view of the client's could replace what is kept. And closed
+// there, so that pg_prepared_statements has nothing but the client's own. A pipeline that failed may have left one of the name, hence the Close in front.
 void Session::State::prepare_ours(Batch& to, Ours which, Role role, std::string_view error) {
-  if (prepared_[which] && which == ours_writable) return;
-  prepared_[which] = true;
   const std::array<std::uint32_t, 4> types{25, 20, 25, 20};  // text, bigint
   const std::string schema = quoted(options_.schema);
   std::string sql;
@@ -72,6 +69,12 @@ void Session::State::prepare_ours(Batch& to, Ours which, Role role, std::string_
     case ours_again: sql = "SELECT * FROM " + schema + ".check_again($1, $2)"; count = 2; break;
     case ours_prepared: sql = "SELECT " + schema + ".check_prepared()"; break;
     case ours_hold: sql = "SELECT * FROM " + schema + ".hold_session($1, $2)"; count = 2; break;
+    case ours_hold_declared:
+      // No row where nothing is declared.
+      sql = "SELECT h.* FROM " + schema + ".hold_session($1, $2) h WHERE pg_catalog.current_setting('termgate.scope', true) OPERATOR(pg_catalog.<>) ''"
+            " AND pg_catalog.current_setting('termgate.term', true) OPERATOR(pg_catalog.<>) ''";
+      count = 2;
+      break;
     case ours_release: sql = "SELECT " + schema + ".release_session($1)"; count = 1; break;
     case ours_count: return;
   }
@@ -80,12 +83,10 @@ void Session::State::prepare_ours(Batch& to, Ours which, Role role, std::string_
   pgwire::append_close_statement(to.bytes.back(), name);
   to.replies.push(ours(Request::close, role, error));
   pgwire::append_parse(to.bytes.back(), name, sql, parameters);
-  PendingReply reply = ours(Request::parse, role, error);
-  reply.ours = which;
-  to.replies.push(std::move(reply));
+  to.replies.push(ours(Request::parse, role, error));
 }
 
-// Binds, executes and closes one of ours.
+// Prepares, binds, executes and closes one of ours.
 void Session::State::run_ours(Batch& to, Ours which, Role role, std::span<const pgwire::Field> values, std::string_view error) {
   prepare_ours(to, which, role, error);
   // At the beginning of an implicit transaction no unnamed portal of the client's can be alive; later it is not ours to touch.
@@ -98,8 +99,11 @@ void Session::State::run_ours(Batch& to, Ours which, Role role, std::span<const 
   execute.changes = claims_.declarations();
   execute.given = check_.given || model_.tx.declared_inside;
   to.replies.push(std::move(execute));
-  if (beginning) return;
-  pgwire::append_close_portal(to.bytes.back(), portal);
+  if (!beginning) {
+    pgwire::append_close_portal(to.bytes.back(), portal);
+    to.replies.push(ours(Request::close, role, error));
+  }
+  pgwire::append_close_statement(to.bytes.back(), name_of(which));
   to.replies.push(ours(Request::close, role, error));
 }
 
@@ -128,11 +132,14 @@ void Session::State::add_check(Batch& to, const Claim& claim, Role role) {
     check_.given = given.complete();
   }
   const Values first(given), second(otherwise);
-  if (role == Role::hold) {
+  // Nobody has to declare here; whoever has, is held to it.
+  const bool if_declared = claims_.admission().without_term == WithoutTerm::allow && !claim.certain && given.empty() && otherwise.empty();
+  if (role == Role::hold && if_declared) {
+    run_ours(to, ours_hold_declared, role, first.fields);
+  } else if (role == Role::hold) {
     // A rule that is overridable speaks where the session does not.
     run_ours(to, ours_hold, role, given.empty() && claim.certain && !claim.otherwise.empty() ? Values(claim.pair).fields : first.fields);
-  } else if (claims_.admission().without_term == WithoutTerm::allow && !claim.certain && given.empty() && otherwise.empty() && role == Role::check) {
-    // Nobody has to declare here; whoever has, is held to it.
+  } else if (if_declared && role == Role::check) {
     run_ours(to, ours_again, role, {first.fields.data(), 2});
   } else {
     const std::array<pgwire::Field, 4> values{first.fields[0], first.fields[1], second.fields[0], second.fields[1]};
@@ -234,7 +241,6 @@ void Session::State::hold(const Claim& claim) {
 
 void Session::State::release() {
   hold_.stage = Hold::Stage::releasing;
-  prepared_[ours_default_on] = prepared_[ours_release] = false;
   if (claims_.guards()) run_ours(server_, ours_default_on, Role::release, {});
   const std::array<pgwire::Field, 1> values{pgwire::Field(hold_.pair.scope)};
   run_ours(server_, ours_release, Role::release, values);
@@ -255,7 +261,6 @@ void Session::State::restore_default() {
   model_.by_default.broken = false;
   if (model_.tx.in_block) model_.tx.suspect = true;  // it is undone with the block
   // Not as a simple query, which would drop the client's unnamed statement and portal.
-  prepared_[ours_default_on] = false;
   run_ours(server_, ours_default_on, Role::put_back, {});
   add_sync(Role::put_back);
   outstanding_.wait_for_all = true;

@@ -29,9 +29,10 @@ Text Session::State::classified(std::string_view sql) const {
   return surroundings_.statements().classify(sql, settings);
 }
 
-void Session::State::learn(const statements::Classified& text) {
-  const Learned learned = learned_of(text);
+void Session::State::learn(const statements::Classified& text, std::string_view sql) {
+  const Learned learned = learned_of(text, sql);
   claims_.learn(learned);
+  if (options_.server_has_rules && learned.may_make_rules) has_rules_ = true;
   for (const std::string& name : learned.deallocates) statements_.erase(name);
   if (learned.role) role_ = *learned.role;
 }

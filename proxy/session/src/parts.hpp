@@ -107,6 +107,7 @@ struct Script {
 struct Hold {
   enum class Stage : std::uint8_t { none, asked, held, releasing } stage = Stage::none;
   bool failed = false;
+  bool unclaimed = false;       // the session declares nothing, and need not: no lock is held
   Pair pair;                    // as answered
   bool extended = false;
   std::string sql;              // the client's text that runs under it

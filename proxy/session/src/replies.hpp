@@ -28,7 +28,7 @@ enum class Request : std::uint8_t {
 inline constexpr std::size_t request_count = static_cast<std::size_t>(Request::nothing) + 1;
 
 // The statements that we prepare.
-enum Ours : std::uint8_t { ours_writable, ours_locked, ours_default_on, ours_default_off, ours_check, ours_again, ours_prepared, ours_hold, ours_release, ours_count };
+enum Ours : std::uint8_t { ours_writable, ours_locked, ours_default_on, ours_default_off, ours_check, ours_again, ours_prepared, ours_hold, ours_hold_declared, ours_release, ours_count };
 
 // On whose behalf it was sent.
 enum class Role : std::uint8_t {
@@ -62,9 +62,9 @@ struct PendingReply {
   bool existed = false;       // of a `parse`: the name stands for something already, and goes on doing so where this one fails
   bool copy_ends = false;     // the client's CopyDone or CopyFail went right behind it
   bool hide_no_data = false;  // a simple query has no NoData
+  bool read_only_behind = false;  // SET transaction_read_only TO on stands behind it in its text: its answer is not the client's
   bool late_complete = false;  // its CommandComplete waits for the commit, which may yet fail
   bool late_description = false;  // its RowDescription waits for what comes next: an error comes without one
-  Ours ours = ours_count;     // of a Parse of ours
   std::uint32_t changes = 0;  // of a check: how many declarations had been sent before it
   bool given = false;         // … and whether its scope and term were given by us, or declared for its transaction alone
   std::string text{};         // the name for `parse` and `bind`; the bytes for `nothing`

@@ -61,6 +61,11 @@ void ReplyRouter::forward_unless_hidden(const Event& message) {
   if (showing_) client_.back() += message.frame;
 }
 
+void ReplyRouter::forward_notice(const Event& notice) {
+  showing_ = pending_.empty() || !pending_.head().hidden || pending_.head().role == Role::client || pending_.head().role == Role::commit;
+  if (showing_) client_.back() += notice.frame;
+}
+
 void ReplyRouter::route_rest(const Event& part, std::size_t kept_bytes_max) {
   if (!keeping_) {
     if (showing_) client_.back() += part.frame;

@@ -80,8 +80,11 @@ class ReplyRouter {
   void hide(const pgwire::Event& reply);
   // A message that belongs to no request.
   void forward(const pgwire::Event& message);
-  // One that comes on account of the request that is running: notices of our own statements are nobody's business but the server's log.
+  // One that comes on account of the request that is running.
   void forward_unless_hidden(const pgwire::Event& message);
+  // Of our own statements: nobody's business but the server's log. What stands in for a simple query is hidden and the client's all the same, and the
+  // COMMIT of a frame runs its deferred triggers.
+  void forward_notice(const pgwire::Event& notice);
 
   // --- the rest of a message that comes in parts ---
   // A description that waits and grows beyond `kept_bytes_max` is not waited for.

@@ -35,6 +35,9 @@ bool Session::State::frame_needed(std::size_t from) const {
     const Claim claim = claim_for(all[i].declared, effects_of(all[i], script_.sql), all[i].name);
     const Act act = decide(unit_of(one, claim.named, claims_.final_rule()), view_of(claim, true), standing_of(claim), policy());
     const Act alone = decide(unit_of(one, claim.named, claims_.final_rule()), view_of(claim, false), standing_of(claim), policy());
+    // In a text of several PostgreSQL has an implicit block: a SET TRANSACTION in it holds for what follows, and what goes as a piece by itself finds it too.
+    const bool in_implicit_block = one.kind == Kind::set_transaction || (one.kind == Kind::set_local && !one.changes_declaration) || one.kind == Kind::declare_cursor;
+    if (all.size() > 1 && (one.sets_access || (in_implicit_block && i == from && (i + 1 == all.size() || stands_apart(resolved_statement(all[i + 1])))))) return true;
     if (one.only_declares || one.way == Way::write || (act != Act::pass && alone != Act::pass)) return true;
     // SET LOCAL counts for what follows it in the text.
     if (one.changes_declaration && one.way == Way::neutral && i + 1 < all.size()) continue;
@@ -57,6 +60,7 @@ void Session::State::next_piece() {
     script.offset = first.offset;
     script.inserted = 0;
     script.claim = claim_for(first.declared, effects_of(first, script.sql), first.name);  // a piece before may have declared
+    if (effects.sets_access && effects.kind != Kind::begin && !model_.tx.in_block && !model_.tx.failed && frame_needed(script.next)) begin_frame();
     if (stands_apart(effects)) {
       ++script.next;
       if (run_apart(first, effects)) continue;
@@ -71,11 +75,7 @@ void Session::State::next_piece() {
         return script_refused();
       }
       if (standing == Standing::current && !model_.by_default.believed) raise_in_advance(script.claim);
-      router_.release_framed();
-      add_hidden_query("BEGIN", Role::begin);
-      script.frame = true;
-      model_.begin_block();
-      model_.tx.client_read_only = model_.by_default.believed;
+      begin_frame();
     }
 
     const Act act = decided_in_script(first, effects);
@@ -156,6 +156,14 @@ void Session::State::send_piece(const Effects& effects) {
     script_.inserted = sql.size() - script_.bytes;
   }
   run_plain_query(sql, script_.frame ? Role::framed : Role::client, Change::none, effects.way == Way::read ? hash_of(sql) : 0);
+}
+
+void Session::State::begin_frame() {
+  router_.release_framed();
+  add_hidden_query("BEGIN", Role::begin);
+  script_.frame = true;
+  model_.begin_block();
+  model_.tx.client_read_only = model_.by_default.believed;
 }
 
 // What needs a block of the client's own does not find one in ours: the server's errors, where the frame would let it pass.

@@ -1,6 +1,7 @@
 // What the server's replies say of the session and its transaction. What the client sees of them is reply_router.hpp's, errors are
 // server_error.cpp's.
 #include <algorithm>
+#include <utility>
 
 #include "numbers.hpp"
 #include "state.hpp"
@@ -98,6 +99,7 @@ void Session::State::parameter_status(const Event& event) {
     }
     return;
   }
+  if (status->name == "default_transaction_read_only") model_.by_default.shown = status->value == "on";
   if (status->name == "standard_conforming_strings") {
     reported_conforming_ = status->value == "on" ? ConformingStrings::on : ConformingStrings::off;
     settings_.standard_conforming_strings = reported_conforming_;
@@ -126,7 +128,7 @@ void Session::State::server_event(const Event& event) {
       router_.release_complete();
       if (script_.ending) router_.release_framed();
       return router_.forward(event);
-    case backend::notice_response: return router_.forward_unless_hidden(event);
+    case backend::notice_response: return router_.forward_notice(event);
     case backend::error_response: return server_error(event);
     default: break;
   }
@@ -169,7 +171,7 @@ bool Session::State::row_of_ours(const Event& event) {
 
 // True: the client is not to see it.
 bool Session::State::command_completed(const Event& event) {
-  const PendingReply& head = server_.replies.head();
+  PendingReply& head = server_.replies.head();
   const std::string_view tag = event.body;
   model_.on_command_complete(head.change, tag);
   if (opening_refused_ && (head.role == Role::client || head.role == Role::framed) && tag.starts_with("ROLLBACK") && head.change == Change::commit) {
@@ -178,11 +180,11 @@ bool Session::State::command_completed(const Event& event) {
     return true;
   }
   if (tag.starts_with("ROLLBACK") || tag.starts_with("PREPARE TRANSACTION")) fences_unsettled_.clear();
-  if (outstanding_.unread && (tag.starts_with("PREPARE") || tag.starts_with("DEALLOCATE") || tag.starts_with("DISCARD"))) {
-    statements_.clear();
-    prepared_.fill(false);
-  }
-  return false;
+  if (outstanding_.unread && (tag.starts_with("PREPARE") || tag.starts_with("DEALLOCATE") || tag.starts_with("DISCARD"))) statements_.clear();
+  // Nothing is declared, where nobody has to.
+  if (head.role == Role::hold && tag.starts_with("SELECT 0")) hold_.unclaimed = true;
+  // Of our SET behind the client's, which has succeeded.
+  return head.read_only_behind && std::exchange(head.row_seen, true);
 }
 
 // What the session declares from the start, ALTER ROLE and ALTER DATABASE included; whether rules may answer with rows of their own.
@@ -255,7 +257,7 @@ void Session::State::settle() {
     case Hold::Stage::none: break;
     case Hold::Stage::asked:
       // Without its row the lock is not ours: an error before it may have made the server skip it together with what was to run.
-      if (!hold_.failed && hold_.pair.complete()) return run_under_hold();
+      if (!hold_.failed && (hold_.pair.complete() || hold_.unclaimed)) return run_under_hold();
       hold_ = Hold();
       pgwire::append_ready_for_query(to_client_.back(), model_.status);
       break;

@@ -62,6 +62,18 @@ void Session::State::client_failed(const Event& event, const pgwire::ReportField
   }
   const bool refused_as_read_only = report.sqlstate() == "25006" && claims_.active() && !model_.tx.client_read_only && !model_.by_default.believed && model_.status != TransactionStatus::failed;
   if (refused_as_read_only && !model_.tx.writable && hold_.stage == Hold::Stage::none) return read_has_written(report);
+  const PendingReply& head = server_.replies.head();
+  if (head.read_only_behind) model_.tx.client_read_only = true;
+  if (head.late_complete && !outstanding_.unread && model_.status == TransactionStatus::idle && report.sqlstate() == "25001") {
+    // The client sent a simple query outside of a block. What may not be in one is sent as such, so this is about something that a function ran.
+    for (const std::string_view ending : {" cannot be executed within a pipeline", " cannot run inside a transaction block"}) {  // the second on 18
+      if (!report.message().ends_with(ending)) continue;
+      const std::string message = std::string(report.message().substr(0, report.message().size() - ending.size())) + " cannot be executed from a function";
+      pgwire::ReportFields fields = report;
+      fields.set('M', message);
+      return pgwire::append_error_response(to_client_.back(), fields);
+    }
+  }
   if (script_.running && script_.offset > 0 && !report['P'].empty()) {
     pgwire::ReportFields fields = report;
     const std::string position = std::to_string(number(report['P']) + static_cast<std::int64_t>(characters(std::string_view(script_.sql).substr(0, script_.offset))) - static_cast<std::int64_t>(script_.inserted));
@@ -79,7 +91,7 @@ void Session::State::read_has_written(const pgwire::ReportFields& report) {
   else if (head.read_hash != 0) remember_writer(head.read_hash);
   const Claim claim = claims_.claim_of(nullptr);
   const Refusal known = claim.problem.empty() ? refusal_from_memory(claim) : Refusal{claim.code, claim.problem, claim.hint};
-  const std::string message = known ? known.message : claims_.may_speak() ? "TG002 this looked like a read and writes; Termgate knows it now: send it again" : "TG002 no term declared for a fenced write";
+  const std::string message = known ? known.message : claims_.may_write() ? "TG002 this looked like a read and writes; Termgate knows it now: send it again" : "TG002 no term declared for a fenced write";
   const std::string code = known ? known.code : "TG002";
   report_refusal(code, message, claim.pair, known.fence, false);
   pgwire::ReportFields fields = report;
@@ -146,11 +158,7 @@ void Session::State::drop_until_sync() {
   while (!server_.replies.empty() && server_.replies.head().request != Request::sync) {
     const PendingReply& head = server_.replies.head();
     if (head.request == Request::parse) {
-      if (head.hidden) {
-        if (head.ours != ours_count) prepared_[head.ours] = false;
-      } else if (!head.existed) {
-        statements_.erase(head.text);
-      }
+      if (!head.hidden && !head.existed) statements_.erase(head.text);
     } else if (head.request == Request::bind && !head.hidden) {
       portals_.erase(head.text);  // the server may have another of the name
     }

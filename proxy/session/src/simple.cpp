@@ -6,6 +6,7 @@
 namespace termgate::session {
 
 using pgwire::Event;
+using statements::Access;
 using statements::Kind;
 using Way = Effects::Way;
 
@@ -17,6 +18,12 @@ bool has_parameter(std::string_view sql) noexcept {
     if (sql[at + 1] >= '0' && sql[at + 1] <= '9') return true;
   }
   return false;
+}
+
+// SET TRANSACTION READ WRITE and SET transaction_read_only to a value, of the transaction that is open.
+bool asks_for_read_write(const Effects& effects, const statements::Statement& statement) noexcept {
+  const bool sets = statement.kind == Kind::set_transaction || statement.kind == Kind::set || statement.kind == Kind::set_local;
+  return sets && effects.sets_access && !effects.sets_default_access && !effects.access_refused && !statement.to_default && effects.access == Access::read_write;
 }
 
 }  // namespace
@@ -32,7 +39,7 @@ void Session::State::on_query(std::string_view sql) {
   portals_.erase("");
   const Text text = classified(sql);
   unit_text_ = sql.substr(0, unit_text_bytes);
-  learn(*text);
+  learn(*text, sql);
   if (names_ours(*text)) return refuse_reserved();
   const statements::Statement& first = text->statements.front();
   if (claims_.active() && text->statements.size() > 1) return start_script(sql, text);
@@ -60,15 +67,20 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
     read_hash = hash_of(sql);
     if (known_writer(read_hash)) effects.way = Way::write;
   }
-  const std::string rewritten = rewritten_for(sql, effects, statement);
+  // In a READ ONLY transaction of the client's own the server says whether READ WRITE may still be; what makes it so is the check. In one that counts as
+  // writable already it changes nothing of what is checked.
+  const bool asks = model_.tx.in_block && asks_for_read_write(effects, statement);
+  const bool server_says = asks && model_.tx.client_read_only && !model_.tx.writable;
+  const bool as_it_is = asks && model_.tx.writable && !model_.tx.locked;
+  const std::string rewritten = server_says ? std::string(sql) + "\n;SET transaction_read_only TO on" : as_it_is ? std::string() : rewritten_for(sql, effects, statement);
   if (!rewritten.empty()) sql = rewritten;
   if (effects.kind == Kind::commit_prepared) {
     // Whoever prepared it may have lost its term in what the database has forgotten (F3).
     if (const Refusal refusal = doubt_of(Claim())) return refuse_from_memory(refusal, claim.pair);
   }
-  const TransactionView view = view_of(claim, false);
+  TransactionView view = view_of(claim, false);
   const bool only_reads = view.read_only && !model_.tx.writable;
-  if (effects.kind == Kind::unparsable && (only_reads || !claims_.may_speak())) {
+  if (effects.kind == Kind::unparsable && (only_reads || !claims_.may_write())) {
     return refuse_if_it_parses(sql, "TG002", only_reads ? "TG002 Termgate cannot read this statement, and READ ONLY may not stop it" : "TG002 no term declared, and Termgate cannot read this statement");
   }
   if (model_.tx.in_block) {
@@ -77,11 +89,18 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
     if (added) add_sync(Role::silent);
     note_sent(effects);
     if (effects.kind == Kind::unparsable) return run_converted(sql);
-    return run_plain_query(sql, Role::client, change_of(effects), read_hash);
+    run_plain_query(sql, Role::client, change_of(effects), read_hash);
+    if (server_says) {
+      server_.replies.at(server_.replies.size() - 1).read_only_behind = true;
+      outstanding_.wait_for_all = true;
+    }
+    return;
   }
 
   const Unit unit = unit_of(effects, claim.named, claims_.final_rule());
   const Standing standing = standing_of(claim);
+  // In a session that is not guarded yet every transaction is writable, but this one is not open.
+  if (unit.does == Does::alone || unit.does == Does::code) view.writable &= claims_.guards();
   const Act act = decide(unit, view, standing, policy());
   switch (act) {
     case Act::pass:

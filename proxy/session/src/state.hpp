@@ -86,7 +86,7 @@ class Session::State {
 
   // --- judge.cpp ---
   Text classified(std::string_view sql) const;
-  void learn(const statements::Classified& text);
+  void learn(const statements::Classified& text, std::string_view sql);
   Effects resolved(Effects effects, std::string_view executes) const;
   static bool names_ours(const statements::Classified& text) noexcept;
   static std::size_t hash_of(std::string_view sql) noexcept;  // literals left out
@@ -129,6 +129,7 @@ class Session::State {
   Act decided_in_script(const statements::Statement& statement, const Effects& effects) const;
   void send_piece(const Effects& effects);
   void finish_script();
+  void begin_frame();
   void script_refused();
   bool frame_refuses(const Effects& effects);
   Effects resolved_statement(const statements::Statement& statement) const;
@@ -267,7 +268,6 @@ class Session::State {
 
   // --- what is ours in the server ---
   std::array<std::string, ours_count> names_;
-  std::array<bool, ours_count> prepared_{};  // by the messages sent so far
   Check check_;
   // What checks have answered above all that was known: true only once the transaction has committed, for it may have been the check's own raise.
   std::vector<std::pair<std::string, std::int64_t>> fences_unsettled_;

@@ -49,10 +49,7 @@ void Session::State::note_sent(const Effects& effects) {
   if (effects.kind == Kind::unparsable || code || (effects.unsettles && effects.way == Way::neutral)) {
     settings_.standard_conforming_strings = statements::ConformingStrings::unknown;
   }
-  if (effects.forgets_prepared) {
-    statements_.clear();
-    prepared_.fill(false);
-  }
+  if (effects.forgets_prepared) statements_.clear();
 }
 
 bool Session::State::guard_block(const Effects& effects, const Claim& claim, bool runs) {

@@ -127,8 +127,14 @@ BEGIN
       FROM pg_db_role_setting s LEFT JOIN pg_database d ON d.oid = s.setdatabase, LATERAL unnest(s.setconfig) c(setting)
      WHERE c.setting LIKE 'session_replication_role=%' AND c.setting <> 'session_replication_role=origin';
   RETURN QUERY
-    SELECT 'warning', 'role ' || quote_ident(v_owner), 'it owns the functions but may not end other roles'' sessions: a frozen writer of another role ends a raise with TG006', format('GRANT pg_signal_backend TO %I;', v_owner)
-     WHERE NOT (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = v_owner) AND NOT pg_has_role(v_owner, 'pg_signal_backend', 'MEMBER');
+    SELECT CASE WHEN o.writers IS NULL THEN 'info' ELSE 'warning' END, 'role ' || quote_ident(v_owner),
+           'it owns the functions but may not end other roles'' sessions: a frozen writer of another role ends a raise with TG006' ||
+             CASE WHEN o.writers IS NULL THEN '; of the roles that were granted level write or more it is a member, so it may end theirs' ELSE '' END,
+           format('GRANT pg_signal_backend TO %I;', v_owner) ||
+             CASE WHEN o.writers IS NULL THEN '' ELSE format(' where the server keeps that role back: GRANT %s TO %I; (its functions then run with the privileges of these roles too)', o.writers, v_owner) END
+      FROM (SELECT string_agg(CASE l.role WHEN 'public' THEN 'each role that writes' ELSE quote_ident(l.role) END, ', ' ORDER BY l.role) AS writers FROM @schema@._levels() l
+             WHERE l.level >= 2 AND (l.role = 'public' OR NOT pg_has_role(v_owner, l.role, 'USAGE'))) o
+     WHERE NOT (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = v_owner) AND NOT pg_has_role(v_owner, 'pg_signal_backend', 'USAGE');
   RETURN QUERY
     SELECT 'error', CASE x.grantee WHEN 0 THEN 'PUBLIC' ELSE 'role ' || quote_ident(pg_get_userbyid(x.grantee)) END, format('has %s on table %s.%s: it could change what the law keeps', x.privilege_type, @schema_lit@, c.relname),
            format('REVOKE %s ON %I.%I FROM %s;', x.privilege_type, @schema_lit@, c.relname, CASE x.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(x.grantee)) END)
@@ -162,7 +168,8 @@ BEGIN
     )
     SELECT 'warning', format('pid %s', a.pid), format('user %s, application "%s", holds the lock of %s, and role %I may not end its session: a raise ends with TG006', r.rolname, a.application_name,
              CASE WHEN count(*) = 1 THEN format('scope "%s"', min(f.scope)) ELSE format('%s scopes, "%s" among them', count(*), min(f.scope)) END, v_owner),
-           CASE WHEN r.rolsuper THEN 'let applications connect as a plain role' ELSE format('GRANT pg_signal_backend TO %I;', v_owner) END
+           CASE WHEN r.rolsuper THEN 'let applications connect as a plain role'
+                ELSE format('GRANT pg_signal_backend TO %I; where the server keeps that role back: GRANT %I TO %I;', v_owner, r.rolname, v_owner) END
       FROM held h JOIN @schema@.fences f ON @schema@._queue_key(f.scope) = h.key JOIN pg_stat_activity a ON a.pid = h.pid JOIN pg_roles r ON r.oid = a.usesysid
      WHERE NOT (SELECT o.rolsuper FROM pg_roles o WHERE o.rolname = v_owner)
        AND (r.rolsuper OR NOT (pg_has_role(v_owner, r.oid, 'USAGE') OR pg_has_role(v_owner, 'pg_signal_backend', 'USAGE')))

@@ -50,6 +50,8 @@ DECLARE
   v_level integer := array_position(ARRAY['read', 'write', 'lead', 'operate'], level);
   f record;
 BEGIN
+  -- Two that change privileges on one function at once would end with an error ("tuple concurrently updated"): they take turns, with installers too.
+  PERFORM pg_advisory_xact_lock(hashtextextended('termgate migrations', 0));
   IF v_level IS NULL AND level IS DISTINCT FROM 'dump' THEN
     RAISE EXCEPTION 'TG005 the level is read, write, lead or operate, not "%"', level USING ERRCODE = 'TG005';
   ELSIF role = 'public' AND level IN ('lead', 'operate') THEN
@@ -103,6 +105,7 @@ DECLARE
   v_names text[] := ARRAY['dump', 'read', 'write', 'lead', 'operate'];
   f record;
 BEGIN
+  PERFORM pg_advisory_xact_lock(hashtextextended('termgate migrations', 0));
   FOR f IN SELECT c.oid::regclass AS name, CASE c.relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END AS kind FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
             WHERE n.nspname = @schema_lit@ AND c.relkind IN ('r', 'p', 'v', 'm', 'S') LOOP
     EXECUTE format('REVOKE ALL ON %s %s FROM %s', f.kind, f.name, v_role);

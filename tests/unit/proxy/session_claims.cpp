@@ -261,7 +261,7 @@ TEST_CASE("claims: what is remembered of fences decides over a claim that is kno
 }
 
 TEST_CASE("claims: what a text says of its session", "[F6][proxy]") {
-  const auto learned = [](std::string_view sql) { return learned_of(statements::classify(sql)); };
+  const auto learned = [](std::string_view sql) { return learned_of(statements::classify(sql), sql); };
   CHECK_FALSE(learned("SELECT 1").speaks_of_terms);
   CHECK(learned("SELECT 1 /* termgate.scope=orders;termgate.term=5 */").speaks_of_terms);
   CHECK(learned("SET termgate.term = 5").speaks_of_terms);

@@ -67,8 +67,9 @@ TEST_CASE("session: the error of a converted write is the client's and leaves no
 TEST_CASE("session: notices of our own statements are kept from the client and those of its own are not", "[F7][proxy]") {
   Script script;
   script.client(query(insert)).to_server(opening() + converted(insert));
-  script.server(notice("ours") + opening_done() + parse_complete() + bind_complete() + no_data() + notice("yours") + complete("INSERT 0 1") + close_complete() + ready('I'))
-      .to_client(notice("yours") + inserted());
+  script.server(notice("ours") + opening_done() + notice("the parser's") + parse_complete() + notice("the planner's") + bind_complete() + no_data() + notice("yours") + complete("INSERT 0 1") + close_complete() +
+                notice("a deferred trigger's") + ready('I'))
+      .to_client(notice("the parser's") + notice("the planner's") + notice("yours") + notice("a deferred trigger's") + inserted());
   script.replay();
 }
 
@@ -663,6 +664,37 @@ TEST_CASE("session: what a client says while a script runs waits", "[F7][proxy]"
   script.server(opening_done(true, block) + ready('T') + columns({"a"}) + complete("SELECT 0") + ready('T'))
       .to_client(columns({"a"}) + complete("SELECT 0") + ready('T'))
       .to_server(query("SELECT b FROM t"));
+  script.replay();
+}
+
+TEST_CASE("session: READ WRITE in a READ ONLY block is for the server to refuse and never for the client to have", "[F6][F7][proxy]") {
+  const std::string asked = query("SET TRANSACTION READ WRITE\n;SET transaction_read_only TO on");
+  const auto begun = [&](Script& script) {
+    script.client(query("BEGIN READ ONLY")).to_server(query("BEGIN READ ONLY"));
+    script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
+    script.client(query("SET TRANSACTION READ WRITE")).to_server(asked);
+  };
+  Script granted;
+  begun(granted);
+  granted.server(complete("SET") + complete("SET") + ready('T')).to_client(complete("SET") + ready('T'));
+  granted.client(query(insert)).to_server(opening(true, block) + sync_message() + query(insert));
+  granted.server(opening_done(true, block) + ready('T') + complete("INSERT 0 1") + ready('T')).to_client(complete("INSERT 0 1") + ready('T'));
+  granted.replay();
+
+  Script refused;
+  begun(refused);
+  const std::string too_late = error("25001", "transaction read-write mode must be set before any query");
+  refused.server(too_late + ready('E')).to_client(too_late + ready('E'));
+  refused.client(query("ROLLBACK")).to_server(query("ROLLBACK"));
+  refused.replay();
+}
+
+TEST_CASE("session: SET TRANSACTION in a text of several statements finds a block", "[F7][proxy]") {
+  Script script;
+  script.client(query("SET TRANSACTION READ ONLY; SELECT a FROM t")).to_server(query("BEGIN") + query("SET TRANSACTION READ ONLY"));
+  script.server(complete("BEGIN") + ready('T') + complete("SET") + ready('T')).to_client(complete("SET")).to_server(query("SELECT a FROM t"));
+  script.server(columns({"a"}) + complete("SELECT 0") + ready('T')).to_client(columns({"a"})).to_server(query("COMMIT"));
+  script.server(complete("COMMIT") + ready('I')).to_client(complete("SELECT 0") + ready('I'));
   script.replay();
 }
 

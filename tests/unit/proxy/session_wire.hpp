@@ -106,14 +106,13 @@ inline std::string named(std::string_view stem, const std::string& key = "0123",
 enum class In { beginning, block };
 inline constexpr In block = In::block;
 
-// `first`: the statement is prepared as well, which is done where it is first needed.
-inline std::string ours(const std::string& name, std::string_view sql, std::vector<std::uint32_t> types, const Values& values, bool first, In in) {
+// Prepared anew each time, and closed again.
+inline std::string ours(const std::string& name, std::string_view sql, std::vector<std::uint32_t> types, const Values& values, bool, In in) {
   const std::string_view portal = in == block ? "_termgate" : "";
-  return (first ? close_statement(name) + parse(name, sql, types) : std::string()) + bind_message(portal, name, values) + execute(portal) + (in == block ? close_portal(portal) : std::string());
+  return close_statement(name) + parse(name, sql, types) + bind_message(portal, name, values) + execute(portal) + (in == block ? close_portal(portal) : std::string()) + close_statement(name);
 }
 inline std::string writable(bool first = true, In in = In::beginning) { return ours(named("_termgate_writable_"), "SET transaction_read_only TO off", {}, {}, first, in); }
 inline std::string locked(bool first = true, In in = In::beginning) { return ours(named("_termgate_locked_"), "SET transaction_read_only TO on", {}, {}, first, in); }
-// What decides is prepared anew each time (`first` is the opening's: whether SET is).
 inline std::string check_claim(pgwire::Field scope, pgwire::Field term, In in, pgwire::Field else_scope = {}, pgwire::Field else_term = {}) {
   return ours(named("_termgate_check_"), "SELECT * FROM \"termgate\".check_claim($1, $2, $3, $4)", {25, 20, 25, 20}, {scope, term, else_scope, else_term}, true, in);
 }
@@ -134,8 +133,8 @@ inline std::string release(std::string_view scope) {
   return default_on() + ours(named("_termgate_release_"), "SELECT \"termgate\".release_session($1)", {25}, {scope}, true, In::beginning) + sync_message();
 }
 
-inline std::string prepared(bool first) { return first ? close_complete() + parse_complete() : std::string(); }
-inline std::string portal_closed(In in) { return in == block ? close_complete() : std::string(); }
+inline std::string prepared(bool) { return close_complete() + parse_complete(); }
+inline std::string portal_closed(In in) { return (in == block ? close_complete() : std::string()) + close_complete(); }
 inline std::string set_done(bool first = true, In in = In::beginning) { return prepared(first) + bind_complete() + complete("SET") + portal_closed(in); }
 inline std::string check_done(std::string_view fence = "5", bool = true, In in = In::beginning, std::string_view scope = "orders", std::string_view term = "5") {
   return prepared(true) + bind_complete() + row({scope, term, fence}) + complete("SELECT 1") + portal_closed(in);
@@ -149,7 +148,7 @@ inline std::string opening_failed(std::string_view code, std::string_view messag
   return set_done(first, in) + prepared(true) + bind_complete() + error(code, message);
 }
 inline std::string put_back_done() { return set_done() + ready('I'); }
-inline std::string release_done() { return set_done() + prepared(true) + bind_complete() + row({"t"}) + complete("SELECT 1") + ready('I'); }
+inline std::string release_done() { return set_done() + prepared(true) + bind_complete() + row({"t"}) + complete("SELECT 1") + close_complete() + ready('I'); }
 
 // Behind the server's first ReadyForQuery, before the client hears of it: READ ONLY once more, and whether it is the server that answers.
 inline std::string who_asked() {
