@@ -47,6 +47,7 @@ void Session::State::guard_group(const Effects& effects, const Known& known, boo
   view.fixed = group_.called || (!model_.tx.writable && !group_.opening_possible);
   if (!view.open) view.writable &= claims_.guards() || (unit.does != Does::alone && unit.does != Does::code);
   const Act act = decide(unit, view, standing_of(claim), policy());
+  if (runs && unit.redeclares && !group_.direct && group_.executed_here && !model_.tx.writable && !model_.by_default.believed) return redeclares_after_reads(unit, claim);
   switch (act) {
     case Act::pass:
       if (unit.does == Does::own_call) break;
@@ -94,6 +95,17 @@ void Session::State::hold_at_sync(const Effects& effects, const Claim& claim) {
   group_.effects = effects;
   group_.claim = claim;
   if (effects.unlocks) refuse("0A000", "Termgate cannot run this: it names pg_advisory_unlock, and would give up the lock that fences it", "");
+}
+
+// What was read so far may have run code that declares and, once the transaction is opened where it begins, writes. So its claim is checked before
+// another one takes its place; where that cannot be, the transaction stays as it is and reads.
+void Session::State::redeclares_after_reads(const Unit& unit, const Claim& claim) {
+  const Standing standing = standing_of(claim);
+  const bool stale_members = std::any_of(group_.named.begin(), group_.named.end(), [&](const Claim& named) { return standing_of(named) > Standing::current; });
+  if (standing > Standing::current || stale_members || group_.called || !group_.opening_possible) return pass_in_group(unit, claim);
+  if (standing != Standing::none && !group_.touched_server) raise_in_advance(claim);
+  open_group(claim, standing != Standing::none);
+  add_recheck(server_);
 }
 
 void Session::State::pass_in_group(const Unit& unit, const Claim& claim) {

@@ -57,8 +57,9 @@ bool covered(const Unit& unit, const TransactionView& transaction, Standing clai
 
 Act decide(const Unit& unit, const TransactionView& transaction, Standing claim, const Policy& policy) noexcept {
   if (!policy.enforce || transaction.failed) return Act::pass;
-  // Before another claim takes the place of the one that code has declared and written under.
-  if (unit.redeclares && transaction.writable && transaction.code_declared) return transaction.session_passed || transaction.other_passed ? Act::recheck : Act::check;
+  // Before another claim takes the place of the one that code has declared and written under. A view, a trigger or a cast runs code without a word of it.
+  const bool any_passed = transaction.session_passed || transaction.other_passed;
+  if (unit.redeclares && transaction.writable && (transaction.code_declared || (transaction.acted && any_passed))) return any_passed ? Act::recheck : Act::check;
   switch (unit.does) {
     case Does::quiet:
     case Does::begin:

@@ -361,6 +361,7 @@ class Classifier {
       if (i >= 2 && tokens[i].type != TokenType::symbol && is_colon(tokens[i - 1]) && is_colon(tokens[i - 2]) && !is_everyday_type(tokens.subspan(i))) {
         statement.calls_functions = statement.calls_unknown = true;
       }
+      if (i > 0 && tokens[i].type >= TokenType::string && tokens[i].type <= TokenType::dollar_string && names_unknown_type(tokens.first(i))) statement.calls_functions = statement.calls_unknown = true;
       // (4712).lo_create calls lo_create(4712): a name behind a point may be a function's as well as a column's.
       if (i > 0 && tokens[i - 1].type == TokenType::symbol && sql_[tokens[i - 1].offset] == '.' && (tokens[i].type == TokenType::word || tokens[i].type == TokenType::quoted_name)) {
         const std::string_view written = text_of(sql_, tokens[i]);
@@ -382,6 +383,7 @@ class Classifier {
         continue;
       }
       const std::string name = token.type == TokenType::word ? lowered(written) : undoubled(written.substr(1, written.size() - 2), '"');
+      if (token.type == TokenType::word && name == "cast" && !casts_to_everyday_type(tokens.subspan(i + 1))) statement.calls_functions = statement.calls_unknown = true;
       if (token.type == TokenType::word && is_syntax_before_parenthesis(name)) continue;
       statement.calls_functions = true;
       if (name == "set_config") {
@@ -429,6 +431,28 @@ class Classifier {
     auto name = tape.name();
     if (name == "pg_catalog" && tape.take_symbol('.')) return true;
     return name && !tape.symbol('.') && statements::is_everyday_type(*name);
+  }
+
+  // Of what ends right before a string: app.dom 'x' is a constant of that type, as DATE '…' is.
+  bool names_unknown_type(Tokens tokens) const {
+    const Token& last = tokens.back();
+    if (last.type == TokenType::quoted_name || last.type == TokenType::unicode_name) return true;
+    if (last.type != TokenType::word) return false;
+    if (tokens.size() > 1 && tokens[tokens.size() - 2].type == TokenType::symbol && sql_[tokens[tokens.size() - 2].offset] == '.') return !is_everyday_type(tokens.last(std::min<std::size_t>(tokens.size(), 3)));
+    const std::string word = lowered(text_of(sql_, last));
+    return !stands_before_a_constant(word) && !statements::is_everyday_type(word);
+  }
+
+  // Of CAST, from its parenthesis on: the type behind the AS that is its own.
+  bool casts_to_everyday_type(Tokens tokens) const {
+    std::size_t depth = 0;
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      const char symbol = tokens[i].type == TokenType::symbol ? sql_[tokens[i].offset] : '\0';
+      if (symbol == '(') ++depth;
+      if (symbol == ')' && --depth == 0) return false;
+      if (depth == 1 && tokens[i].type == TokenType::word && lowered(text_of(sql_, tokens[i])) == "as") return is_everyday_type(tokens.subspan(i + 1));
+    }
+    return false;
   }
 
   std::string_view text_of_all(Tokens tokens) const noexcept {

@@ -81,6 +81,14 @@ constexpr std::string_view everyday_types[] = {
     "timestamp", "timestamptz", "timetz", "tsquery", "tsvector", "uuid", "varbit", "varchar", "xml",
 };
 
+// Words that a string may follow; any other word in front of one is the name of its type.
+constexpr std::string_view before_a_constant[] = {
+    "all",  "and",  "as",     "between", "by",     "case",  "distinct", "else",    "escape",  "for",       "from",  "having", "ilike", "in",      "into", "is",   "isnull", "like",
+    "limit", "not", "notnull", "offset", "on",     "or",    "placing",  "precision", "returning", "select", "set",  "similar", "symmetric", "then", "to", "uescape", "using", "values",
+    "varying", "when", "where", "zone",
+};
+
+static_assert(std::is_sorted(std::begin(before_a_constant), std::end(before_a_constant)));
 static_assert(std::is_sorted(std::begin(termgate_reads), std::end(termgate_reads)));
 static_assert(std::is_sorted(std::begin(everyday_operators), std::end(everyday_operators)));
 static_assert(std::is_sorted(std::begin(everyday_types), std::end(everyday_types)));
@@ -125,6 +133,7 @@ bool is_read_only_hole(std::string_view function) noexcept {
 bool is_everyday(std::string_view function) noexcept { return found(everyday, function); }
 bool is_everyday_operator(std::string_view operation) noexcept { return found(everyday_operators, operation); }
 bool is_everyday_type(std::string_view type) noexcept { return found(everyday_types, type); }
+bool stands_before_a_constant(std::string_view word) noexcept { return found(before_a_constant, word); }
 bool is_termgate_write(std::string_view function) noexcept { return found(termgate_writes, function); }
 bool is_termgate_read(std::string_view function) noexcept {
   constexpr std::string_view prefix = "termgate_";

@@ -15,6 +15,8 @@ bool is_everyday(std::string_view function) noexcept;
 
 // Operators and types of the server's own, by name. As with functions, one of the user's may bear the same name.
 bool is_everyday_operator(std::string_view operation) noexcept;
+// In small letters: a string behind it is none of a type that it names.
+bool stands_before_a_constant(std::string_view word) noexcept;
 bool is_everyday_type(std::string_view type) noexcept;
 
 // The functions of layer 1 that write and carry their own scope and term.

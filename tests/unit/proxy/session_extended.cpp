@@ -55,6 +55,19 @@ TEST_CASE("session: a read before a write of one pipeline comes behind the same 
   script.replay();
 }
 
+TEST_CASE("session: what a pipeline has read is checked before it declares anew", "[F1][F2][proxy]") {
+  // A view, or a cast, may have declared and written in the transaction that is opened in front of it.
+  for (const std::string declares : {"SELECT set_config('termgate.scope', $1, true)", "SET LOCAL termgate.term = '7'"}) {
+    CAPTURE(declares);
+    const bool set = declares.starts_with("SET");
+    const std::string sent = set ? declares : "SELECT pg_catalog.set_config('termgate.scope', $1, true)";
+    Script script;
+    const std::string bound = parse("", sent) + bind_message("", "", {"1"});
+    script.client(one(select_a) + one(declares) + sync_message()).to_server(opening() + one(select_a) + bound + check_again("orders", "5") + execute() + check_again({}, {}) + sync_message());
+    script.replay();
+  }
+}
+
 TEST_CASE("session: a pipelined refusal from the database is one error and one ready", "[F2][F7][proxy]") {
   Script script;
   script.client(one(insert) + one(insert) + sync_message()).to_server(opening() + one(insert) + one(insert) + sync_message());

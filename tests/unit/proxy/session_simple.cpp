@@ -253,11 +253,12 @@ TEST_CASE("session: what the end of a block made of the declarations in it only 
     open_block(script);
     script.client(query("SAVEPOINT s")).to_server(query("SAVEPOINT s"));
     script.server(complete("SAVEPOINT") + ready('T')).to_client(complete("SAVEPOINT") + ready('T'));
-    script.client(query(set)).to_server(query(set));
-    script.server(complete("SET") + ready('T')).to_client(complete("SET") + ready('T'));
+    // What the block has run so far may have declared and written: that is checked before another term takes its place.
+    script.client(query(set)).to_server(check_again("orders", "5") + sync_message() + query(set));
+    script.server(check_declared_done("orders", "5", "5", true, block) + ready('T') + complete("SET") + ready('T')).to_client(complete("SET") + ready('T'));
     if (end == "COMMIT") {
       // What the block wrote is committed under what is declared by now, or not at all.
-      script.client(query(end)).to_server(check_again("orders", "5") + sync_message() + query(end));
+      script.client(query(end)).to_server(check_again({}, {}) + sync_message() + query(end));
       script.server(check_declared_done("orders", "6", "6", true, block) + ready('T') + complete("COMMIT") + ready('I')).to_client(complete("COMMIT") + ready('I'));
     } else {
       script.client(query(end)).to_server(query(end));
@@ -335,9 +336,9 @@ TEST_CASE("session: set_config alone declares without a term and what follows is
   script.server(set_done(true, block) + ready('T') + rows + ready('T')).to_client(rows + ready('T'));
   script.client(query(insert)).to_server(check_declared(true, block) + sync_message() + query(insert));
   script.server(check_done("5", true, block) + ready('T') + inserted('T')).to_client(inserted('T')).told({"fenced orders 5/5"});
-  // Another one counts from its own statement on.
-  script.client(query(set)).to_server(query(own));
-  script.server(rows + ready('T')).to_client(rows + ready('T'));
+  // Another one counts from its own statement on; what is in force until then is checked before it.
+  script.client(query(set)).to_server(check_again({}, {}) + sync_message() + query(own));
+  script.server(check_done("5", true, block) + ready('T') + rows + ready('T')).to_client(rows + ready('T'));
   script.client(query(insert)).to_server(check_again({}, {}) + sync_message() + query(insert));
   script.server(check_done("5", true, block) + ready('T') + inserted('T')).to_client(inserted('T'));
   script.client(query("COMMIT")).to_server(query("COMMIT"));

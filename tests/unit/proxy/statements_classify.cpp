@@ -719,12 +719,16 @@ TEST_CASE("classify: what declares scope and term is told apart from what may do
     CHECK(one(sql).declares | one(sql).calls_unknown);
   }
   for (const std::string_view sql : {"INSERT INTO t SELECT set_config('termgate.scope', 'a', true)", "INSERT INTO t VALUES (f(1))", "UPDATE t SET a = f(a)", "DELETE FROM t WHERE f(a)",
-                                     "INSERT INTO app.t AS x (a, b) VALUES (1, f(2))", "SELECT 1 OPERATOR(app.+) 2", "SELECT 'x'::dom", "EXPLAIN SELECT f()"}) {
+                                     "INSERT INTO app.t AS x (a, b) VALUES (1, f(2))", "SELECT 1 OPERATOR(app.+) 2", "SELECT 'x'::dom", "EXPLAIN SELECT f()",
+                                     "SELECT CAST('x' AS dom)", "SELECT CAST((SELECT CAST(1 AS int)) AS app.dom)", "SELECT cast(CASE WHEN a THEN (b) END AS \"Dom\")", "SELECT dom 'x'", "SELECT app.dom 'x'",
+                                     "SELECT a FROM t WHERE b = \"Dom\" $$x$$", "SELECT CAST(CAST(1 AS dom) AS text)"}) {
     CAPTURE(sql);
     CHECK(one(sql).calls_unknown | one(sql).declares);
   }
   for (const std::string_view sql : {"INSERT INTO app.t (a, b) VALUES (1, 'x')", "INSERT INTO t VALUES (1, now())", "UPDATE t SET a = a + 1 WHERE b IN (1, 2)", "DELETE FROM t WHERE a = '1'::bigint",
-                                     "SELECT count(*), a || 'x' FROM t WHERE b @> '{}'::pg_catalog.jsonb"}) {
+                                     "SELECT count(*), a || 'x' FROM t WHERE b @> '{}'::pg_catalog.jsonb", "SELECT CAST(a AS numeric(10, 2)), CAST((b) AS pg_catalog.text) FROM t",
+                                     "SELECT DATE '2026-01-01', timestamp with time zone '2026-01-01', double precision '1', pg_catalog.date '2026-01-01', character varying 'x' FROM t WHERE a LIKE 'x' ESCAPE 'y' OR a NOT IN ('x') AND 'x' < a",
+                                     "SELECT CASE WHEN a THEN 'x' ELSE 'y' END, a AT TIME ZONE 'UTC', interval '1 day', E'x', 'a' 'b' FROM t LIMIT '1'"}) {
     CAPTURE(sql);
     CHECK_FALSE(one(sql).calls_unknown);
     CHECK_FALSE(one(sql).declares);
