@@ -1,10 +1,8 @@
-# By hand, with their figures in tests/README.md, until a run of the random one is known to take no longer than it may.
-option(TERMGATE_ATTACK_TESTS "run the random attacker as a test" OFF)
 # Attacks on the proxy from outside: a table of findings, and sessions of random messages. Both look only at what was committed.
 if(TARGET termgate_pgwire)
   add_executable(live_attacker live/attacks/attacker.cpp)
   target_link_libraries(live_attacker PRIVATE Termgate::pgwire termgate_options Threads::Threads)
-  if(TERMGATE_ATTACK_TESTS AND TARGET termgate AND TARGET termgate_net AND TARGET termgate_authority AND TARGET termgate_postgres)
+  if(TARGET termgate AND TARGET termgate_net AND TARGET termgate_authority AND TARGET termgate_postgres)
     add_test(NAME live_attack_random COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/live/attacks/attacker_test.py" $<TARGET_FILE:live_attacker> --seconds 20)
     set_tests_properties(live_attack_random PROPERTIES LABELS live TIMEOUT 1500 ENVIRONMENT "TERMGATE=$<TARGET_FILE:termgate>")
   endif()
