@@ -282,7 +282,8 @@ Outside::Outside() : connection_(std::make_unique<Connection>()) {
 #endif
 #ifdef TERMGATE_TEST_WITH_POSTGRES
   if (is_postgresql()) {
-    termgate::Database::open(url).install();
+    auto opened = termgate::Database::open(url);
+    install(opened, url);
     const auto direct = leftovers().direct.find(url);
     connection_->postgres = std::make_unique<pqxx::connection>(direct == leftovers().direct.end() ? url : direct->second);
     return;

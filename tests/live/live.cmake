@@ -5,7 +5,7 @@ if(TARGET termgate_postgres)
   find_package(PkgConfig REQUIRED)
   pkg_check_modules(LIBPQ REQUIRED IMPORTED_TARGET libpq)
   termgate_test(live_pg_schedules LABEL live TIMEOUT 1800 NEEDS TERMGATE_TEST_POSTGRESQL SOURCES live/pg_schedules.cpp LIBRARIES Termgate::storage PkgConfig::LIBPQ Threads::Threads)
-  termgate_test(live_pg_faults LABEL live TIMEOUT 600 NEEDS TERMGATE_TEST_POSTGRESQL
+  termgate_test(live_pg_faults OWN_SERVER LABEL live TIMEOUT 600 NEEDS TERMGATE_TEST_POSTGRESQL
     SOURCES live/pg_faults.cpp live/pg_crash.cpp support/fault_proxy.cpp
     LIBRARIES Termgate::storage PkgConfig::LIBPQ Threads::Threads)
   target_compile_definitions(live_pg_faults PRIVATE TERMGATE_TEST_PG_SERVER="${CMAKE_CURRENT_SOURCE_DIR}/support/pg_server.sh")
@@ -21,7 +21,7 @@ if(TARGET termgate_sqlite)
   set_property(TEST live_sqlite_schedules APPEND PROPERTY ENVIRONMENT "TERMGATE_EXTENSION=$<TARGET_FILE:termgate_extension>")
 endif()
 if(TARGET termgate)
-  add_test(NAME live_cli COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/live/cli_test.py" $<TARGET_FILE:termgate> "${CMAKE_CURRENT_SOURCE_DIR}/support/pg_server.sh")
+  add_test(NAME live_cli COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/support/own_server.sh" "${Python3_EXECUTABLE}" "${CMAKE_CURRENT_SOURCE_DIR}/live/cli_test.py" $<TARGET_FILE:termgate> "${CMAKE_CURRENT_SOURCE_DIR}/support/pg_server.sh")
   set_tests_properties(live_cli PROPERTIES LABELS live SKIP_RETURN_CODE 77 TIMEOUT 600)
   if(TERMGATE_SANITIZE)
     set_property(TEST live_cli APPEND PROPERTY ENVIRONMENT "TERMGATE_TEST_SANITIZED=1")
