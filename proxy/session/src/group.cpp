@@ -31,6 +31,9 @@ void Session::State::guard_group(const Effects& effects, const Known& known, boo
     if (const Refusal refusal = doubt_of(Claim())) return refuse_from_memory(refusal, claim.pair);
   }
   if (group_.needs_hold) return refuse("0A000", "Termgate runs CALL, DO and what must run alone only as the one statement before a Sync", "");
+  // It has committed by itself and taken the session's READ ONLY default back, which is put in place again behind the Sync.
+  if (group_.discarded && effects.way != Way::neutral) return refuse("0A000", "Termgate runs nothing after DISCARD ALL before the next Sync", "");
+  if (effects.kind == Kind::discard_all && runs && !model_.tx.in_block) group_.discarded = true;
   if (model_.tx.in_block) {
     guard_block(effects, claim, runs || (effects.way == Way::write && !model_.tx.writable && standing_of(claim) != Standing::none));
     return;

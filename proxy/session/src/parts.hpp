@@ -69,6 +69,7 @@ struct Group {
   bool touched_server = false;  // something of it was sent
   bool bound = false;           // a Bind of the client's was sent: its unnamed portal may be alive
   bool executed = false;
+  bool discarded = false;       // DISCARD ALL ran in it
   bool executed_here = false;   // since the last transaction that ended in it
   bool suspect = false;         // may change the session's default, on a server that does not report it
   bool called = false;          // something that is not surely a read was executed READ ONLY
