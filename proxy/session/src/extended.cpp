@@ -85,6 +85,7 @@ void Session::State::on_bind(const Event& event) {
     statement = names->statement;
   }
   group_begins();
+  if (group_.discarded) return refuse("0A000", discard_alone, "");  // a Bind plans, and planning runs functions
   if (is_reserved(statement) || is_reserved(portal)) {
     client_parts_ = Parts::drop;
     return refuse_reserved();

@@ -2,6 +2,7 @@
 // the opening is put where that transaction begins, and the rest goes straight through.
 #include <algorithm>
 
+#include "names.hpp"
 #include "state.hpp"
 
 namespace termgate::session {
@@ -31,9 +32,12 @@ void Session::State::guard_group(const Effects& effects, const Known& known, boo
     if (const Refusal refusal = doubt_of(Claim())) return refuse_from_memory(refusal, claim.pair);
   }
   if (group_.needs_hold) return refuse("0A000", "Termgate runs CALL, DO and what must run alone only as the one statement before a Sync", "");
-  // It has committed by itself and taken the session's READ ONLY default back, which is put in place again behind the Sync.
-  if (group_.discarded && effects.way != Way::neutral) return refuse("0A000", "Termgate runs nothing after DISCARD ALL before the next Sync", "");
-  if (effects.kind == Kind::discard_all && runs && !model_.tx.in_block) group_.discarded = true;
+  // It commits what came before it, our check's lock included, and resets READ ONLY, which is restored only after the Sync.
+  const bool discards = effects.kind == Kind::discard_all && runs && !model_.tx.in_block;
+  if (group_.discarded || (discards && (model_.tx.writable || group_.touched_server || group_.executed_here))) {
+    return refuse("0A000", discard_alone, "");
+  }
+  group_.discarded = discards;
   if (model_.tx.in_block) {
     guard_block(effects, claim, runs || (effects.way == Way::write && !model_.tx.writable && standing_of(claim) != Standing::none));
     return;
@@ -101,11 +105,14 @@ void Session::State::hold_at_sync(const Effects& effects, const Claim& claim) {
 }
 
 // What was read so far may have run code that declares and, once the transaction is opened where it begins, writes. So its claim is checked before
-// another one takes its place; where that cannot be, the transaction stays as it is and reads.
+// another one takes its place. Where that is impossible, the transaction stays READ ONLY to its end.
 void Session::State::redeclares_after_reads(const Unit& unit, const Claim& claim) {
   const Standing standing = standing_of(claim);
   const bool stale_members = std::any_of(group_.named.begin(), group_.named.end(), [&](const Claim& named) { return standing_of(named) > Standing::current; });
-  if (standing > Standing::current || stale_members || group_.called || !group_.opening_possible) return pass_in_group(unit, claim);
+  if (standing > Standing::current || stale_members || group_.called || !group_.opening_possible) {
+    group_.opening_possible = false;
+    return pass_in_group(unit, claim);
+  }
   if (standing != Standing::none && !group_.touched_server) raise_in_advance(claim);
   open_group(claim, standing != Standing::none);
   add_recheck(server_);

@@ -21,4 +21,6 @@ inline std::string_view cut(std::string_view name) noexcept { return name.substr
 
 inline bool is_reserved(std::string_view name) noexcept { return name.starts_with("_termgate"); }
 
+inline constexpr std::string_view discard_alone = "Termgate runs DISCARD ALL only as the one statement before a Sync: send a Sync before and after it";
+
 }  // namespace termgate::session

@@ -68,6 +68,28 @@ TEST_CASE("session: what a pipeline has read is checked before it declares anew"
   }
 }
 
+TEST_CASE("session: a pipeline that reads under a stale claim and then declares stays READ ONLY", "[F1][F2][proxy]") {
+  Script script;
+  script.fences = {{"orders", 6}};
+  const std::string set = "SET LOCAL termgate.term = '7'";
+  script.client(one(select_a) + one(set) + one(insert)).to_client(error("TG002", unfenced, {{'H', declare_first}})).told({"refused TG002 from memory"});
+  script.replay();
+}
+
+TEST_CASE("session: DISCARD ALL is the only statement of a pipeline", "[F6][proxy]") {
+  const std::string refused = error("0A000", "Termgate runs DISCARD ALL only as the one statement before a Sync: send a Sync before and after it");
+  const std::string alone = one("DISCARD ALL") + sync_message();
+  {
+    Script script;
+    script.client(alone).to_server(alone);
+    script.replay();
+  }
+  Script script;
+  script.application_name.clear();
+  script.client(one(select_a) + one("DISCARD ALL")).to_client(refused);
+  script.replay();
+}
+
 TEST_CASE("session: a pipelined refusal from the database is one error and one ready", "[F2][F7][proxy]") {
   Script script;
   script.client(one(insert) + one(insert) + sync_message()).to_server(opening() + one(insert) + one(insert) + sync_message());
