@@ -11,10 +11,18 @@ if(TERMGATE_SANITIZE)
 endif()
 
 # The standard headers that nearly every source includes, read once a target: reading them is a third of the time that a source takes. Sources include what
-# they use all the same, and the build without this (TERMGATE_PCH=OFF, as the sanitizers' presets have it) shows it.
+# they use all the same, and the build without this (TERMGATE_PCH=OFF, as the preset tsan has it) shows it.
 function(termgate_precompile target)
   if(TERMGATE_PCH)
     target_precompile_headers(${target} PRIVATE <algorithm> <chrono> <functional> <map> <memory> <mutex> <optional> <string> <string_view> <unordered_map> <variant> <vector>)
+  endif()
+endfunction()
+
+# Several sources in one translation unit: most of the time that a source takes goes to headers and to the standard's templates, which are then paid for once.
+# The preset tsan compiles each source by itself and shows a missing include.
+function(termgate_together target)
+  if(TERMGATE_UNITY)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
   endif()
 endfunction()
 
@@ -44,4 +52,5 @@ function(termgate_module name)
   if(sources GREATER 6)
     termgate_precompile(termgate_${name})
   endif()
+  termgate_together(termgate_${name})
 endfunction()

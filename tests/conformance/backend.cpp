@@ -155,15 +155,13 @@ std::string fresh_url() {
   const char* server = std::getenv(variable.c_str());
   if (server == nullptr) throw std::runtime_error(variable + " is not set");
   const std::string name = "conformance_" + std::to_string(getpid()) + "_" + std::to_string(count++);
+  // Leftovers are made after libpqxx's first answer, and so destroyed before the static table that its answers need.
   pqxx::connection connection{std::string(server)};
-  if (is_managed()) {
-    leftovers().server = server;
-    return managed_database(server, name);
-  }
   pqxx::nontransaction transaction(connection);
-  transaction.exec("CREATE DATABASE " + name);
-  // Made after libpqxx's first answer, and so destroyed before the static table that its answers need.
+  transaction.exec("SELECT 1");
   leftovers().server = server;
+  if (is_managed()) return managed_database(server, name);
+  transaction.exec("CREATE DATABASE " + name);
   leftovers().databases.push_back(name);
   const std::string url = with_database(server, name);
   if (!backend.starts_with("odbc_")) return url;

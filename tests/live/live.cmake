@@ -5,7 +5,7 @@ if(TARGET termgate_postgres)
   find_package(PkgConfig REQUIRED)
   pkg_check_modules(LIBPQ REQUIRED IMPORTED_TARGET libpq)
   termgate_test(live_pg_schedules LABEL live TIMEOUT 1800 NEEDS TERMGATE_TEST_POSTGRESQL SOURCES live/pg_schedules.cpp LIBRARIES Termgate::storage PkgConfig::LIBPQ Threads::Threads)
-  termgate_test(live_pg_faults OWN_SERVER LABEL live TIMEOUT 600 NEEDS TERMGATE_TEST_POSTGRESQL
+  termgate_test(live_pg_faults APART OWN_SERVER LABEL live TIMEOUT 600 NEEDS TERMGATE_TEST_POSTGRESQL
     SOURCES live/pg_faults.cpp live/pg_crash.cpp support/fault_proxy.cpp
     LIBRARIES Termgate::storage PkgConfig::LIBPQ Threads::Threads)
   target_compile_definitions(live_pg_faults PRIVATE TERMGATE_TEST_PG_SERVER="${CMAKE_CURRENT_SOURCE_DIR}/support/pg_server.sh")
@@ -115,7 +115,7 @@ if(TARGET termgate)
 endif()
 if(TARGET termgate_odbc AND TARGET termgate_postgres)
   # The ODBC layer itself, through odbc-postgresql and libsqliteodbc.
-  termgate_test(live_odbc LABEL live TIMEOUT 300 NEEDS TERMGATE_TEST_POSTGRESQL
+  termgate_test(live_odbc APART LABEL live TIMEOUT 300 NEEDS TERMGATE_TEST_POSTGRESQL
     SOURCES live/odbc_layer.cpp live/odbc_check.cpp support/fault_proxy.cpp
     LIBRARIES Termgate::storage Termgate::odbc PkgConfig::LIBPQ Threads::Threads)
   target_include_directories(live_odbc PRIVATE "${PROJECT_SOURCE_DIR}/storage/odbc/src")
@@ -128,7 +128,7 @@ if(TARGET termgate_odbc)
     if(name STREQUAL "live_sqlserver_gate")
       set(sources live/sqlserver_gate.cpp)
     endif()
-    termgate_test(${name} LABEL live TIMEOUT 300 NEEDS TERMGATE_TEST_SQLSERVER SOURCES ${sources} LIBRARIES Termgate::storage Termgate::odbc Threads::Threads)
+    termgate_test(${name} APART LABEL live TIMEOUT 300 NEEDS TERMGATE_TEST_SQLSERVER SOURCES ${sources} LIBRARIES Termgate::storage Termgate::odbc Threads::Threads)
     target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/storage/odbc/src")
   endforeach()
   if(TARGET termgate)

@@ -154,7 +154,7 @@ TEST_CASE("protect: no attaching or detaching lets rows past a partition", "[F6]
     t.admin.must("SET session_replication_role = replica; INSERT INTO app.part1 VALUES (1, 'a', 1); SET session_replication_role = origin");
     for (const std::string& name : one.reach) {
       for (const std::string level : {"READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"}) {
-        for (const std::string write : {"INSERT INTO " + name + " VALUES (1, 'a', 2)", "UPDATE " + name + " SET v = 2", "DELETE FROM " + name}) {
+        for (const std::string& write : {"INSERT INTO " + name + " VALUES (1, 'a', 2)", "UPDATE " + name + " SET v = 2", "DELETE FROM " + name}) {
           CAPTURE(one.name, level, write);
           const std::string as_b = one.name.find("another scope") != std::string::npos ? "SELECT check_term('b', 7); " : "";
           CHECK(t.as("SET TRANSACTION ISOLATION LEVEL " + level + "; " + as_b, write) == "TG002");

@@ -5,7 +5,7 @@
 
 A row is tried by
   none   a session that has declared no term;
-  stale  a session that declared (PGOPTIONS) term 5 of a scope whose fence stands at 9, of which this proxy has not heard;
+  stale  a session that declared (PGOPTIONS) term 5 of a scope whose fence is at 9, of which this proxy has not heard;
   known  the same, and this proxy has the fence in its memory;
   rule   a session that a rule of the proxy's gives term 5;
   lost   a session that passed the check with term 5, after which the fence is raised to 9 (RAISE in the row) wherever its lock is gone;
@@ -14,10 +14,12 @@ Afterwards a direct connection looks whether anything that outlives the session 
 prepared transactions, files, notifications. For the last two, what was written before the raise is the session's right: only 666 is not.
 """
 import argparse
-import re
 import os
+import queue
+import re
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
@@ -91,7 +93,11 @@ INSERT = "INSERT INTO app.t VALUES (666)"
 
 def group(*statements):
     """Parse, Bind, Execute of each, one Sync behind them."""
-    return b"".join(parse("", sql) + bind() + execute() for sql in statements) + sync()
+    return unsynced(*statements) + sync()
+
+
+def unsynced(*statements):
+    return b"".join(parse("", sql) + bind() + execute() for sql in statements)
 
 
 def simple(*texts):
@@ -201,6 +207,13 @@ ROWS = [
     Row("SET default_transaction_read_only, pipelined", group("SET default_transaction_read_only = off") + group("SELECT app.writer()") + group("SELECT app.writer()")),
     Row("SET SESSION CHARACTERISTICS", *simple("SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE", "SELECT app.writer()", "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL SERIALIZABLE, READ WRITE", "SELECT app.writer()")),
     Row("RESET ALL and DISCARD ALL", *simple("RESET ALL", "SELECT app.writer()", "DISCARD ALL", "SELECT app.writer()", "RESET default_transaction_read_only", "SELECT app.writer()")),
+    Row("RESET in a pipeline", group("RESET ALL", "SELECT app.writer()"), group("RESET default_transaction_read_only", "SELECT app.writer()"), group("SET default_transaction_read_only TO DEFAULT", "SELECT app.writer()"),
+        group("RESET transaction_read_only", "SELECT app.writer()"), unsynced("RESET ALL") + flush() + group("SELECT app.writer()"), group("RESET ALL") + group("SELECT app.writer()")),
+    Row("more behind DISCARD ALL in a pipeline", parse("w", "SELECT app.writer()") + sync(), group("DISCARD ALL", "SELECT app.writer()"), group("DISCARD ALL") + group("SELECT app.writer()"),
+        unsynced("DISCARD ALL") + flush() + group("SELECT app.writer()"), parse("w", "SELECT app.writer()") + sync(), unsynced("DISCARD ALL") + flush() + bind("", "w") + execute() + sync(),
+        parse("d", "DISCARD ALL") + bind("d", "d") + execute("d") + parse("", "SELECT app.writer()") + bind() + execute() + sync(), query("SELECT app.writer()"),
+        unsynced("DISCARD ALL") + flush() + function_call(957, [b"\0\0\x40\0"]), query("SELECT app.writer()")),
+    Row("a text behind DISCARD ALL without Sync", unsynced("DISCARD ALL") + flush() + query("SELECT app.writer()")),
     Row("set_config", *simple("SELECT set_config('default_transaction_read_only', 'off', false)", "SELECT app.writer()", "SELECT set_config('default_' || 'transaction_read_only', 'off', false)", "SELECT app.writer()")),
     Row("ALTER ROLE and ALTER DATABASE", *simple("ALTER ROLE postgres SET default_transaction_read_only = off", "ALTER DATABASE postgres SET default_transaction_read_only = off")),
     Row("a setting at start-up", *simple("SELECT app.writer()"), start=[("default_transaction_read_only", "off")]),
@@ -394,11 +407,15 @@ def letters(frames):
 
 
 class Bench:
-    def __init__(self, major):
-        self.server = Server(major)
-        self.port = proxy(self.server)
-        self.ruled = proxy(self.server, scope="bypass by rule", term=5)
+    def __init__(self, major, number=0):
+        self.server = Server(major, number=number)
         self.direct = Connection(self.server.port, parameters=[("application_name", "observer")])
+        self.direct.query("CREATE DATABASE elsewhere")
+        self.server.install(self.server.url_of("elsewhere"))
+        # It hears of raises as soon as they are committed; `deaf` never does, for it watches another database only.
+        self.port = proxy(self.server)
+        self.deaf = proxy(self.server, database="elsewhere", options=("--max-watched-databases", "0"))
+        self.ruled = proxy(self.server, scope="bypass by rule", term=5)
         self.listener = Connection(self.server.port, parameters=[("application_name", "observer")])
         self.listener.query("LISTEN bypass")
         self.file = str(self.server.folder / "data" / "written_by_a_program")
@@ -418,9 +435,9 @@ class Bench:
     def quiet(self):
         """Until no session but ours is left: what was on its way has arrived by then."""
         until = time.monotonic() + 5
-        while self.direct.value("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND application_name NOT IN ('observer', 'termgate')") != "0":
+        while self.direct.value("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND application_name NOT IN ('observer', 'termgate', 'termgate watch')") != "0":
             if time.monotonic() > until:
-                self.direct.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'client backend' AND application_name NOT IN ('observer', 'termgate')")
+                self.direct.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'client backend' AND application_name NOT IN ('observer', 'termgate', 'termgate watch')")
             time.sleep(0.01)
 
     def clean(self):
@@ -457,7 +474,7 @@ class Bench:
         self.quiet()
         before, told, client = self.direct.value(STATE), [], None
         try:
-            client = Connection(self.ruled if by == "rule" else self.port, parameters=start, wait=4)
+            client = Connection({"rule": self.ruled, "known": self.port, "told": self.port}.get(by, self.deaf), parameters=start, wait=4)
             for step in row.steps:
                 kind, what = step if isinstance(step, tuple) else ("both", step)
                 if step is RAISE or step == "RAISE OTHER":
@@ -515,12 +532,38 @@ def is_open(line, major):
     return bool(said) and (said[1] is None or int(said[1]) <= major <= int(said[2] or said[1]))
 
 
+def attack_all(major, number, rows, table, show):
+    """The rows of a queue, until it is empty: how many attacks, and how many got in that the document does not name."""
+    tried = failed = 0
+    bench = Bench(major, number)
+    while not rows.empty():
+        try:
+            row = rows.get_nowait()
+        except queue.Empty:
+            break
+        for by in row.by:
+            got_in, told = bench.attack(row, by)
+            tried += 1
+            known = got_in and is_open(table[row.name], major)
+            failed += bool(got_in) and not known
+            if (got_in and not known) or show:
+                lines = [f"{'open' if known else 'GOT IN' if got_in else 'closed'}  {major}  {by:5}  {row.name}: {got_in}"]
+                print("\n".join(lines + [f"        {str(answer)[:600]}" for answer in told]), flush=True)
+    bench.clean()
+    bench.direct.end()
+    bench.listener.end()
+    return tried, failed
+
+
 def main():
     arguments = argparse.ArgumentParser()
     arguments.add_argument("--majors", default="13,15,18" if os.environ.get("TERMGATE_TEST_LONG") else "15")
     arguments.add_argument("--show", action="store_true", help="the conversation of each row")
+    arguments.add_argument("--workers", type=int, default=4)
     arguments.add_argument("names", nargs="*")
     chosen = arguments.parse_args()
+    if os.environ.get("TERMGATE_TEST_SERVERS"):
+        chosen.workers = 1  # one server of each major
     names = [row.name for row in ROWS]
     assert len(set(names)) == len(names), sorted(name for name in names if names.count(name) > 1)
     table = {line[2:].split(" | ")[0]: line for line in DOCUMENT.read_text().splitlines() if line.startswith("| ")}
@@ -528,22 +571,14 @@ def main():
     assert documented == set(names), f"docs/bypasses.md and the rows here: {documented ^ set(names)}"
     tried = failed = 0
     for major in map(int, chosen.majors.split(",")):
-        bench = Bench(major)
+        rows = queue.SimpleQueue()
         for row in ROWS:
-            if (row.majors and major not in row.majors) or (chosen.names and not any(part in row.name for part in chosen.names)):
-                continue
-            for by in row.by:
-                got_in, told = bench.attack(row, by)
-                tried += 1
-                known = got_in and is_open(table[row.name], major)
-                failed += bool(got_in) and not known
-                if (got_in and not known) or chosen.show:
-                    print(f"{'open' if known else 'GOT IN' if got_in else 'closed'}  {major}  {by:5}  {row.name}: {got_in}", flush=True)
-                    for answer in told:
-                        print(f"        {str(answer)[:600]}")
-        bench.clean()
-        bench.direct.end()
-        bench.listener.end()
+            if (not row.majors or major in row.majors) and (not chosen.names or any(part in row.name for part in chosen.names)):
+                rows.put(row)
+        # An attack mostly waits, so several are made at a time; each worker has a server and proxies of its own.
+        with ThreadPoolExecutor(chosen.workers) as pool:
+            for more_tried, more_failed in pool.map(lambda number: attack_all(major, number, rows, table, chosen.show), range(min(chosen.workers, rows.qsize()))):
+                tried, failed = tried + more_tried, failed + more_failed
     print(f"{tried} attacks, {failed} got in")
     return 1 if failed or not tried else 0
 

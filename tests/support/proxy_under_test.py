@@ -10,11 +10,13 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 from pathlib import Path
 
 PG_SERVER = Path(__file__).with_name("pg_server.sh")
 _processes, _servers, _folders = [], [], []
+_one_at_a_time = threading.Lock()
 
 
 def _end():
@@ -40,20 +42,25 @@ def free_port():
         return probe.getsockname()[1]
 
 
-class Server:
-    """A PostgreSQL server of `major`: port, url; layer 1 is installed in database postgres where `installed`."""
+def _folder():
+    with _one_at_a_time:
+        if not _folders:
+            _folders.append(tempfile.mkdtemp(prefix="termgate-proxy."))
+            os.chmod(_folders[0], 0o755)
+    return Path(_folders[0])
 
-    def __init__(self, major, installed=True):
+
+class Server:
+    """A PostgreSQL server of `major`: port, url; layer 1 is installed in database postgres where `installed`. `number`: of several at a time."""
+
+    def __init__(self, major, installed=True, number=0):
         self.major = major
         running = os.environ.get("TERMGATE_TEST_SERVERS")
         if running:
             self.folder = Path(running) / f"pg{major}"
             done = subprocess.run([PG_SERVER, "url", self.folder], check=True, capture_output=True, text=True)
         else:
-            if not _folders:
-                _folders.append(tempfile.mkdtemp(prefix="termgate-proxy."))
-                os.chmod(_folders[0], 0o755)
-            self.folder = Path(_folders[0]) / f"pg{major}"
+            self.folder = _folder() / f"pg{major}{f'-{number}' if number else ''}"
             done = subprocess.run([PG_SERVER, "start", str(major), self.folder, "fsync=off"], check=True, capture_output=True, text=True)
             _servers.append(self.folder)
         self.url = done.stdout.strip()
@@ -61,22 +68,22 @@ class Server:
         if installed:
             self.install(self.url)
 
+    def url_of(self, database):
+        return f"{self.url.rsplit('/', 1)[0]}/{database}"
+
     def install(self, url):
         subprocess.run([os.environ["TERMGATE"], "init", "--db", url], check=True, capture_output=True, text=True)
 
 
-def proxy(server, scope=None, term=None, options=()):
-    """Starts the proxy before `server` and returns its port. `scope` and `term`: a rule gives them to every session."""
+def proxy(server, scope=None, term=None, options=(), database="postgres"):
+    """Starts the proxy before `server` and returns its port. `scope` and `term`: a rule gives them to every session. `database`: which the proxy watches."""
     port, environment = free_port(), {}
     relay = os.environ.get("TERMGATE_RELAY")
-    command = [relay, str(port), str(server.port)] if relay else [os.environ["TERMGATE"], "proxy", "--listen", f"127.0.0.1:{port}", "--backend", server.url, *options]
+    command = [relay, str(port), str(server.port)] if relay else [os.environ["TERMGATE"], "proxy", "--listen", f"127.0.0.1:{port}", "--backend", server.url_of(database), *options]
     if scope and relay:
         environment = {"SCOPE": scope, "TERM_": str(term)}
     elif scope:
-        if not _folders:
-            _folders.append(tempfile.mkdtemp(prefix="termgate-proxy."))
-            os.chmod(_folders[0], 0o755)
-        rules = Path(_folders[0]) / f"rules-{port}"
+        rules = _folder() / f"rules-{port}"
         rules.write_text(f'[rule everybody]\nscope = "{scope}"\nterm = {term}\n')
         command += ["--rules", str(rules)]
     log = open(server.folder / f"proxy-{port}.log", "w") if os.access(server.folder, os.W_OK) else subprocess.DEVNULL

@@ -12,7 +12,7 @@ if(TARGET termgate_postgres)
 endif()
 if(TARGET termgate_sqlite)
   find_package(SQLite3 REQUIRED)
-  termgate_test(unit_sqlite LABEL unit
+  termgate_test(unit_sqlite APART LABEL unit
     SOURCES
       unit/storage/sqlite_attached.cpp
       unit/storage/sqlite_driver.cpp
@@ -26,7 +26,7 @@ if(TARGET termgate_sqlite)
   target_include_directories(unit_sqlite PRIVATE "${PROJECT_SOURCE_DIR}/storage/sqlite/src")
 endif()
 if(TARGET termgate)
-  termgate_test(unit_cli LABEL unit
+  termgate_test(unit_cli APART LABEL unit
     SOURCES unit/cli/drill_tds.cpp unit/cli/drill_wire.cpp unit/cli/secrets.cpp unit/cli/storm_log.cpp
     LIBRARIES termgate_command Termgate::fencing Termgate::testkit fmt::fmt Threads::Threads)
   target_include_directories(unit_cli PRIVATE "${PROJECT_SOURCE_DIR}")
@@ -40,7 +40,7 @@ if(TARGET termgate)
   endif()
 endif()
 if(TARGET termgate_odbc)
-  termgate_test(unit_odbc LABEL unit
+  termgate_test(unit_odbc APART LABEL unit
     SOURCES
       unit/storage/odbc_connection_string.cpp
       unit/storage/odbc_errors.cpp

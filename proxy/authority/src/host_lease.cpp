@@ -21,7 +21,7 @@ std::string moment(std::int64_t since_1970_ms) {
 
 bool live(const LeaseInfo& info) { return !info.released_at_ms && info.remaining_ms > 0; }
 
-constexpr milliseconds retry_pause{500};     // after an error, and the longest pause between two looks at another's lease
+constexpr milliseconds longest_pause{500};  // after an error, and the longest pause between two looks at another's lease
 constexpr milliseconds shortest_pause{20};
 constexpr milliseconds hold_off_max{5'000};
 
@@ -137,7 +137,7 @@ void HostLease::run(std::uint64_t kicked) {
   } catch (const std::exception& error) {
     const Lock lock(mutex_);
     why_not_ = fmt::format("no term for scope \"{}\": {}", scope_.name(), error.what());
-    next = Clock::now() + retry_pause;
+    next = Clock::now() + longest_pause;
   }
   std::vector<std::function<void()>> settled;
   {
@@ -219,10 +219,10 @@ std::optional<HostLease::Clock::time_point> HostLease::renew() {
     return Clock::now();
   } catch (const std::exception& error) {
     // Not reached, or somebody is at the lease right now (TG006): there is time until the lease ends.
-    if (lease->still_held()) return Clock::now() + std::clamp(ttl / 10, shortest_pause, retry_pause);
+    if (lease->still_held()) return Clock::now() + std::clamp(ttl / 10, shortest_pause, longest_pause);
     lost(fmt::format("no term for scope \"{}\": the lease of {} could not be renewed: {}", scope_.name(), owner_, error.what()));
     common_.log(fmt::format("lease of scope \"{}\" not renewed for {}: {}", scope_.name(), owner_, error.what()));
-    return Clock::now() + retry_pause;
+    return Clock::now() + longest_pause;
   }
 }
 
@@ -239,7 +239,7 @@ std::optional<HostLease::Clock::time_point> HostLease::take() {
   const auto not_had = [&](std::string why, milliseconds pause) {
     const Lock lock(mutex_);
     why_not_ = fmt::format("no term for scope \"{}\": {}", scope_.name(), why);
-    return Clock::now() + std::clamp(pause, shortest_pause, retry_pause);
+    return Clock::now() + std::clamp(pause, shortest_pause, longest_pause);
   };
   if (!answering(ttl)) return not_had(fmt::format("{} does not answer", owner_), ttl / 3);
   try {
@@ -270,7 +270,7 @@ std::optional<HostLease::Clock::time_point> HostLease::take() {
     return not_had("its lease was taken by another just now", shortest_pause);
   } catch (const Error& error) {
     common_.log(fmt::format("lease of scope \"{}\" not taken for {}: {}", scope_.name(), owner_, error.what()));
-    return not_had(fmt::format("the lease for {} cannot be taken: {}", owner_, error.what()), retry_pause);
+    return not_had(fmt::format("the lease for {} cannot be taken: {}", owner_, error.what()), longest_pause);
   }
 }
 

@@ -59,15 +59,15 @@ bool same_word(std::string_view word, std::string_view wanted) noexcept {
 }  // namespace
 
 std::size_t depth_bound(std::string_view sql) noexcept {
-  struct Level {
+  struct Depth {
     std::size_t here = 0;   // tokens since the last comma
     std::size_t inner = 0;  // the deepest bracket among them
     std::size_t most = 0;   // of the pieces between commas
     std::size_t sets = 0;   // set operations, joins: commas do not end them
   };
-  std::vector<Level> levels(1);
+  std::vector<Depth> levels(1);
   std::size_t bound = 0;
-  const auto total = [](const Level& level) { return std::max(level.most, level.here + level.inner) + level.sets; };
+  const auto total = [](const Depth& level) { return std::max(level.most, level.here + level.inner) + level.sets; };
   const auto close = [&] {
     const std::size_t inside = total(levels.back()) + 1;
     levels.pop_back();
@@ -75,7 +75,7 @@ std::size_t depth_bound(std::string_view sql) noexcept {
     levels.back().inner = std::max(levels.back().inner, inside);
   };
   const auto piece_ends = [&] {
-    Level& level = levels.back();
+    Depth& level = levels.back();
     level.most = std::max(level.most, level.here + level.inner);
     level.here = level.inner = 0;
   };
@@ -134,7 +134,7 @@ std::size_t depth_bound(std::string_view sql) noexcept {
       } else if (c == ';') {
         while (levels.size() > 1) close();
         bound = std::max(bound, total(levels.back()));
-        levels.back() = Level();
+        levels.back() = Depth();
       } else {
         ++levels.back().here;
       }

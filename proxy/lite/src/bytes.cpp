@@ -124,6 +124,14 @@ MaybeProblem append_uuid(std::string& out, const Stored& value, Format format) {
   return std::nullopt;
 }
 
+std::string lowered(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c | 0x20);
+  }
+  return out;
+}
+
 std::string text_of(const Stored& value) {
   struct Text {
     std::string operator()(std::monostate) const { return {}; }

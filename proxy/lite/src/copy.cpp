@@ -6,7 +6,7 @@
 
 namespace termgate::lite {
 
-using Format = dialect::Copy::Format;
+using CopyFormat = dialect::Copy::Format;
 
 namespace {
 
@@ -191,10 +191,10 @@ bool CopyReader::binary_row(const std::function<void(Row&)>& take) {
 void CopyReader::feed(std::string_view bytes, const std::function<void(Row&)>& take) {
   if (ended_) return;
   held_ += bytes;
-  if (how_.format == Format::binary) {
+  if (how_.format == CopyFormat::binary) {
     while (!ended_ && binary_row(take)) {
     }
-  } else if (how_.format == Format::csv) {
+  } else if (how_.format == CopyFormat::csv) {
     while (!ended_ && csv_record(false, take)) {
     }
   } else {
@@ -213,9 +213,9 @@ void CopyReader::feed(std::string_view bytes, const std::function<void(Row&)>& t
 
 void CopyReader::finish(const std::function<void(Row&)>& take) {
   if (ended_) return;
-  if (how_.format == Format::binary) {
+  if (how_.format == CopyFormat::binary) {
     if (!held_.empty() || !begun_) malformed("unexpected EOF in COPY data");
-  } else if (how_.format == Format::csv) {
+  } else if (how_.format == CopyFormat::csv) {
     while (!ended_ && csv_record(true, take)) {
     }
   } else if (!held_.empty()) {
@@ -226,7 +226,7 @@ void CopyReader::finish(const std::function<void(Row&)>& take) {
 }
 
 void append_copy_row(std::string& out, const dialect::Copy& how, const std::vector<std::string>& columns, const CopyReader::Row& row) {
-  if (how.format == Format::binary) {
+  if (how.format == CopyFormat::binary) {
     append_int(out, static_cast<std::uint32_t>(row.size()), 2);
     for (const auto& field : row) {
       append_int(out, field ? static_cast<std::uint32_t>(field->size()) : 0xffffffff, 4);
@@ -241,7 +241,7 @@ void append_copy_row(std::string& out, const dialect::Copy& how, const std::vect
       continue;
     }
     const std::string& field = *row[i];
-    if (how.format == Format::text) {
+    if (how.format == CopyFormat::text) {
       for (const char c : field) {
         switch (c) {
           case '\\': out += "\\\\"; break;
@@ -275,7 +275,7 @@ void append_copy_row(std::string& out, const dialect::Copy& how, const std::vect
 }
 
 void append_copy_header(std::string& out, const dialect::Copy& how, const std::vector<std::string>& columns) {
-  if (how.format == Format::binary) {
+  if (how.format == CopyFormat::binary) {
     out += signature;
     out.append(8, '\0');
   } else if (how.header) {
@@ -287,7 +287,7 @@ void append_copy_header(std::string& out, const dialect::Copy& how, const std::v
 }
 
 void append_copy_trailer(std::string& out, const dialect::Copy& how) {
-  if (how.format == Format::binary) out.append(2, '\377');
+  if (how.format == CopyFormat::binary) out.append(2, '\377');
 }
 
 }  // namespace termgate::lite

@@ -68,5 +68,7 @@ Parsed parse_uuid_binary(std::string_view bytes);
 MaybeProblem append_uuid(std::string& out, const Stored& value, Format format);
 // Any value as text: what SQLite would print, but numbers as PostgreSQL prints them.
 std::string text_of(const Stored& value);
+// ASCII letters only, whatever the locale.
+std::string lowered(std::string_view text);
 
 }  // namespace termgate::lite

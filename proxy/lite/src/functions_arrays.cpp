@@ -223,7 +223,7 @@ void series(Call& call) {
   call.answer(out + "]");
 }
 
-constexpr Body bodies[] = {
+constexpr Body array_bodies[] = {
     {"pg_array", array, true}, {"pg_array_json", array_json}, {"pg_array_cat", array_cat, true}, {"pg_element", element}, {"pg_slice", slice, true}, {"pg_expandarray", expand}, {"array_to_string", to_string, true},
     {"string_to_array", from_string, true}, {"array_length", array_length}, {"array_upper", array_upper}, {"array_lower", array_lower},
     {"cardinality", [](Call& call) { call.answer(cardinality(array_elements(call.text(0)))); }}, {"array_position", position, true}, {"array_remove", remove, true}, {"array_append", append, true}, {"pg_series", series},
@@ -231,7 +231,7 @@ constexpr Body bodies[] = {
 
 }  // namespace
 
-std::span<const Body> array_functions() { return bodies; }
+std::span<const Body> array_functions() { return array_bodies; }
 
 Elements array_elements(std::string_view text) {
   const std::string_view whole = text;

@@ -255,7 +255,7 @@ void to_char_type(Call& call) {
   call.answer(std::string_view(text).substr(0, 1));
 }
 
-constexpr Body bodies[] = {
+constexpr Body cast_bodies[] = {
     {"pg_int2", to_integer<oid::int2>}, {"pg_int4", to_integer<oid::int4>}, {"pg_int8", to_integer<oid::int8>}, {"pg_float4", to_float<oid::float4>}, {"pg_float8", to_float<oid::float8>}, {"pg_numeric", to_numeric},
     {"pg_bool", to_bool}, {"pg_text", [](Call& call) { call.answer(call.text(0)); }}, {"pg_bytea", to_bytea}, {"pg_char", to_char_type}, {"pg_date", to_date}, {"pg_time", to_time}, {"pg_timetz", to_timetz},
     {"pg_timestamp", to_timestamp_type<oid::timestamp>}, {"pg_timestamptz", to_timestamp_type<oid::timestamptz>}, {"pg_interval", [](Call& call) { call.answer(interval_text(parse_interval(call.text(0)))); }},
@@ -267,7 +267,7 @@ constexpr Body bodies[] = {
 
 }  // namespace
 
-std::span<const Body> cast_functions() { return bodies; }
+std::span<const Body> cast_functions() { return cast_bodies; }
 
 std::string CatalogState::reg_text(std::int64_t value, Oid type) {
   const auto with_space = [](std::int64_t space, std::string_view name) { return (space == namespaces::user || space == namespaces::catalog || space == namespaces::temporary ? "" : space_name(space) + ".") + quoted_identifier(name); };

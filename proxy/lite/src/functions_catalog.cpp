@@ -188,7 +188,7 @@ void table_privilege(Call& call) {
 
 void ancestors(Call& call) { call.answer("[" + std::to_string(call.whole(0)) + "]"); }
 
-constexpr Body bodies[] = {
+constexpr Body catalog_bodies[] = {
     {"format_type", format_type_call, true}, {"pg_get_userbyid", user_by_id, false, false}, {"pg_get_expr", get_expression, true},
     {"pg_get_indexdef", index_definition, false, false}, {"pg_get_constraintdef", constraint_definition, false, false}, {"pg_get_viewdef", view_definition, false, false}, {"pg_get_ruledef", none},
     {"pg_get_triggerdef", trigger_definition, false, false}, {"pg_get_functiondef", none}, {"pg_get_function_result", function_result}, {"pg_get_function_arguments", function_arguments},
@@ -208,6 +208,6 @@ constexpr Body bodies[] = {
 
 }  // namespace
 
-std::span<const Body> catalog_functions() { return bodies; }
+std::span<const Body> catalog_functions() { return catalog_bodies; }
 
 }  // namespace termgate::lite

@@ -140,7 +140,7 @@ void to_number(Call& call) {
   call.answer_stored(std::get<Stored>(parsed));
 }
 
-constexpr Body bodies[] = {
+constexpr Body number_bodies[] = {
     {"pg_greatest", extreme<1>, true}, {"pg_least", extreme<-1>, true}, {"pg_random", random_number, false, false}, {"gen_random_uuid", uuid, false, false}, {"width_bucket", width_bucket}, {"gcd", gcd}, {"lcm", lcm},
     {"pg_xor", [](Call& call) { call.answer(call.whole(0) ^ call.whole(1)); }}, {"pg_cbrt", [](Call& call) { call.answer(std::cbrt(call.real(0))); }}, {"pg_json_path", json_path<false>},
     {"pg_json_path_text", json_path<true>}, {"pg_json_typeof", json_type_of}, {"to_char", to_char}, {"to_number", to_number},
@@ -148,7 +148,7 @@ constexpr Body bodies[] = {
 
 }  // namespace
 
-std::span<const Body> number_functions() { return bodies; }
+std::span<const Body> number_functions() { return number_bodies; }
 
 // 9 0 . D , G S MI PL PR FM: the pictures in use; others are 0A000.
 std::string number_to_char(double value, std::string_view format) {

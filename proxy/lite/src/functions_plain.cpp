@@ -261,12 +261,12 @@ void json_patch(Call& call) {
   if (sqlite3_column_type(aside.statement, 0) == SQLITE_TEXT) sqlite3_result_subtype(call.context, json_subtype);
 }
 
-constexpr Body bodies[] = {
+constexpr Body plain_bodies[] = {
     {"instr", instr}, {"replace", replace}, {"trim", trim<true, true>}, {"ltrim", trim<true, false>}, {"rtrim", trim<false, true>}, {"like", like}, {"glob", glob}, {"json_patch", json_patch},
 };
 
 }  // namespace
 
-std::span<const Body> plain_functions() { return bodies; }
+std::span<const Body> plain_functions() { return plain_bodies; }
 
 }  // namespace termgate::lite

@@ -177,7 +177,7 @@ void serial_sequence(Call& call) {
   fail("42703", "column \"" + call.text(1) + "\" of relation \"" + relation->name + "\" does not exist");
 }
 
-constexpr Body bodies[] = {
+constexpr Body session_bodies[] = {
     {"version", [](Call& call) { call.answer("PostgreSQL 15.0 (Termgate over SQLite " + std::string(sqlite3_libversion()) + ")"); }},
     {"current_database", [](Call& call) { call.answer(call.state.database()); }}, {"current_schema", current_schema, false, false}, {"current_schemas", current_schemas},
     {"current_user", [](Call& call) { call.answer(call.state.session().user()); }, false, false}, {"session_user", [](Call& call) { call.answer(call.state.session().user()); }, false, false},
@@ -191,6 +191,6 @@ constexpr Body bodies[] = {
 
 }  // namespace
 
-std::span<const Body> session_functions() { return bodies; }
+std::span<const Body> session_functions() { return session_bodies; }
 
 }  // namespace termgate::lite

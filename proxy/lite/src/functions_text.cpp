@@ -559,7 +559,7 @@ void to_hex(Call& call) {
   call.answer(out);
 }
 
-constexpr Body bodies[] = {
+constexpr Body text_bodies[] = {
     {"pg_regexp", regexp<false>}, {"pg_iregexp", regexp<true>}, {"pg_similar", similar}, {"pg_like", like_call<false>}, {"pg_ilike", like_call<true>}, {"pg_substring_regexp", substring_regexp},
     {"regexp_replace", regexp_replace}, {"regexp_match", regexp_match}, {"regexp_split_to_array", regexp_split}, {"pg_substr", substr_call}, {"pg_overlay", overlay},
     {"pg_quote_literal", [](Call& call) { call.answer(literal(call.text(0))); }}, {"quote_nullable", [](Call& call) { call.answer(call.null(0) ? "NULL" : literal(call.text(0))); }, true},
@@ -572,7 +572,7 @@ constexpr Body bodies[] = {
 
 }  // namespace
 
-std::span<const Body> text_functions() { return bodies; }
+std::span<const Body> text_functions() { return text_bodies; }
 
 // RFC 1321.
 std::string md5_hex(std::string_view bytes) {

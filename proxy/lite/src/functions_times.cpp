@@ -599,7 +599,7 @@ void to_timestamp(Call& call) {
   call.answer(moment_text(moment));
 }
 
-constexpr Body bodies[] = {
+constexpr Body time_bodies[] = {
     {"pg_now", now_as<oid::timestamptz>, false, false}, {"clock_timestamp", [](Call& call) { call.answer(moment_text(clock_now())); }, false, false},
     {"timeofday", [](Call& call) { call.answer(time_to_char(clock_now(), "Dy Mon DD HH24:MI:SS.US YYYY TZ")); }, false, false}, {"pg_current_date", now_as<oid::date>, false, false},
     {"pg_current_time", [](Call& call) {
@@ -615,7 +615,7 @@ constexpr Body bodies[] = {
 
 }  // namespace
 
-std::span<const Body> time_functions() { return bodies; }
+std::span<const Body> time_functions() { return time_bodies; }
 
 Moment parse_moment(std::string_view whole) {
   const std::string_view text = trimmed(whole);

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <utility>
 
+#include "forms.hpp"
+
 namespace termgate::lite {
 namespace {
 
@@ -26,11 +28,8 @@ constexpr std::array<std::string_view, 9> our_readable = {"termgate_fences", "te
 constexpr std::array<std::string_view, 6> modules = {"fts5", "fts4", "fts3", "rtree", "rtree_i32", "geopoly"};
 constexpr std::array<std::string_view, 6> closed_tables = {"sqlite_dbpage", "dbstat", "sqlite_stmt", "sqlite_memstat", "fsdir", "csv"};
 
-std::string lowered(const char* text) {
-  std::string result(text != nullptr ? text : "");
-  std::transform(result.begin(), result.end(), result.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
-  return result;
-}
+// SQLite gives NULL for a name that an action has not.
+std::string lowered_name(const char* text) { return text == nullptr ? std::string() : lowered(text); }
 
 template <std::size_t Size>
 bool among(const std::array<std::string_view, Size>& list, std::string_view name) {
@@ -44,19 +43,19 @@ constexpr std::array<std::string_view, 5> our_reading_functions = {"termgate_fen
 }  // namespace
 
 bool function_writes(const char* given) {
-  const std::string name = lowered(given);
+  const std::string name = lowered_name(given);
   return name == "nextval" || name == "setval" || (is_ours(name) && !among(our_reading_functions, name));
 }
 
 void Named::ask(int action, const char* second) {
   if (action == SQLITE_CREATE_VTABLE) made_virtual_ = true;
-  if (action == SQLITE_FUNCTION && second != nullptr && lowered(second) == "sqlite_rename_table") renamed_ = true;
+  if (action == SQLITE_FUNCTION && second != nullptr && lowered_name(second) == "sqlite_rename_table") renamed_ = true;
 }
 
 bool Named::may(std::string_view sql, std::string& why) {
   const bool made_virtual = std::exchange(made_virtual_, false), renamed = std::exchange(renamed_, false);
   if (!made_virtual && !renamed) return true;
-  const std::string text = lowered(std::string(sql).c_str());
+  const std::string text = lowered(sql);
   // A full-text table prepares statements of its own later, with the names of its arguments in them, past any guard.
   if (made_virtual && (text.find("compress=") != std::string::npos || text.find("termgate") != std::string::npos)) {
     why = "permission denied: a virtual table may name neither a function that compresses nor what is Termgate's";
@@ -69,7 +68,7 @@ bool Named::may(std::string_view sql, std::string& why) {
 }
 
 bool may(int action, const char* first_given, const char* second_given, std::string& why) {
-  const std::string first = lowered(first_given), second = lowered(second_given);
+  const std::string first = lowered_name(first_given), second = lowered_name(second_given);
   const auto no = [&](std::string message) {
     why = std::move(message);
     return false;

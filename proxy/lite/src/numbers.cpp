@@ -26,14 +26,6 @@ Range range_of(Oid type) noexcept {
   }
 }
 
-std::string lowered(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c | 0x20);
-  }
-  return out;
-}
-
 // A number that SQLite has made of an integer on its way (a sum of reals, an affinity): still one if nothing is lost.
 std::optional<std::int64_t> whole(double number) noexcept {
   constexpr double limit = 9223372036854775808.0;

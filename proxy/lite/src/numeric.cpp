@@ -63,7 +63,7 @@ Reading read_decimal(std::string_view text, Decimal& out) {
 
 bool is_zero(const Decimal& number) noexcept { return number.whole.empty() && number.fraction.find_first_not_of('0') == std::string::npos; }
 
-std::string text_of(const Decimal& number) {
+std::string digits_of(const Decimal& number) {
   std::string out = number.negative && !is_zero(number) ? "-" : "";
   out += number.whole.empty() ? "0" : number.whole;
   if (!number.fraction.empty()) out += "." + number.fraction;
@@ -72,7 +72,7 @@ std::string text_of(const Decimal& number) {
 
 // What SQLite computes and sorts with, where it is the same number.
 Stored stored_as(const Decimal& number) {
-  const std::string text = text_of(number);
+  const std::string text = digits_of(number);
   const auto last = number.fraction.find_last_not_of('0');
   if (last == std::string::npos) {
     const std::string whole = (number.negative ? "-" : "") + (number.whole.empty() ? std::string("0") : number.whole);

@@ -10,7 +10,7 @@
 namespace termgate::lite {
 namespace {
 
-std::optional<std::string> text_of(const Stored& value) {
+std::optional<std::string> text_or_null(const Stored& value) {
   if (const auto* text = std::get_if<std::string>(&value)) return *text;
   if (const auto* number = std::get_if<std::int64_t>(&value)) return std::to_string(*number);
   if (const auto* blob = std::get_if<Blob>(&value)) return blob->bytes;
@@ -34,7 +34,7 @@ std::vector<std::optional<std::string>> Session::arguments_of(const Portal& port
     } else {
       const auto at = static_cast<std::size_t>(each.parameter) - 1;
       if (at >= portal.values.size()) throw Failed("42P02", "there is no parameter $" + std::to_string(each.parameter));
-      result.push_back(text_of(portal.values[at]));
+      result.push_back(text_or_null(portal.values[at]));
     }
   }
   return result;

@@ -4,6 +4,7 @@
 
 #include <termgate/pgwire/encode.hpp>
 
+#include "forms.hpp"
 #include "session.hpp"
 
 namespace termgate::lite {
@@ -12,12 +13,6 @@ namespace oid = dialect::oid;
 using dialect::TransactionControl;
 
 namespace {
-
-std::string lowered(std::string_view text) {
-  std::string result(text);
-  std::transform(result.begin(), result.end(), result.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
-  return result;
-}
 
 bool truth(const std::string& name, const std::string& value) {
   const std::string word = lowered(value);

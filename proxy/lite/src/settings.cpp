@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "fault.hpp"
+#include "forms.hpp"
 
 namespace termgate::lite {
 namespace {
@@ -69,12 +70,6 @@ constexpr Known known[] = {
     {"maintenance_work_mem", "64MB"},
     {"xmloption", "content"},
 };
-
-std::string lowered(std::string_view text) {
-  std::string result(text);
-  std::transform(result.begin(), result.end(), result.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
-  return result;
-}
 
 std::string bare(std::string text) {
   std::erase_if(text, [](char c) { return c == '-' || c == '_' || c == ' '; });

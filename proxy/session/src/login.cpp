@@ -45,10 +45,10 @@ void Session::State::greet(std::string_view bytes) {
   client_in_.append(bytes);
   while (stage_ == Stage::greeting && !client_in_.empty()) {
     const pgwire::StartupEvent event = login_.reader.next(client_in_);
-    using Kind = pgwire::StartupEvent::Kind;
+    using Startup = pgwire::StartupEvent::Kind;
     switch (event.kind) {
-      case Kind::need_more: client_in_.erase(0, event.used); return;
-      case Kind::malformed:
+      case Startup::need_more: client_in_.erase(0, event.used); return;
+      case Startup::malformed:
         surroundings_.happened({.kind = Incident::Kind::malformed, .message = event.problem.reason()});
         // As PostgreSQL does: who did not speak its protocol at all would not understand the answer, and who has thought better of it (Terminate at once) wants none.
         if (event.unanswered) return close_all();
@@ -58,13 +58,13 @@ void Session::State::greet(std::string_view bytes) {
           return close_all();
         }
         return end(event.problem.sqlstate, event.problem.reason());
-      case Kind::direct_tls:
+      case Startup::direct_tls:
         // Where TLS is served the caller has dealt with it; PostgreSQL without TLS gives no answer.
         surroundings_.happened({.kind = Incident::Kind::malformed, .message = "a TLS handshake at a place where none can be taken"});
         return close_all();
-      case Kind::gssenc_request:
-      case Kind::ssl_request: {
-        const bool ssl = event.kind == Kind::ssl_request;
+      case Startup::gssenc_request:
+      case Startup::ssl_request: {
+        const bool ssl = event.kind == Startup::ssl_request;
         client_in_.erase(0, event.used);
         bool& asked = ssl ? login_.asked_ssl : login_.asked_gss;
         if (asked) return end("08P01", ssl ? "SSLRequest twice" : "GSSENCRequest twice");
@@ -79,13 +79,13 @@ void Session::State::greet(std::string_view bytes) {
         stage_ = Stage::client_tls;
         return act(Action::Kind::start_client_tls);
       }
-      case Kind::cancel_request:
+      case Startup::cancel_request:
         cancel_pid_ = event.pid;
         cancel_key_ = std::string(event.key);
         client_in_.clear();
         stage_ = Stage::closing;
         return act(Action::Kind::forward_cancel);
-      case Kind::startup: return startup_read(event);
+      case Startup::startup: return startup_read(event);
     }
   }
 }

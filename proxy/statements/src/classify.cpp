@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "characters.hpp"
 #include "functions.hpp"
 #include "grammar.hpp"
 #include "lexer.hpp"
@@ -17,16 +18,10 @@ namespace {
 
 using Tokens = std::span<const Token>;
 
-char lower(char character) noexcept { return character >= 'A' && character <= 'Z' ? static_cast<char>(character + 32) : character; }
-
 std::string lowered(std::string_view text) {
   std::string result(text);
   for (char& character : result) character = lower(character);
   return result;
-}
-
-bool has_high_byte(std::string_view text) noexcept {
-  return std::any_of(text.begin(), text.end(), [](char character) { return static_cast<unsigned char>(character) >= 0x80; });
 }
 
 // Without the doubling of `quote`.

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "characters.hpp"
 #include "lexer.hpp"
 #include "lexer_of_thread.hpp"
 
@@ -12,8 +13,6 @@ namespace {
 
 constexpr std::string_view scope_key = "termgate.scope";
 constexpr std::string_view term_key = "termgate.term";
-
-char lower(char character) noexcept { return character >= 'A' && character <= 'Z' ? static_cast<char>(character + 32) : character; }
 
 bool same_but_case(std::string_view one, std::string_view other) noexcept {
   if (one.size() != other.size()) return false;

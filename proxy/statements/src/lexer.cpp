@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "characters.hpp"
+
 namespace termgate::statements {
 namespace {
 
@@ -215,13 +217,6 @@ class Lexer {
   std::size_t at_ = 0;
   Lexed::Problem problem_ = Lexed::Problem::none;
 };
-
-bool has_high_byte(std::string_view text) noexcept {
-  for (const char character : text) {
-    if (static_cast<unsigned char>(character) >= 0x80) return true;
-  }
-  return false;
-}
 
 }  // namespace
 

@@ -13,7 +13,7 @@
 namespace termgate::inline v0::sqlite {
 namespace {
 
-constexpr std::pair<int, std::string_view> names[] = {
+constexpr std::pair<int, std::string_view> code_names[] = {
     {SQLITE_ERROR, "SQLITE_ERROR"},
     {SQLITE_INTERNAL, "SQLITE_INTERNAL"},
     {SQLITE_PERM, "SQLITE_PERM"},
@@ -66,17 +66,17 @@ constexpr std::pair<int, std::string_view> names[] = {
 }  // namespace
 
 std::string_view code_name(int extended_code) noexcept {
-  for (const auto& [code, name] : names) {
+  for (const auto& [code, name] : code_names) {
     if (code == extended_code) return name;
   }
-  for (const auto& [code, name] : names) {
+  for (const auto& [code, name] : code_names) {
     if (code == (extended_code & 0xff)) return name;
   }
   return "SQLITE_ERROR";
 }
 
 int code_of(std::string_view wanted) noexcept {
-  for (const auto& [code, name] : names) {
+  for (const auto& [code, name] : code_names) {
     if (name == wanted) return code;
   }
   return SQLITE_ERROR;

@@ -12,7 +12,7 @@ if(TARGET termgate_statements)
   target_include_directories(termgate_statements_inside INTERFACE "${PROJECT_SOURCE_DIR}/proxy/statements/src" "${CMAKE_CURRENT_SOURCE_DIR}/unit/proxy")
   target_include_directories(termgate_statements_inside SYSTEM INTERFACE "${PG_QUERY_INCLUDE}")
   target_link_libraries(termgate_statements_inside INTERFACE Termgate::statements "${PG_QUERY_LIBRARY}")
-  termgate_test(unit_statements LABEL unit
+  termgate_test(unit_statements APART LABEL unit
     SOURCES
       unit/proxy/statements_classify.cpp
       unit/proxy/statements_declaration.cpp
@@ -20,7 +20,7 @@ if(TARGET termgate_statements)
     LIBRARIES termgate_statements_inside Threads::Threads)
 endif()
 if(TARGET termgate_session)
-  termgate_test(unit_session LABEL unit
+  termgate_test(unit_session APART LABEL unit
     SOURCES
       unit/proxy/session_events.cpp
       unit/proxy/session_extended.cpp
@@ -78,7 +78,7 @@ if(TARGET termgate_lite)
   add_library(termgate_lite_inside INTERFACE)
   target_include_directories(termgate_lite_inside INTERFACE "${PROJECT_SOURCE_DIR}/proxy/lite/src" "${PROJECT_SOURCE_DIR}/storage/sqlite/src")
   target_link_libraries(termgate_lite_inside INTERFACE Termgate::lite Termgate::sqlite Termgate::pgwire SQLite::SQLite3 fmt::fmt Threads::Threads)
-  termgate_test(unit_lite LABEL unit SOURCES unit/proxy/lite_catalog.cpp unit/proxy/lite_functions.cpp unit/proxy/lite_guard.cpp unit/proxy/lite_session.cpp unit/proxy/lite_values.cpp LIBRARIES termgate_lite_inside)
+  termgate_test(unit_lite APART LABEL unit SOURCES unit/proxy/lite_catalog.cpp unit/proxy/lite_functions.cpp unit/proxy/lite_guard.cpp unit/proxy/lite_session.cpp unit/proxy/lite_values.cpp LIBRARIES termgate_lite_inside)
   target_compile_definitions(unit_lite PRIVATE TERMGATE_LITE_DATA="${CMAKE_CURRENT_SOURCE_DIR}/unit/proxy/lite" TERMGATE_DIALECT_DATA="${CMAKE_CURRENT_SOURCE_DIR}/unit/proxy/dialect")
   # Once more with the shortcut for what reads a little: the answers are the same.
   add_test(NAME unit_lite_quickly COMMAND unit_lite)
