@@ -142,7 +142,7 @@ void Session::State::open_held(const Effects& effects, const Claim& claim, Act a
   }
   if (!group_.opening_possible) {
     report_refusal("TG002", "TG002 a write after a read that was flushed", claim.pair, 0, true);
-    return refuse("TG002", claims_.may_speak() ? "TG002 this write follows a read in a pipeline that was flushed before it was known: send a Sync between them" : "TG002 no term declared for a fenced write",
+    return refuse("TG002", claims_.may_speak() ? "TG002 this write follows a read of its pipeline that ran without a check: send a Sync between them" : "TG002 no term declared for a fenced write",
                   "Declare a scope and a term (termgate.scope, termgate.term) before the transaction.");
   }
   if (effects.kind == Kind::unparsable && !claims_.may_write()) {

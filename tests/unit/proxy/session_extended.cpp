@@ -12,7 +12,7 @@ const std::string insert = "INSERT INTO t VALUES ($1)";
 const std::string select_a = "SELECT a FROM t WHERE a = $1";
 const std::string stale = "TG001 stale term 5 for scope \"orders\": the fence stands at 6";
 const std::string read_only = "cannot execute INSERT in a read-only transaction";
-const std::string unfenced = "TG002 this write follows a read in a pipeline that was flushed before it was known: send a Sync between them";
+const std::string unfenced = "TG002 this write follows a read of its pipeline that ran without a check: send a Sync between them";
 const std::string declare_first = "Declare a scope and a term (termgate.scope, termgate.term) before the transaction.";
 
 // One statement through the unnamed names.
