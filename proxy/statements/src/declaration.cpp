@@ -167,7 +167,8 @@ void declared_around(Declaration& declaration, std::string_view sql, const Lexed
     if (find_key(sql, 0).begin != std::string_view::npos) refuse(declaration, in_comment, "the text is too long to be looked at");
     return;
   }
-  const std::size_t lead = skip_trivia(sql, 0, read);
+  std::size_t lead = skip_trivia(sql, 0, read);
+  while (lead < sql.size() && sql[lead] == ';') lead = skip_trivia(sql, lead + 1, read);  // empty statements end nothing
   if (lexed.problem == Lexed::Problem::none) {
     std::size_t at = lexed.last_token_end;
     if (at == lexed.first_token) return;  // no token at all: everything was read above

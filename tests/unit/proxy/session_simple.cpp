@@ -220,14 +220,18 @@ TEST_CASE("session: a declaration by SET is the server's to say and then known",
 }
 
 TEST_CASE("session: a comment declares for its statement", "[F1][proxy]") {
-  Script script;
-  script.application_name.clear();
-  const std::string text = "/*termgate.scope='orders',termgate.term='5'*/ " + insert;
-  script.client(query(text)).to_server(writable() + check("orders", "5") + converted(text));
-  script.server(opening_done() + converted_done("INSERT 0 1")).to_client(inserted());
-  const std::string bad = "/*termgate.scope='orders',termgate.term='five'*/ " + insert;
-  script.client(query(bad)).to_client(error("TG005", "TG005 malformed declaration in a comment: the term is no integer from 1 to 2^62") + ready('I'));
-  script.replay();
+  // Empty statements before it do not end the place where it may stand.
+  for (const std::string before : {"", "; ", "; /* x */ ; "}) {
+    CAPTURE(before);
+    Script script;
+    script.application_name.clear();
+    const std::string text = before + "/*termgate.scope='orders',termgate.term='5'*/ " + insert;
+    script.client(query(text)).to_server(writable() + check("orders", "5") + converted(text));
+    script.server(opening_done() + converted_done("INSERT 0 1")).to_client(inserted());
+    const std::string bad = before + "/*termgate.scope='orders',termgate.term='five'*/ " + insert;
+    script.client(query(bad)).to_client(error("TG005", "TG005 malformed declaration in a comment: the term is no integer from 1 to 2^62") + ready('I'));
+    script.replay();
+  }
 }
 
 TEST_CASE("session: a block passes the check once before its first snapshot", "[F5][F7][proxy]") {

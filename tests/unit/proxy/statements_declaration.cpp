@@ -46,6 +46,10 @@ TEST_CASE("declaration: in a comment before the first or after the last token", 
       {"/*termgate.scope='',termgate.term=''*/ SELECT 1", "", 0},
       {"/*termgate.term='4611686018427387904'*/ SELECT 1", "", 4611686018427387904},
       {"/*termgate.scope='only'*/", "only", 0},
+      // Empty statements before it do not end where it may stand.
+      {"; /*termgate.scope='order-7',termgate.term='42'*/ SELECT 1", "order-7", 42},
+      {" ; -- x\n ;; /* x */ ; /*termgate.scope='order-7',termgate.term='42'*/ SELECT 1;", "order-7", 42},
+      {";/*termgate.scope='a'*/;/*termgate.term='5'*/", "a", 5},
       // Not a place for it, or not meant as one.
       {"SELECT /*termgate.scope='a'*/ 1", "", 0},
       {"SELECT '/*termgate.scope=''a''*/'", "", 0},
@@ -55,6 +59,7 @@ TEST_CASE("declaration: in a comment before the first or after the last token", 
       {"SELECT 1; /*termgate.scope='a'*/ SELECT 2", "", 0},
       // Malformed.
       {"/*termgate.scope='a'*/ SELECT 1 /*termgate.scope='b'*/", "", 0, "two scopes that differ"},
+      {"; /*termgate.scope='a'*/ ; /*termgate.scope='b'*/ SELECT 1", "", 0, "two scopes that differ"},
       {"/*termgate.term='1',termgate.term='2'*/ SELECT 1", "", 0, "two terms that differ"},
       {"/*termgate.scope='a*/ SELECT 1", "", 0, "no closing quote"},
       {"/*termgate.scope=a*/ SELECT 1", "", 0, "key='value'"},
