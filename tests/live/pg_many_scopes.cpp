@@ -1,4 +1,4 @@
-// [F1] [F2] [F4] A transaction over 10^5 scopes: the lock table of the server stays as it was, other sessions work on, and a raise
+// [F1] [F2] [F4] A transaction over more scopes than the lock table has room for: the lock table of the server stays as it was, other sessions work on, and a raise
 // still waits for it and evicts it when it freezes.
 #include <catch2/catch.hpp>
 
@@ -26,7 +26,7 @@ PgDatabase& database(int scopes) {
   return one;
 }
 
-// Several times what the server's lock table has room for.
+// More than the lock table of the test server has room for: 64 times 200 connections and 20 prepared transactions.
 int scopes_wanted() { return std::getenv("TERMGATE_TEST_LONG") != nullptr ? 100'000 : 20'000; }
 
 }  // namespace

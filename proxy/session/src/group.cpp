@@ -141,7 +141,7 @@ void Session::State::open_held(const Effects& effects, const Claim& claim, Act a
                   "Declare a scope and a term (termgate.scope, termgate.term) before the transaction.");
   }
   if (!group_.opening_possible) {
-    report_refusal("TG002", "TG002 a write after a read that was flushed", claim.pair, 0, true);
+    report_refusal("TG002", "TG002 a write after a read that ran without a check", claim.pair, 0, true);
     return refuse("TG002", claims_.may_speak() ? "TG002 this write follows a read of its pipeline that ran without a check: send a Sync between them" : "TG002 no term declared for a fenced write",
                   "Declare a scope and a term (termgate.scope, termgate.term) before the transaction.");
   }
