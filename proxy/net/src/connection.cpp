@@ -36,8 +36,7 @@ Connection::Connection(Worker& worker, std::uint64_t id, int descriptor, const E
     : worker_(worker), id_(id), listener_(listener), settings_(std::move(settings)), peer_(peer), began_(clock_now()), local_(peer.local()), client_(*this, true), server_(*this, false) {
   client_.stream.open(descriptor);
   client_.connected = true;
-  ++worker_.shared().greeting;
-  greeting_ = worker_.greeting().insert(worker_.greeting().end(), this);
+  greeting_ = worker_.greets(*this);
 }
 
 Connection::~Connection() {
@@ -50,6 +49,13 @@ void Connection::begin() {
   // A client of one that is not trusted to bring headers is taken for what it is.
   if (listener_.options.proxy_protocol && any_contains(settings_->options.proxy_protocol_from, peer_)) stage_ = Stage::proxy_header;
   watch(client_);
+}
+
+bool Connection::silent() const noexcept {
+  if (stage_ != Stage::proxy_header && stage_ != Stage::first_byte) return false;
+  // Bytes that have come and wait to be read count too.
+  char first = 0;
+  return recv(client_.stream.descriptor(), &first, 1, MSG_PEEK | MSG_DONTWAIT) <= 0;
 }
 
 // --- what epoll says ---
@@ -396,9 +402,8 @@ bool Connection::begin_tls(End& end) {
 
 void Connection::said_who() {
   if (!greeting_) return;
-  worker_.greeting().erase(*greeting_);
+  worker_.has_greeted(*greeting_);
   greeting_.reset();
-  --worker_.shared().greeting;
 }
 
 void Connection::admit() {

@@ -32,7 +32,7 @@ class Connection final : public session::Surroundings {
   const Endpoint& peer() const noexcept { return peer_; }
   std::size_t place() const noexcept { return place_; }
   void set_place(std::size_t place) noexcept { place_ = place; }
-  bool silent() const noexcept { return stage_ == Stage::proxy_header || stage_ == Stage::first_byte; }
+  bool silent() const noexcept;  // its client has said nothing yet
   session::Instant began() const noexcept { return began_; }
 
   void look_at_clock(session::Instant now);

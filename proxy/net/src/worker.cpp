@@ -29,6 +29,8 @@ constexpr int queue_max = 4096;  // of a listener that closes
 constexpr std::chrono::seconds cut_takes{2};  // for the last words of sessions that are cut
 
 // To a client that cannot be served: what fits its socket's empty buffer, and the end.
+constexpr std::string_view greeting_limit_met = "too many connections that have not said who they are: the proxy's limit was met (--max-greeting)";
+
 void turn_away(int descriptor, std::string_view sqlstate, std::string_view message) {
   std::string report;
   pgwire::append_error_response(report, pgwire::report("FATAL", sqlstate, message));
@@ -143,7 +145,7 @@ void Worker::drain(session::Instant cut_at) {
           Endpoint peer;
           const int descriptor = accept_one(listener, peer);
           if (descriptor < 0) break;
-          take(descriptor, peer, &listener);
+          take(descriptor, peer, &listener, false);
         }
       }
       close_all(shared_.listeners);
@@ -152,11 +154,11 @@ void Worker::drain(session::Instant cut_at) {
   });
 }
 
-void Worker::hand_over(int descriptor, const Endpoint& peer, const OpenListener* listener) {
+void Worker::hand_over(int descriptor, const Endpoint& peer, const OpenListener* listener, bool room_is_here) {
   load_.fetch_add(1, std::memory_order_relaxed);
-  post([this, descriptor, peer, listener] {
+  post([this, descriptor, peer, listener, room_is_here] {
     load_.fetch_sub(1, std::memory_order_relaxed);
-    take(descriptor, peer, listener);
+    take(descriptor, peer, listener, room_is_here);
   });
 }
 
@@ -284,33 +286,50 @@ void Worker::accept_from(const OpenListener& listener) {
       if (worker->load() < least->load()) least = worker.get();
     }
     if (least == this)
-      take(descriptor, peer, &listener);
+      take(descriptor, peer, &listener, false);
     else
-      least->hand_over(descriptor, peer, &listener);
+      least->hand_over(descriptor, peer, &listener, false);
   }
 }
 
+std::list<Connection*>::iterator Worker::greets(Connection& connection) {
+  ++shared_.greeting;
+  greeting_count_.fetch_add(1, std::memory_order_relaxed);
+  return greeting_.insert(greeting_.end(), &connection);
+}
+
+void Worker::has_greeted(std::list<Connection*>::iterator place) {
+  greeting_.erase(place);
+  greeting_count_.fetch_sub(1, std::memory_order_relaxed);
+  --shared_.greeting;
+}
+
 bool Worker::make_room() {
-  // Whoever has been silent longest goes; one that is in the middle of its greeting only if it has had its second.
+  // The one that has been silent longest goes; one that is in the middle of its greeting only when it has had its second.
   const auto now = std::chrono::steady_clock::now();
   for (Connection* oldest : greeting_) {
     if (oldest->silent() || now - oldest->began() > std::chrono::seconds(1)) {
-      oldest->give_up("53300", "too many connections that have not said who they are: the proxy's limit was met (--max-greeting)", "room was wanted for others");
+      oldest->give_up("53300", greeting_limit_met, "room was wanted for others");
       return true;
     }
   }
   return false;
 }
 
-void Worker::take(int descriptor, const Endpoint& peer, const OpenListener* listener) {
+void Worker::take(int descriptor, const Endpoint& peer, const OpenListener* listener, bool room_is_here) {
   const auto settings = shared_.settings();
   if (shared_.greeting.load() >= static_cast<std::int64_t>(settings->options.limits.greeting)) {
+    // The limit counts the clients of all workers, but only a client of this one can be sent away here.
+    Worker* most = this;
+    if (!room_is_here) {
+      for (const auto& worker : shared_.workers) {
+        if (worker->greeting_count() > most->greeting_count()) most = worker.get();
+      }
+    }
+    if (most != this) return most->hand_over(descriptor, peer, listener, true);
     counters_->refused_limit_greeting.add();
     shared_.log.say_seldom("greeting", LogLevel::warning, "limit_met", {{"limit", "--max-greeting"}, {"value", settings->options.limits.greeting}});
-    if (!make_room()) {
-      turn_away(descriptor, "53300", "too many connections that have not said who they are: the proxy's limit was met (--max-greeting)");
-      return;
-    }
+    if (!make_room()) return turn_away(descriptor, "53300", greeting_limit_met);
   }
   auto connection = std::make_unique<Connection>(*this, ++shared_.last_id, descriptor, peer, *listener, settings);
   Connection* one = connection.get();

@@ -54,8 +54,9 @@ class Worker final {
   std::int64_t session_bytes() const noexcept { return session_bytes_.load(std::memory_order_relaxed); }
   void drain(session::Instant cut_at);
   void stop();
-  // A connection that another thread has accepted.
-  void hand_over(int descriptor, const Endpoint& peer, const OpenListener* listener);
+  // A connection that another thread has accepted. `room_is_here`: it came because this worker has most of those that still greet.
+  void hand_over(int descriptor, const Endpoint& peer, const OpenListener* listener, bool room_is_here);
+  std::size_t greeting_count() const noexcept { return greeting_count_.load(std::memory_order_relaxed); }
 
   // --- for connections ---
   Shared& shared() noexcept { return shared_; }
@@ -65,8 +66,9 @@ class Worker final {
   void watch(int descriptor, Pollable* who, std::uint32_t wanted, std::uint32_t& current);
   Connection* find(std::uint64_t id);
   void bury(Connection& connection);
-  // Of the connections that have not said who they are, the order they came in.
-  std::list<Connection*>& greeting() noexcept { return greeting_; }
+  // The connections that have not said who they are, in the order in which they came.
+  std::list<Connection*>::iterator greets(Connection& connection);
+  void has_greeted(std::list<Connection*>::iterator place);
   // `done` is called once, on this thread. False: too many are under way, and it will not be called.
   bool cancel(const CancelRegistry::Target& target, std::shared_ptr<const Settings> settings, std::function<void()> done);
   void bury(CancelTask& task);
@@ -88,7 +90,7 @@ class Worker final {
 
   void run();
   void accept_from(const OpenListener& listener);
-  void take(int descriptor, const Endpoint& peer, const OpenListener* listener);
+  void take(int descriptor, const Endpoint& peer, const OpenListener* listener, bool room_is_here);
   bool make_room();
   void sweep(session::Instant now);
   void run_posted();
@@ -117,6 +119,7 @@ class Worker final {
   bool draining_ = false;
 
   std::atomic<std::size_t> load_{0};
+  std::atomic<std::size_t> greeting_count_{0};
   std::atomic<std::int64_t> in_transaction_{0};
   std::atomic<std::int64_t> session_bytes_{0};
   std::atomic<bool> stopping_{false};
