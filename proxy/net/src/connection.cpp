@@ -771,6 +771,10 @@ void Connection::saw_server_major(int major) {
   if (seen != major) seen = major;
 }
 
+bool Connection::known_to_write(std::size_t text) const { return worker_.shared().writing_texts.contains(session_->applicant().database, text); }
+
+void Connection::saw_writing(std::size_t text) { worker_.shared().writing_texts.add(session_->applicant().database, text); }
+
 statements::Cache& Connection::statements() { return worker_.statements(); }
 
 void Connection::happened(const session::Incident& incident) { worker_.happened(*this, incident); }

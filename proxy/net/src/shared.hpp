@@ -20,6 +20,7 @@
 #include "listen.hpp"
 #include "resolver.hpp"
 #include "tls.hpp"
+#include "writing_texts.hpp"
 
 namespace termgate::net {
 
@@ -42,6 +43,7 @@ struct Shared {
   CancelRegistry cancels;
   LimitBook limits;
   detail::FenceMemory observed;  // the highest terms that only observed sessions have written under; judges them alone
+  WritingTexts writing_texts;
   Resolver resolver;
   std::vector<OpenListener> listeners;
   std::vector<std::unique_ptr<Worker>> workers;

@@ -1,6 +1,7 @@
 #include "effects.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <cctype>
 
 #include <termgate/statements/declaration.hpp>
@@ -332,7 +333,9 @@ std::string with_own_set_config(std::string_view sql, const statements::Statemen
   constexpr std::string_view schema = "pg_catalog.";
   std::string text(sql);
   for (auto at = statement.set_config_at.rbegin(); at != statement.set_config_at.rend(); ++at) {
-    if (*at != static_cast<std::size_t>(-1)) text.insert(*at - offset, schema);
+    if (*at == std::string::npos) continue;
+    assert((sql[*at - offset] | 0x20) == 's' || sql[*at - offset] == '"');
+    text.insert(*at - offset, schema);
   }
   return text;
 }

@@ -12,6 +12,15 @@ using pgwire::Event;
 using statements::Kind;
 using Way = Effects::Way;
 
+namespace {
+
+bool may_run_code(const Effects& effects) {
+  const Does does = unit_of(effects, false, false).does;
+  return does != Does::quiet && !(does == Does::declares && effects.exactly_declares);
+}
+
+}  // namespace
+
 void Session::State::on_parse(const Event& event) {
   const auto parse = pgwire::decode_parse(event.body);
   if (!parse) return end("08P01", parse.problem().reason());
@@ -25,7 +34,7 @@ void Session::State::on_parse(const Event& event) {
   const statements::Statement& statement = text->statements.front();
   Effects effects = effects_of(*text, sql);
   const std::size_t hash = effects.way == Way::read ? hash_of(sql) : 0;
-  if (hash != 0 && known_writer(hash)) effects.way = Way::write;
+  learn_from_refusals(effects, hash);
   if (text->statements.size() > 1) effects = effects_of_unknown();  // the server refuses it
   // The input of a parameter of a user's own type may run code.
   const std::vector<std::uint32_t> types = pgwire::decode_parse_types(event.body);
@@ -110,6 +119,7 @@ void Session::State::on_bind(const Event& event) {
     client_parts_ = Parts::drop;
     return;
   }
+  group_.acted_here |= may_run_code(effects);  // a Bind plans, and planning runs functions
   forward_extended(event, {.request = Request::bind, .read_hash = bound.hash, .text = portal});
 }
 
@@ -123,10 +133,11 @@ void Session::State::on_execute(const Event& event) {
   if (found != portals_.end()) known = found->second;
   else known.effects = effects_of_unknown();
   Effects effects = resolved(known.effects, known.executes);
-  if (known.hash != 0 && effects.way == Way::read && known_writer(known.hash)) effects.way = Way::write;
+  learn_from_refusals(effects, known.hash);
   guard_group(effects, known, true, true);
   if (stage_ != Stage::ready || group_.refused) return;
   group_.executed = group_.executed_here = true;
+  group_.acted_here |= may_run_code(effects);
   forward_extended(event, {.request = Request::execute, .change = change_of(effects), .read_hash = known.hash});
 
   const bool was_block = model_.tx.in_block;
@@ -142,12 +153,12 @@ void Session::State::on_execute(const Event& event) {
     // Behind its COMMIT another implicit transaction begins.
     group_.direct = false;
     group_.ended_one = true;
-    group_.executed_here = group_.called = group_.bound = false;
+    group_.executed_here = group_.acted_here = group_.called = group_.bound = false;
     group_.opening_possible = true;
   } else if (!group_.direct && effects.way == Way::control) {
     lock_group();
     group_.ended_one = true;
-    group_.executed_here = group_.called = group_.bound = false;
+    group_.executed_here = group_.acted_here = group_.called = group_.bound = false;
     group_.beginning = group_.held.end();
   }
 }

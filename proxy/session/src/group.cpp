@@ -23,14 +23,12 @@ void Session::State::guard_group(const Effects& effects, const Known& known, boo
   Effects executes;
   executes.runs_prepared = !known.executes.empty();
   const Claim claim = claim_for(known.declared, executes, known.executes);
+  if (const Refusal refusal = refusal_of_prepared(effects); refusal && runs && !model_.tx.failed) return refuse_from_memory(refusal, claim.pair);
   if (!claims_.active()) {
     if (runs) observe(effects, claim);
     return;
   }
   if (model_.tx.failed) return;
-  if (effects.kind == Kind::commit_prepared && runs) {
-    if (const Refusal refusal = doubt_of(Claim())) return refuse_from_memory(refusal, claim.pair);
-  }
   if (group_.needs_hold) return refuse("0A000", "Termgate runs CALL, DO and what must run alone only as the one statement before a Sync", "");
   // It commits what came before it, our check's lock included, and resets READ ONLY, which is restored only after the Sync.
   const bool discards = effects.kind == Kind::discard_all && runs && !model_.tx.in_block;
@@ -54,7 +52,7 @@ void Session::State::guard_group(const Effects& effects, const Known& known, boo
   view.fixed = group_.called || (!model_.tx.writable && !group_.opening_possible);
   if (!view.open) view.writable &= claims_.guards() || (unit.does != Does::alone && unit.does != Does::code);
   const Act act = decide(unit, view, standing_of(claim), policy());
-  if (runs && unit.redeclares && !group_.direct && group_.executed_here && !model_.tx.writable && !model_.by_default.believed) return redeclares_after_reads(unit, claim);
+  if (runs && unit.redeclares && !group_.direct && group_.acted_here && !model_.tx.writable && !model_.by_default.believed) return redeclares_after_reads(unit, claim);
   switch (act) {
     case Act::pass:
       if (unit.does == Does::own_call) break;
@@ -190,7 +188,7 @@ void Session::State::commit_to_group() {
 
 // The opening goes where the group's implicit transaction begins, before anything of it that takes a snapshot.
 void Session::State::open_group(const Claim& claim, bool with_check) {
-  const bool redeclared = model_.tx.redeclared, acted = model_.tx.acted, code = model_.tx.code_declared;
+  const bool redeclared = model_.tx.redeclared, acted = model_.tx.acted, since = model_.tx.acted_since, code = model_.tx.code_declared;
   Batch opening;
   add_opening(opening, claim, with_check);
   // What was read so far may write by now, each under the claim that it names.
@@ -200,6 +198,7 @@ void Session::State::open_group(const Claim& claim, bool with_check) {
   // What stands after the opening by now counts as run after it.
   model_.tx.redeclared = redeclared || (model_.tx.redeclared && !with_check);
   model_.tx.acted = acted;
+  model_.tx.acted_since = since;
   model_.tx.code_declared = code;
   flush_group();
   group_.direct = true;

@@ -59,7 +59,7 @@ Act decide(const Unit& unit, const TransactionView& transaction, Standing claim,
   if (!policy.enforce || transaction.failed) return Act::pass;
   // Before another claim takes the place of the one that code has declared and written under. A view, a trigger or a cast runs code without a word of it.
   const bool any_passed = transaction.session_passed || transaction.other_passed;
-  if (unit.redeclares && transaction.writable && (transaction.code_declared || (transaction.acted && any_passed))) return any_passed ? Act::recheck : Act::check;
+  if (unit.redeclares && transaction.writable && (transaction.code_declared || (transaction.acted_since && any_passed))) return any_passed ? Act::recheck : Act::check;
   switch (unit.does) {
     case Does::quiet:
     case Does::begin:

@@ -63,6 +63,7 @@ struct TransactionView {
   bool named_passed = false;    // … for what this very unit names
   bool redeclared = false;      // something that ran since then may have declared anew
   bool acted = false;           // something ran in it that needs a check: all but declarations and calls of layer 1
+  bool acted_since = false;     // … since the last check of what the session declares
   bool code_declared = false;   // something that acted may have declared since the last check: what it wrote after that is under that claim
 
   bool operator==(const TransactionView&) const = default;

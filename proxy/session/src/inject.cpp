@@ -151,7 +151,7 @@ void Session::State::add_check(Batch& to, const Claim& claim, Role role) {
     model_.tx.other_passed = true;
     if (claim.pair.complete()) model_.tx.passed.push_back(claim.pair);
   } else {
-    model_.tx.redeclared = model_.tx.code_declared = false;
+    model_.tx.redeclared = model_.tx.code_declared = model_.tx.acted_since = false;
     model_.tx.session_passed = true;
     model_.tx.declared = claim.certain && !model_.tx.declared_inside && claim.given.empty() && claim.otherwise.empty() ? claim.pair : Pair();
   }
@@ -165,7 +165,7 @@ void Session::State::add_recheck(Batch& to) {
   check_.pair = Pair();
   check_.given = false;
   run_ours(to, ours_again, Role::check, known.fields);
-  model_.tx.redeclared = model_.tx.code_declared = false;
+  model_.tx.redeclared = model_.tx.code_declared = model_.tx.acted_since = false;
   model_.tx.declared = Pair();
 }
 

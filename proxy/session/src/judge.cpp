@@ -80,11 +80,17 @@ std::size_t Session::State::hash_of(std::string_view sql) noexcept {
   return hash | 1;
 }
 
-bool Session::State::known_writer(std::size_t hash) const { return std::find(writers_.begin(), writers_.end(), hash) != writers_.end(); }
+void Session::State::learn_from_refusals(Effects& effects, std::size_t hash) const {
+  if (effects.way != Way::read || hash == 0) return;
+  // Of another session it may be another text by its search_path: so it stays a read where there is no claim to check.
+  if (std::find(writers_.begin(), writers_.end(), hash) != writers_.end()) effects.way = Way::write;
+  else if (surroundings_.known_to_write(hash)) effects.calls_functions = effects.calls_unknown = effects.changes_declaration = true;
+}
 
 void Session::State::remember_writer(std::size_t hash) {
   if (writers_.size() >= writers_max) writers_.erase(writers_.begin());
   writers_.push_back(hash);
+  surroundings_.saw_writing(hash);
 }
 
 // --- with what it is checked ---
@@ -117,6 +123,7 @@ TransactionView Session::State::view_of(const Claim& claim, bool open) const {
   view.named_passed = claim.named && claim.certain && std::find(model_.tx.passed.begin(), model_.tx.passed.end(), claim.pair) != model_.tx.passed.end();
   view.redeclared = model_.tx.redeclared;
   view.acted = model_.tx.acted;
+  view.acted_since = model_.tx.acted_since;
   view.code_declared = model_.tx.code_declared;
   return view;
 }
@@ -132,6 +139,12 @@ Refusal Session::State::refusal_from_memory(const Claim& claim) const {
 
 Refusal Session::State::refusal_of_own(const Effects& effects) const {
   if (!effects.own_check_writes) return {};
+  return doubt_of(Claim());
+}
+
+// The leader that prepared it may have lost its term in what the database has forgotten (F3); so where nobody has to declare, too.
+Refusal Session::State::refusal_of_prepared(const Effects& effects) const {
+  if (effects.kind != statements::Kind::commit_prepared || claims_.admission().enforce != Enforce::on) return {};
   return doubt_of(Claim());
 }
 

@@ -71,6 +71,7 @@ struct Group {
   bool executed = false;
   bool discarded = false;       // DISCARD ALL ran in it
   bool executed_here = false;   // since the last transaction that ended in it
+  bool acted_here = false;      // … something other than SET and plain declarations: it may run code
   bool suspect = false;         // may change the session's default, on a server that does not report it
   bool called = false;          // something that is not surely a read was executed READ ONLY
   bool needs_hold = false;

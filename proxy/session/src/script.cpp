@@ -121,6 +121,9 @@ bool Session::State::run_apart(const statements::Statement& statement, const Eff
   statements::Classified one;
   one.statements.push_back(statement);
   one.statements.front().offset = 0;
+  for (std::size_t& at : one.statements.front().set_config_at) {
+    if (at != std::string::npos) at -= statement.offset;
+  }
   one.single = true;
   run_statement(sql, effects, script_.claim, one);
   return server_.replies.empty();  // answered here
@@ -189,7 +192,7 @@ bool Session::State::frame_refuses(const Effects& effects) {
 
 Effects Session::State::resolved_statement(const statements::Statement& statement) const {
   Effects effects = resolved(effects_of(statement, script_.sql), statement.name);
-  if (effects.way == Way::read && !writers_.empty() && known_writer(hash_of(std::string_view(script_.sql).substr(statement.offset, statement.length)))) effects.way = Way::write;
+  if (effects.way == Way::read) learn_from_refusals(effects, hash_of(std::string_view(script_.sql).substr(statement.offset, statement.length)));
   return effects;
 }
 

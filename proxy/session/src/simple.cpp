@@ -47,6 +47,7 @@ void Session::State::on_query(std::string_view sql) {
   const Effects effects = resolved(written, first.name);
   const Claim claim = claim_for(first.declared, written, first.name);
   if (!claims_.active()) {
+    if (const Refusal refusal = refusal_of_prepared(effects); refusal && !model_.tx.failed) return refuse_from_memory(refusal, claim.pair);
     observe(effects, claim);
     note_sent(effects);
     return run_plain_query(sql, Role::client, change_of(effects));
@@ -65,7 +66,7 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
   std::size_t read_hash = 0;
   if (effects.way == Way::read) {
     read_hash = hash_of(sql);
-    if (known_writer(read_hash)) effects.way = Way::write;
+    learn_from_refusals(effects, read_hash);
   }
   // In a READ ONLY transaction of the client's own the server says whether READ WRITE may still be; what makes it so is the check. In one that counts as
   // writable already it changes nothing of what is checked.
@@ -73,11 +74,10 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
   const bool server_says = asks && model_.tx.client_read_only && !model_.tx.writable;
   const bool as_it_is = asks && model_.tx.writable && !model_.tx.locked;
   const std::string rewritten = server_says ? std::string(sql) + "\n;SET transaction_read_only TO on" : as_it_is ? std::string() : rewritten_for(sql, effects, statement);
+  // A script puts pg_catalog in front of set_config itself.
+  const std::string_view for_script = effects.only_declares || effects.prepares_declares ? sql : rewritten.empty() ? sql : std::string_view(rewritten);
   if (!rewritten.empty()) sql = rewritten;
-  if (effects.kind == Kind::commit_prepared) {
-    // Whoever prepared it may have lost its term in what the database has forgotten (F3).
-    if (const Refusal refusal = doubt_of(Claim())) return refuse_from_memory(refusal, claim.pair);
-  }
+  if (const Refusal refusal = refusal_of_prepared(effects)) return refuse_from_memory(refusal, claim.pair);
   TransactionView view = view_of(claim, false);
   const bool only_reads = view.read_only && !model_.tx.writable;
   if (effects.kind == Kind::unparsable && (only_reads || !claims_.may_write())) {
@@ -110,7 +110,7 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
       if (!claims_.guards() && effects.changes_declaration && unit.does >= Does::calls && !script_.running && text.single) break;
       note_sent(effects);
       return run_plain_query(sql, Role::client, change_of(effects), read_hash);
-    case Act::frame: return start_script(sql, std::make_shared<statements::Classified>(text));
+    case Act::frame: return start_script(for_script, std::make_shared<statements::Classified>(text));
     case Act::refuse_claim:
     case Act::refuse_known:
     case Act::refuse_no_term: carry_out(act, effects, claim); return;
@@ -135,7 +135,7 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
     note_sent(effects);
     return run_converted(sql, change_of(effects), read_hash);
   }
-  start_script(sql, std::make_shared<statements::Classified>(text));
+  start_script(for_script, std::make_shared<statements::Classified>(text));
 }
 
 // What cannot stand in a block of ours runs while the session holds the check's lock. DO and CALL as one pipeline with what still has to be

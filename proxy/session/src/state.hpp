@@ -90,7 +90,7 @@ class Session::State {
   Effects resolved(Effects effects, std::string_view executes) const;
   static bool names_ours(const statements::Classified& text) noexcept;
   static std::size_t hash_of(std::string_view sql) noexcept;  // literals left out
-  bool known_writer(std::size_t hash) const;
+  void learn_from_refusals(Effects& effects, std::size_t hash) const;
   void remember_writer(std::size_t hash);
   void unit_begins();
   Claim claim_for(const statements::Declaration& own, const Effects& effects, std::string_view executes) const;
@@ -100,6 +100,7 @@ class Session::State {
   // What is known already of a write with this claim; `own_check`: of one that brings its scope and term itself.
   Refusal refusal_from_memory(const Claim& claim) const;
   Refusal refusal_of_own(const Effects& effects) const;
+  Refusal refusal_of_prepared(const Effects& effects) const;
   Refusal doubt_of(const Claim& claim) const;
   void observe(const Effects& effects, const Claim& claim);
 

@@ -61,7 +61,7 @@ bool Session::State::guard_block(const Effects& effects, const Claim& claim, boo
     if (unit.does < Does::savepoint || unit.does == Does::commit || unit.does == Does::fetch) return false;
     if (unit.does >= Does::writes && !model_.tx.writable && !model_.tx.snapshot && !model_.tx.client_read_only && standing_of(claim) == Standing::none) {
       // What it will run under may be declared before it runs, and then it is too late to make the transaction writable.
-      model_.tx.acted = true;
+      model_.tx.acted = model_.tx.acted_since = true;
       add_opening(server_, claim, false);
       return true;
     }

@@ -18,7 +18,7 @@ bool TransactionModel::apply(const Effects& effects, Does does, bool guarded) {
   if (effects.changes_declaration && !ends) tx.declared_inside = tx.redeclared = true;
   const bool declares = effects.changes_declaration && (!ends || tx.declared_inside || effects.and_chain);
   if (does >= Does::fetch && does != Does::own_call && !(does == Does::declares && effects.exactly_declares)) {
-    tx.acted = true;
+    tx.acted = tx.acted_since = true;
     tx.code_declared |= effects.changes_declaration && does != Does::declares;
   }
   if (effects.opens_calling_cursor) tx.calling_cursor = true;
@@ -138,6 +138,7 @@ void TransactionModel::settle() {
 
 void TransactionModel::assert_consistent() const noexcept {
   assert((!tx.code_declared || tx.acted) && "what declares by code has acted");
+  assert((!tx.acted_since || tx.acted) && "what has acted since the check has acted");
   assert((tx.passed.empty() || tx.other_passed) && "the claim of a comment was passed");
 }
 

@@ -26,7 +26,8 @@ struct Transaction {
   bool other_passed = false;      // … of what a comment names, or as the arguments of check_term()
   bool redeclared = false;        // something may have declared anew since
   bool acted = false;             // something ran that needs a check before its transaction commits
-  bool code_declared = false;     // … something that acted
+  bool acted_since = false;       // … since the last check of what the session declares
+  bool code_declared = false;     // something that acted may have declared anew since
   bool declared_inside = false;   // scope or term may have been declared in it
   bool suspect = false;           // something in it may have changed the session's default
   bool calling_cursor = false;    // FETCH may run functions
@@ -40,6 +41,7 @@ struct Transaction {
   void forget_checks() {
     session_passed = other_passed = false;
     redeclared = true;
+    acted_since = acted;
     passed.clear();
     declared = Pair();
   }

@@ -26,7 +26,7 @@ ROOT = HERE.parents[2]
 
 
 def shown(answer):
-    return str(answer)[:400].replace("\0", "\\0")
+    return str(answer)[:4000].replace("\0", "\\0")
 
 
 def main():

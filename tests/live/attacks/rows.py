@@ -253,7 +253,12 @@ def rightful():
                 # SET LOCAL outside of a block warns and is gone, on the server too.
                 if warns and form in ("group", "flushed", "named", "group, described"):
                     continue
-                rows.append(Row("2 rightful", f"{name} term {term}, {form}", FORMS[form]([*declare, GOOD]), "works", "none", roles, same=form not in ("named", "two-phase")))
+                # The check that raises the fence also notifies, and what has notified cannot be prepared: with or without a proxy.
+                if term > FENCE and form == "two-phase":
+                    continue
+                # Under `reject` nothing runs before the declaration, nor a COMMIT PREPARED without one.
+                modes = ("read-only", "allow") if form in ("chain", "rollback and chain", "PREPARE", "two-phase") else None
+                rows.append(Row("2 rightful", f"{name} term {term}, {form}", FORMS[form]([*declare, GOOD]), "works", "none", roles, same=form not in ("named", "two-phase"), modes=modes))
     for name in RIGHTFUL[:6]:
         declare = declarers("@A@", FENCE)[name]
         for form in ("block", "group", "text", "extended block", "savepoint"):
@@ -303,11 +308,11 @@ def transparent():
         for form in ("simple", "extended", "extended, flushed", "extended, described and flushed"):
             if form != "simple" and (name.endswith("DO") or "COPY" in name) and "described" in form:
                 continue
-            rows.append(Row("11", f"{name}, {form}", ALONE[form](sql), "works", "current", same=True))
+            rows.append(Row("11", f"{name}, {form}", ALONE[form](sql), "works", "current", same=True, learned=name == "NOTICE in a view"))
         for form in pick(PLAIN, f"11 {name}", 6):
             if usable(form, "COPY TO" if "COPY" in name else "DO" if name.endswith("DO") else "INSERT"):
-                rows.append(Row("11", f"{name}, {form}", FORMS[form]([sql, "SELECT 1"]), "works", "current", same=True))
-        rows.append(Row("11", f"{name}, after a read of its kind", [[Q("SELECT app.notice_only()")], [Q(sql)], group("SELECT 1")], "works", "current", same=True))
+                rows.append(Row("11", f"{name}, {form}", FORMS[form]([sql, "SELECT 1"]), "works", "current", same=True, learned=name == "NOTICE in a view"))
+        rows.append(Row("11", f"{name}, after a read of its kind", [[Q("SELECT app.notice_only()")], [Q(sql)], group("SELECT 1")], "works", "current", same=True, learned=name == "NOTICE in a view"))
     counting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 1 AND pid = pg_backend_pid() AND objid = @N@"
     for name, sql, undo in (("lock", "SELECT app.locked(@N@)", "SELECT pg_advisory_unlock(@N@)"), ("shared lock", "SELECT app.locked_shared(@N@)", "SELECT pg_advisory_unlock_shared(@N@)"),
                             ("lock in FROM", "SELECT * FROM app.locked(@N@)", "SELECT pg_advisory_unlock(@N@)"), ("lock in a subselect", "SELECT (SELECT app.locked(@N@))", "SELECT pg_advisory_unlock(@N@)"),

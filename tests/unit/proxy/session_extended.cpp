@@ -265,6 +265,22 @@ TEST_CASE("session: a read that writes is refused once and never run twice", "[F
   script.replay();
 }
 
+TEST_CASE("session: what another session was refused as a read that writes is checked at once, and read where there is no claim", "[F6][F7][proxy]") {
+  const std::string rows = parse_complete() + bind_complete() + row({"1"}) + complete("SELECT 1");
+  Script script;
+  script.reads_are_known_to_write = true;
+  script.client(one(select_a) + sync_message()).to_server(opening() + one(select_a) + check_again("orders", "5") + sync_message());
+  script.server(opening_done() + rows + check_declared_done("orders", "5", "", true, block) + ready('I')).to_client(rows + ready('I'));
+  script.replay();
+
+  Script without;
+  without.reads_are_known_to_write = true;
+  without.application_name.clear();
+  without.client(one(select_a) + sync_message()).to_server(one(select_a) + sync_message());
+  without.server(rows + ready('I')).to_client(rows + ready('I'));
+  without.replay();
+}
+
 TEST_CASE("session: a read that calls functions is opened at once and checked again before its commit", "[F1][F2][F6][proxy]") {
   Script script;
   const std::string calls = "SELECT f($1)";

@@ -31,11 +31,11 @@ void all_combinations(Look look) {
   for (int does = 0; does < does_count; ++does)
     for (const bool hole : both)
       for (const bool named : both)
-        for (unsigned bits = 0; bits < 1u << 11; ++bits)
+        for (unsigned bits = 0; bits < 1u << 12; ++bits)
           for (int standing = 0; standing < standing_count; ++standing) {
             const auto bit = [bits](unsigned at) { return (bits >> at & 1u) != 0; };
             const TransactionView view{.open = bit(0), .failed = bit(1), .read_only = bit(2), .fixed = bit(3), .writable = bit(4), .session_passed = bit(5),
-                                       .other_passed = bit(6), .named_passed = bit(7), .redeclared = bit(8), .acted = bit(9), .code_declared = bit(10)};
+                                       .other_passed = bit(6), .named_passed = bit(7), .redeclared = bit(8), .acted = bit(9), .acted_since = bit(10), .code_declared = bit(11)};
             look(Unit{static_cast<Does>(does), hole, named}, view, static_cast<Standing>(standing));
           }
 }
@@ -55,7 +55,7 @@ TEST_CASE("guard: no possible writer runs in a transaction that can write withou
     CAPTURE(static_cast<int>(unit.does), unit.hole, unit.named, static_cast<int>(claim), view.open, view.read_only, view.fixed, view.writable, view.redeclared, static_cast<int>(act));
     FAIL("it would run without a check");
   });
-  CHECK(seen == std::size_t{does_count} * 4 * 2048 * standing_count);
+  CHECK(seen == std::size_t{does_count} * 4 * 4096 * standing_count);
 }
 
 TEST_CASE("guard: READ ONLY is never trusted with what it does not stop", "[F6][proxy]") {
@@ -139,6 +139,9 @@ TEST_CASE("guard: what stands for what", "[F1][F2][F4][F6][proxy]") {
       {"VACUUM in READ ONLY", {Does::alone}, {.read_only = true}, Standing::current, Act::refuse_no_term},
       {"CALL", {Does::code, true}, alone, Standing::current, Act::hold},
       {"CALL in a block", {Does::code, true}, block, Standing::current, Act::open},
+      {"a declaration after a write", {Does::quiet, false, false, true}, {.open = true, .writable = true, .session_passed = true, .acted = true, .acted_since = true}, Standing::current, Act::recheck},
+      {"the next one: scope and term are half declared between them", {Does::quiet, false, false, true}, redeclared, Standing::uncertain, Act::pass},
+      {"the next one after set_config() in code", {Does::quiet, false, false, true}, {.open = true, .writable = true, .session_passed = true, .redeclared = true, .acted = true, .code_declared = true}, Standing::uncertain, Act::recheck},
       {"anything in a failed block", {Does::writes}, {.open = true, .failed = true}, Standing::none, Act::pass},
   };
   for (const Row& row : rows) {
@@ -268,7 +271,7 @@ std::string one_transaction(World& world, Planted planted) {
     if (makes_writable(act)) world.writable = world.view.writable = true;
     if (act == Act::open || act == Act::check) {
       if (!world.check(named ? claim : world.declared)) return;
-      if (!named) world.view.redeclared = world.view.code_declared = false;
+      if (!named) world.view.redeclared = world.view.code_declared = world.view.acted_since = false;
       if (named) {
         world.view.other_passed = true;
         world.named_passed.insert(claim);
@@ -282,7 +285,7 @@ std::string one_transaction(World& world, Planted planted) {
       if (world.declared.scope != 0 && !(world.declared == as)) {
         if (!world.check(world.declared)) return;
       }
-      world.view.redeclared = world.view.code_declared = false;
+      world.view.redeclared = world.view.code_declared = world.view.acted_since = false;
       world.checked_as = none;
     }
     if (act == Act::check_both) {
@@ -363,7 +366,7 @@ std::string one_transaction(World& world, Planted planted) {
       else world.fail();  // 25006
     }
     if (unit.does >= Does::fetch && unit.does != Does::own_call && unit.does != Does::declares) {
-      world.view.acted = true;
+      world.view.acted = world.view.acted_since = true;
       world.view.code_declared |= unit.does == Does::calls || unit.hole;
     }
     if (unit.does == Does::rollback && !world.failed && world.below(2) == 0) {
@@ -376,6 +379,7 @@ std::string one_transaction(World& world, Planted planted) {
         world.named_passed.clear();
         world.checked_as = none;
         world.view.redeclared = true;
+        world.view.acted_since = world.view.acted;
       }
     }
   }

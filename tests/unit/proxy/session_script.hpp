@@ -42,6 +42,7 @@ class Neighbours : public session::Surroundings {
     return found == doubts.end() ? std::string() : found->second;
   }
   void saw_term(std::string_view scope, std::int64_t term) override { saw_fence(scope, term); }
+  bool known_to_write(std::size_t) const override { return reads_are_known_to_write; }
   statements::Cache& statements() override { return cache; }
   void happened(const session::Incident& incident) override {
     using Kind = session::Incident::Kind;
@@ -59,6 +60,7 @@ class Neighbours : public session::Surroundings {
 
   std::map<std::string, std::int64_t, std::less<>> fences;
   std::map<std::string, std::string, std::less<>> doubts;
+  bool reads_are_known_to_write = false;
   statements::Cache cache;
   std::vector<std::string> incidents;
   int transactions = 0;
@@ -76,6 +78,7 @@ class Script {
   std::string server_version = "15.20";
   pgwire::Field declared_scope = "orders", declared_term = "5";  // as the server's session says after the login
   bool has_rules = false;
+  bool reads_are_known_to_write = false;  // by what another session was told
   bool logged_in = true;  // false: the script begins with the client's first byte
 
   Script() { options.server_is_local = true; }
@@ -182,6 +185,7 @@ class Script {
     auto life = std::make_unique<Life>();
     life->neighbours.fences = fences;
     life->neighbours.doubts = doubts;
+    life->neighbours.reads_are_known_to_write = reads_are_known_to_write;
     life->session = std::make_unique<session::Session>(options, peer, life->neighbours, life->now);
     if (logged_in) {
       session::Session& session = *life->session;

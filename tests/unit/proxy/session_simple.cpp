@@ -349,6 +349,24 @@ TEST_CASE("session: set_config alone declares without a term and what follows is
   script.replay();
 }
 
+TEST_CASE("session: scope and term declared one after the other behind a write are checked when both are there", "[F1][F2][proxy]") {
+  const auto value = [](const std::string& name, const std::string& to) { return columns({"set_config"}) + row({to}) + complete("SELECT 1"); };
+  Script script;
+  script.client(query("BEGIN")).to_server(query("BEGIN"));
+  script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
+  script.client(query(insert)).to_server(opening(true, block) + sync_message() + query(insert));
+  script.server(opening_done(true, block) + ready('T') + inserted('T')).to_client(inserted('T')).told({"fenced orders 5/5"});
+  // What was written is checked once more before another claim takes its place, and the half of the next one is not.
+  script.client(query("SELECT set_config('termgate.scope', 'bills', true)")).to_server(check_again("orders", "5") + sync_message() + query("SELECT pg_catalog.set_config('termgate.scope', 'bills', true)"));
+  script.server(check_done("5", true, block) + ready('T') + value("termgate.scope", "bills") + ready('T')).to_client(value("termgate.scope", "bills") + ready('T'));
+  script.client(query("SELECT set_config('termgate.term', '2', true)")).to_server(query("SELECT pg_catalog.set_config('termgate.term', '2', true)"));
+  script.server(value("termgate.term", "2") + ready('T')).to_client(value("termgate.term", "2") + ready('T'));
+  script.client(query(insert)).to_server(check_again({}, {}) + sync_message() + query(insert));
+  script.server(check_done("2", true, block) + ready('T') + inserted('T')).to_client(inserted('T'));
+  script.client(query("COMMIT")).to_server(query("COMMIT"));
+  script.replay();
+}
+
 TEST_CASE("session: a check of another scope by its arguments spares nobody the declared one", "[F2][F6][proxy]") {
   Script script;
   const std::string call = "SELECT termgate.check_term('bills', 9)";

@@ -57,6 +57,11 @@ class Surroundings {
   virtual int server_major() const { return 0; }
   virtual void saw_server_major(int) {}
 
+  // Texts of this session's database, by a hash of them without their values, that looked like reads and met READ ONLY in some session. They get
+  // the check where there is a claim; where there is none they still read.
+  virtual bool known_to_write(std::size_t) const { return false; }
+  virtual void saw_writing(std::size_t) {}
+
   // This thread's.
   virtual statements::Cache& statements() = 0;
 
