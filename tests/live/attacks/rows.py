@@ -256,8 +256,8 @@ def rightful():
                 # The check that raises the fence also notifies, and what has notified cannot be prepared: with or without a proxy.
                 if term > FENCE and form == "two-phase":
                     continue
-                # Under `reject` nothing runs before the declaration, nor a COMMIT PREPARED without one.
-                modes = ("read-only", "allow") if form in ("chain", "rollback and chain", "PREPARE", "two-phase") else None
+                # COMMIT PREPARED is a write behind the end of the declaration; under `reject` nothing runs before it either.
+                modes = ("allow",) if form == "two-phase" else ("read-only", "allow") if form in ("chain", "rollback and chain", "PREPARE") else None
                 rows.append(Row("2 rightful", f"{name} term {term}, {form}", FORMS[form]([*declare, GOOD]), "works", "none", roles, same=form not in ("named", "two-phase"), modes=modes))
     for name in RIGHTFUL[:6]:
         declare = declarers("@A@", FENCE)[name]
