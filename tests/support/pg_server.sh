@@ -92,7 +92,6 @@ free_port() {
 }
 
 start() {
-  echo "$1 $2" >> /tmp/x/starts.log
   local major=$1 dir=$2; shift 2
   local bin; bin=$(bin_of "$major")
   mkdir -p "$dir"; dir=$(cd "$dir" && pwd)

@@ -117,7 +117,7 @@ inline void wait_until(const std::string& what, const std::function<bool()>& con
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   while (!condition()) {
     if (std::chrono::steady_clock::now() > until) throw std::runtime_error("waited in vain for: " + what);
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
 }
 

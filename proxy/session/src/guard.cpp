@@ -81,9 +81,9 @@ Act decide(const Unit& unit, const TransactionView& transaction, Standing claim,
     case Does::declares: return transaction.open && !transaction.fixed ? Act::open_unchecked : Act::pass;
     case Does::fetch: return Act::pass;
     case Does::savepoint:
-      // After it no transaction can be made writable any more, whatever is declared then.
-      if (!transaction.open || transaction.fixed) return Act::pass;
-      return may_pass(claim) ? Act::open : Act::open_unchecked;
+      // After it no transaction can be made writable any more, whatever is declared then. The check waits for what needs one: the next statement may
+      // declare another claim.
+      return transaction.open && !transaction.fixed ? Act::open_unchecked : Act::pass;
     case Does::reads: return transaction.open && !transaction.fixed && may_pass(claim) ? Act::open : Act::pass;
     case Does::calls: return !transaction.fixed && may_pass(claim) ? Act::open : Act::pass;
     case Does::own_call: return Act::open_unchecked;

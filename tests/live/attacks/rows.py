@@ -280,7 +280,7 @@ def rightful():
     for name, declare in {"set_config": f"SELECT {pair('@A@', FENCE, 'false')}", "function": f"SELECT app.declare('@A@', '{FENCE}', false)", "DO": f"DO $d$ BEGIN PERFORM {pair('@A@', FENCE, 'false')}; END $d$",
                           "subselect": f"SELECT (SELECT set_config('termgate.scope', '@A@', false)), (SELECT set_config('termgate.term', '{FENCE}', false))"}.items():
         for form in ("simple", "extended"):
-            modes = ("read-only", "allow") if name in ("function", "DO") else None
+            modes = ("read-only", "allow") if name == "function" else ("allow",) if name == "DO" else None  # READ ONLY does not stop DO
             rows.append(Row("2 rightful", f"session by {name}, {form}", [*ALONE[form](declare), *ALONE[form](GOOD), [Q("BEGIN")], [Q(GOOD)], [Q("COMMIT")]], "works", "none", roles, good=2, same=name != "DO" or None, modes=modes))
     # The comment counts for its own statement.
     for form in ("simple", "extended", "extended, flushed"):

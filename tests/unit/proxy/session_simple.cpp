@@ -390,14 +390,14 @@ TEST_CASE("session: where the database has rules a simple write is framed so tha
   script.replay();
 }
 
-TEST_CASE("session: a savepoint is taken behind the check", "[F1][proxy]") {
+TEST_CASE("session: a savepoint makes its transaction writable, and the check comes with what needs it", "[F1][proxy]") {
   Script script;
   script.client(query("BEGIN")).to_server(query("BEGIN"));
   script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-  script.client(query("SAVEPOINT s")).to_server(opening(true, block) + sync_message() + query("SAVEPOINT s"));
-  script.server(opening_done(true, block) + ready('T') + complete("SAVEPOINT") + ready('T')).to_client(complete("SAVEPOINT") + ready('T'));
-  script.client(query(insert)).to_server(query(insert));
-  script.server(inserted('T')).to_client(inserted('T'));
+  script.client(query("SAVEPOINT s")).to_server(writable(true, block) + sync_message() + query("SAVEPOINT s"));
+  script.server(set_done(true, block) + ready('T') + complete("SAVEPOINT") + ready('T')).to_client(complete("SAVEPOINT") + ready('T'));
+  script.client(query(insert)).to_server(check_declared(true, block) + sync_message() + query(insert));
+  script.server(check_done("5", true, block) + ready('T') + inserted('T')).to_client(inserted('T'));
   script.replay();
 }
 
