@@ -167,6 +167,35 @@ TEST_CASE("protect: no attaching or detaching lets rows past a partition", "[F6]
   }
 }
 
+TEST_CASE("protect: a partitioned table below a protected one can be protected again, and both guard what is attached later", "[F6][live]") {
+  Tables t;
+  t.made("DROP TABLE IF EXISTS root, middle, part1, part2 CASCADE");
+  t.made("CREATE TABLE root (k int, s text, v int) PARTITION BY LIST (k); CREATE TABLE middle PARTITION OF root FOR VALUES IN (1, 2) PARTITION BY LIST (k); "
+         "CREATE TABLE part1 PARTITION OF middle FOR VALUES IN (1)");
+  for (const std::string how : {"scope => 'a'", "scope_column => 's'"}) {
+    CAPTURE(how);
+    t.app.must("SELECT protect('root', " + how + ")");
+    CHECK(t.app.value("SELECT protect('middle', " + how + ")") == "2");
+    CHECK(t.app.value("SELECT protect('middle', " + how + ")") == "2");
+    for (const std::string into : {"root", "middle", "part1"}) {
+      CAPTURE(into);
+      CHECK(t.as_nobody("INSERT INTO " + into + " VALUES (1, 'a', 1)") == "TG002");
+      CHECK(t.as_stale("INSERT INTO " + into + " VALUES (1, 'a', 1)") == "TG001");
+      CHECK(t.as_a("INSERT INTO " + into + " VALUES (1, 'a', 1)") == "");
+    }
+    t.made("CREATE TABLE part2 PARTITION OF middle FOR VALUES IN (2)");
+    for (const std::string into : {"root", "middle"}) {
+      CAPTURE(into);
+      CHECK(t.as_nobody("INSERT INTO " + into + " VALUES (2, 'a', 1)") != "");
+      CHECK(t.as_stale("INSERT INTO " + into + " VALUES (2, 'a', 1)") != "");
+    }
+    t.app.must("DROP TABLE part2");
+    t.app.must("SELECT unprotect('root')");
+    CHECK(t.as_nobody("INSERT INTO root VALUES (1, 'a', 1)") == "");
+    CHECK(t.app.value("SELECT count(*) FROM pg_trigger WHERE tgname LIKE 'termgate%' AND tgrelid::regclass::text ~ '(root|middle|part1)'") == "0");
+  }
+}
+
 TEST_CASE("protect: a snapshot from before a parent came hides nothing from the check", "[F6][live]") {
   Tables t;
   const std::string columns = " (k int, s text, v int)";

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""[F1] [F2] [F3] [F5] Bugs planted in the library, in the law on SQLite and in both proxies are found by the storm within 60 s each.
+"""[F1] [F2] [F3] [F5] Bugs planted in the library, in the law on SQLite and in both proxies are found by the storm within 60 s each; faults planted in the
+proxy's decision by the random attacker, on a live server, within 60 s too.
 
-  planted_test.py TERMGATE_COMMAND SERVER_SCRIPT [NAME ...]
+  planted_test.py TERMGATE_COMMAND SERVER_SCRIPT ATTACKER [NAME ...]
 
 The command is one that was built with TERMGATE_PLANT=all, which CTest makes sure of; TERMGATE_PLANTED then chooses the bug (termgate/detail/plant.hpp).
 Without TERMGATE_TEST_LONG it is skipped, for it takes minutes; names on the command line run these in any case.
@@ -18,8 +19,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
 from both_databases import BothDatabases, sh  # noqa: E402
 
-TERMGATE, PG_SERVER = sys.argv[1], sys.argv[2]
-NAMES = sys.argv[3:]
+TERMGATE, PG_SERVER, ATTACKER = sys.argv[1], sys.argv[2], sys.argv[3]
+NAMES = sys.argv[4:]
 HEADER = Path(__file__).resolve().parents[2] / "fencing/include/termgate/detail/plant.hpp"
 scratch = tempfile.TemporaryDirectory(prefix="termgate-planted-test.")
 os.chmod(scratch.name, 0o755)
@@ -35,6 +36,7 @@ PLANTED = {
     "proxy_savepoint": ("postgres", ["--proxies", "2", "--writers", "6"], ("F1", "F2")),
     "served_first_write": ("sqlite", ["--proxies", "2"], ("F1", "F2")),
 }
+DECISION = ("decision_own_call", "decision_unheard", "decision_comment", "decision_any_claim", "decision_any_scope", "decision_commit", "decision_holes", "decision_code")
 
 
 def storm(url, bug, *words):
@@ -44,12 +46,20 @@ def storm(url, bug, *words):
     return subprocess.run([TERMGATE, "storm", "--json", *words], env=given, capture_output=True, text=True, timeout=300)
 
 
+def attack(bug):
+    """Twenty seconds in each mode; the attacker's own test of its judge comes first."""
+    script = Path(__file__).resolve().parent / "attacks/attacker_test.py"
+    given = os.environ | {"TERMGATE_PLANTED": bug}
+    given.pop("TERMGATE_TEST_LONG", None)
+    return subprocess.run([sys.executable, str(script), ATTACKER, "--termgate", TERMGATE, "--seconds", "60", "--breaches", "0"], env=given, capture_output=True, text=True, timeout=600)
+
+
 class Planted(BothDatabases):
     termgate, pg_server, folder, name = TERMGATE, PG_SERVER, scratch.name, "planted"
 
     def test_each_is_found(self):
-        self.assertEqual(set(re.findall(r'^    "(\w+)", ', HEADER.read_text(), re.M)), set(PLANTED))
-        for bug in NAMES or PLANTED:
+        self.assertEqual(set(re.findall(r'^    "(\w+)", ', HEADER.read_text(), re.M)), {*PLANTED, *DECISION})
+        for bug in [name for name in NAMES or PLANTED if name in PLANTED]:
             database, words, laws = PLANTED[bug]
             with self.subTest(bug):
                 done = storm(getattr(self, database), bug, "--seconds", "60", "--judge-every", "5s", *words)
@@ -58,6 +68,14 @@ class Planted(BothDatabases):
                 seen = {breach["law"] for breach in document["breaches"]}
                 self.assertTrue(seen & set(laws), f"{bug}: {seen}")
                 print(f"\n  {bug}: {', '.join(sorted(seen))} after {document['seconds']:.0f} s ", file=sys.stderr)
+
+    def test_the_attacker_finds_each_fault_of_the_decision(self):
+        for bug in [name for name in NAMES or DECISION if name in DECISION]:
+            with self.subTest(bug):
+                done = attack(bug)
+                kinds = sorted(set(re.findall(r"^BREACH seed \d+: ([^:]+):", done.stdout, re.M)))
+                self.assertTrue(done.returncode == 1 and kinds, f"{bug}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
+                print(f"\n  {bug}: {kinds} ", file=sys.stderr)
 
     def test_where_none_is_chosen_the_law_is_kept(self):
         for url in (self.sqlite, self.postgres):

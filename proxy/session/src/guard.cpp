@@ -1,5 +1,11 @@
 #include "guard.hpp"
 
+#include <algorithm>
+
+#include <termgate/detail/plant.hpp>
+
+#include "guard_faults.hpp"
+
 namespace termgate::session {
 namespace {
 
@@ -55,7 +61,16 @@ bool covered(const Unit& unit, const TransactionView& transaction, Standing clai
   return claim == Standing::none && transaction.other_passed;
 }
 
-Act decide(const Unit& unit, const TransactionView& transaction, Standing claim, const Policy& policy) noexcept {
+namespace {
+
+Act sound_before_commit(const TransactionView& transaction, const Policy& policy) noexcept {
+  if (!policy.enforce || transaction.failed || !transaction.writable || !transaction.acted) return Act::pass;
+  const bool passed = transaction.session_passed || transaction.other_passed;
+  if (passed) return transaction.redeclared ? Act::recheck : Act::pass;
+  return Act::check;
+}
+
+Act sound(const Unit& unit, const TransactionView& transaction, Standing claim, const Policy& policy) noexcept {
   if (!policy.enforce || transaction.failed) return Act::pass;
   // Before another claim takes the place of the one that code has declared and written under. A view, a trigger or a cast runs code without a word of it.
   const bool any_passed = transaction.session_passed || transaction.other_passed;
@@ -64,7 +79,7 @@ Act decide(const Unit& unit, const TransactionView& transaction, Standing claim,
     case Does::quiet:
     case Does::begin:
     case Does::rollback: return Act::pass;
-    case Does::commit: return before_commit(transaction, policy);
+    case Does::commit: return sound_before_commit(transaction, policy);
     default: break;
   }
   if (transaction.read_only && !transaction.writable) return in_read_only(unit, transaction, claim);
@@ -97,11 +112,26 @@ Act decide(const Unit& unit, const TransactionView& transaction, Standing claim,
   return is_refused(claim) ? refusal_of(claim) : Act::open;
 }
 
-Act before_commit(const TransactionView& transaction, const Policy& policy) noexcept {
-  if (!policy.enforce || transaction.failed || !transaction.writable || !transaction.acted) return Act::pass;
-  const bool passed = transaction.session_passed || transaction.other_passed;
-  if (passed) return transaction.redeclared ? Act::recheck : Act::pass;
-  return Act::check;
+}  // namespace
+
+#ifdef TERMGATE_PLANT
+namespace {
+
+Act with_planted_fault(const Unit& unit, const TransactionView& transaction, Standing claim, const Policy& policy) noexcept {
+  static const Fault fault = [] {
+    const auto* const found = std::find_if(planted_faults.begin(), planted_faults.end(), [](const auto& one) { return detail::planted(one.first); });
+    return found == planted_faults.end() ? Fault::none : found->second;
+  }();
+  return decide_with(fault, unit, transaction, claim, [&](const Unit& seen, const TransactionView& view, Standing of) { return sound(seen, view, of, policy); });
 }
+
+}  // namespace
+
+Act decide(const Unit& unit, const TransactionView& transaction, Standing claim, const Policy& policy) noexcept { return with_planted_fault(unit, transaction, claim, policy); }
+Act before_commit(const TransactionView& transaction, const Policy& policy) noexcept { return with_planted_fault({Does::commit}, transaction, Standing::current, policy); }
+#else
+Act decide(const Unit& unit, const TransactionView& transaction, Standing claim, const Policy& policy) noexcept { return sound(unit, transaction, claim, policy); }
+Act before_commit(const TransactionView& transaction, const Policy& policy) noexcept { return sound_before_commit(transaction, policy); }
+#endif
 
 }  // namespace termgate::session

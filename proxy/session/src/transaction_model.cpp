@@ -40,7 +40,7 @@ bool TransactionModel::apply(const Effects& effects, Does does, bool guarded) {
 // What becomes of default_transaction_read_only, and whether the server's own value of it may be off afterwards.
 void TransactionModel::apply_to_access_mode(const Effects& effects, bool ends, bool guarded) {
   if (!by_default.reported && guarded) {
-    // What is undone may have been our putting it back. A COMMIT undoes a failed block.
+    // What is undone may have been our putting it back.
     if (tx.suspect && (ends || effects.kind == Kind::prepare_transaction) && effects.kind != Kind::release) by_default.broken = true;
     if (effects.calls_functions || effects.way == Way::write || effects.way == Way::alone) by_default.broken = tx.suspect = true;
   }
@@ -61,7 +61,8 @@ void TransactionModel::apply_control(const Effects& effects) {
       break;
     case Kind::commit:
     case Kind::rollback: {
-      if (effects.kind == Kind::rollback && tx.in_block) by_default.believed = by_default.before_block;
+      // A COMMIT undoes a failed block.
+      if ((effects.kind == Kind::rollback || tx.failed) && tx.in_block) by_default.believed = by_default.before_block;
       const bool chained = effects.and_chain && tx.in_block;
       const Transaction before = tx;
       tx = Transaction();

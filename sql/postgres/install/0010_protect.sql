@@ -555,6 +555,8 @@ BEGIN
     END IF;
     -- This one is copied, to partitions that are attached later too.
     CONTINUE WHEN v_rel <> target AND (SELECT c.relispartition FROM pg_class c WHERE c.oid = v_rel);
+    -- Below a protected root the root's copy is here already.
+    CONTINUE WHEN EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = v_rel AND g.tgname = 'termgate_attached');
     IF (SELECT c.relkind = 'p' FROM pg_class c WHERE c.oid = v_rel) THEN
       EXECUTE format('CREATE TRIGGER termgate_attached AFTER INSERT OR UPDATE ON %s FOR EACH ROW WHEN (NEW.tableoid <> ALL (%L::oid[])) '
                      'EXECUTE FUNCTION @schema@._protect_attached()', v_rel::regclass, v_tree);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "guard.hpp"
+#include "guard_faults.hpp"
 
 using namespace termgate::session;
 
@@ -198,55 +199,12 @@ struct World {
   }
 };
 
-// The faults that the copies of this decision once had, and the neighbouring ones. Each must be found.
-enum class Planted {
-  nothing,
-  own_call_spares_neighbours,   // finding 1
-  declaration_not_heard,        // finding 2: set_config does not undo what was passed
-  comment_on_a_read,            // finding 3
-  empty_passed_is_enough,       // S2: a comment is not compared where the session's own claim was uncertain
-  check_term_of_another_scope,  // finding 13
-  no_check_before_commit,
-  holes_in_read_only,           // finding 8
-  rollback_to_keeps_the_check,
-  code_then_declaration,        // what code declared and wrote under is forgotten at the next declaration
-  count
-};
-
-Act planted_decide(Planted planted, const Unit& unit, TransactionView view, Standing claim) {
-  Unit seen = unit;
-  switch (planted) {
-    case Planted::declaration_not_heard:
-      view.redeclared = false;
-      break;
-    case Planted::comment_on_a_read:
-      if (unit.does == Does::reads || unit.does == Does::calls) seen.named = false;
-      break;
-    case Planted::empty_passed_is_enough:
-      if (claim == Standing::current && view.session_passed) seen.named = false;
-      break;
-    case Planted::check_term_of_another_scope:
-      if (view.other_passed) view.session_passed = true;
-      break;
-    case Planted::code_then_declaration:
-      view.code_declared = false;
-      break;
-    case Planted::no_check_before_commit:
-      if (unit.does == Does::commit) return Act::pass;
-      break;
-    case Planted::holes_in_read_only:
-      seen.hole = false;
-      break;
-    case Planted::own_call_spares_neighbours:
-      if (view.writable && !view.session_passed && !view.other_passed) return unit.does == Does::commit ? Act::pass : view.acted ? Act::pass : decide(seen, view, claim, {});
-      break;
-    default: break;
-  }
-  return decide(seen, view, claim, {});
+Act faulty_decide(Fault fault, const Unit& unit, const TransactionView& view, Standing claim) {
+  return decide_with(fault, unit, view, claim, [](const Unit& seen, const TransactionView& of, Standing standing) { return decide(seen, of, standing, {}); });
 }
 
 // One transaction of random units. The message of a breach, or empty.
-std::string one_transaction(World& world, Planted planted) {
+std::string one_transaction(World& world, Fault planted) {
   World::Claim none{};
   world.view = TransactionView{};
   world.view.open = true;
@@ -328,7 +286,7 @@ std::string one_transaction(World& world, Planted planted) {
     const World::Claim claim = unit.named ? comment : world.known;
     world.view.named_passed = unit.named && world.named_passed.contains(comment);
     unit.redeclares = unit.does == Does::declares;
-    const Act act = planted_decide(planted, unit, world.view, standing(claim, unit.named));
+    const Act act = faulty_decide(planted, unit, world.view, standing(claim, unit.named));
     carry_out(act, comment, unit.named);
     if (world.failed) break;
     if (last) break;
@@ -374,7 +332,7 @@ std::string one_transaction(World& world, Planted planted) {
       world.passed.clear();
       world.under.clear();
       world.wrote = false;
-      if (planted != Planted::rollback_to_keeps_the_check) {
+      if (planted != Fault::rollback_to_keeps_the_check) {
         world.view.session_passed = world.view.other_passed = false;
         world.named_passed.clear();
         world.checked_as = none;
@@ -409,7 +367,7 @@ std::string one_transaction(World& world, Planted planted) {
   return breach;
 }
 
-std::string storm(std::uint64_t seed, std::size_t units, Planted planted) {
+std::string storm(std::uint64_t seed, std::size_t units, Fault planted) {
   World world(seed);
   for (std::size_t i = 0; world.units < units; ++i) {
     std::string breach = one_transaction(world, planted);
@@ -423,13 +381,13 @@ std::string storm(std::uint64_t seed, std::size_t units, Planted planted) {
 TEST_CASE("guard: random units against a model of the server commit nothing whose claim has not passed", "[F1][F2][F6][proxy]") {
   const auto seed = static_cast<std::uint64_t>(Catch::rngSeed());
   CAPTURE(seed);
-  CHECK(storm(seed, 10'000'000, Planted::nothing) == "");
+  CHECK(storm(seed, 10'000'000, Fault::none) == "");
 }
 
 TEST_CASE("guard: each planted fault is found by the random test", "[F1][F2][F6][proxy]") {
   const auto seed = static_cast<std::uint64_t>(Catch::rngSeed());
-  for (int fault = 1; fault < static_cast<int>(Planted::count); ++fault) {
+  for (int fault = 1; fault < static_cast<int>(Fault::count); ++fault) {
     CAPTURE(seed, fault);
-    CHECK_FALSE(storm(seed, 1'000'000, static_cast<Planted>(fault)).empty());
+    CHECK_FALSE(storm(seed, 1'000'000, static_cast<Fault>(fault)).empty());
   }
 }

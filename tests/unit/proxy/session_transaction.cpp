@@ -227,6 +227,19 @@ TEST_CASE("transaction: a server that does not report its default is put back by
   CHECK_FALSE(unguarded.by_default.broken);
 }
 
+TEST_CASE("transaction: the COMMIT of a failed block takes back what the client believes of the default", "[F7][proxy]") {
+  for (const bool failed : {false, true}) {
+    TransactionModel model;
+    model.by_default.reported = true;
+    sent(model, "BEGIN");
+    sent(model, "SET default_transaction_read_only TO on");
+    CHECK(model.by_default.believed);
+    model.tx.failed = failed;
+    sent(model, "COMMIT");
+    CHECK(model.by_default.believed == !failed);
+  }
+}
+
 TEST_CASE("transaction: a text of several statements is believed as a whole", "[F7][proxy]") {
   for (const bool failed : {false, true}) {
     CAPTURE(failed);

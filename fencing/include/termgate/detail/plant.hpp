@@ -13,7 +13,7 @@
 
 namespace termgate::inline v0::detail {
 
-inline constexpr std::array<std::string_view, 8> plants{
+inline constexpr std::array<std::string_view, 16> plants{
     "sqlite_memory",         // the law on SQLite believes what it remembers of a fence, whoever has written since
     "sqlite_lease",          // an acquisition there issues the last term once more
     "group_commit",          // a write that shares a commit is acknowledged before it
@@ -21,6 +21,14 @@ inline constexpr std::array<std::string_view, 8> plants{
     "postgres_lost_answer",  // a COMMIT whose answer was lost is told as a write that did not happen
     "proxy_one_behind",      // the proxy lets the term before the fence pass
     "proxy_savepoint",       // the proxy takes a check for passed that a ROLLBACK TO has undone, and its lock with it
+    "decision_own_call",     // the eight faults of the proxy's decision: proxy/session/src/guard_faults.hpp
+    "decision_unheard",
+    "decision_comment",
+    "decision_any_claim",
+    "decision_any_scope",
+    "decision_commit",
+    "decision_holes",
+    "decision_code",
     "served_first_write",    // the proxy before a file does not look again, under the lock, at what a block's check has seen without it
 };
 
