@@ -158,6 +158,20 @@ int hold(const Arguments& arguments) {
   return Exit::done;
 }
 
+namespace {
+
+constexpr const char* server_since = "SELECT pg_postmaster_start_time()";
+
+bool is_up_since(const std::string& url, const std::string& since) {
+  try {
+    return held_session(url)->run(server_since) == since;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+}  // namespace
+
 // ---- the fault -------------------------------------------------------------------------------------
 
 milliseconds Faults::takeover_wait() {
@@ -192,7 +206,7 @@ void Faults::hold(Choice& choice, const std::string& fault) {
   mine.grace = grace;
   const auto url = named(plan_.url, plan_.names.application() + "-held");
   const auto session = stopped ? held_process(plan_.program, url) : held_session(url);
-  const std::string pid = session->run("SELECT pg_backend_pid()");
+  const std::string pid = session->run("SELECT pg_backend_pid()"), since = session->run(server_since);
   const std::optional<Lease> lease = acquire('a', scope, mine, milliseconds(0)).lease;
   if (!lease) throw Error("another's");
   const auto expires = std::chrono::steady_clock::now() + ttl;
@@ -264,8 +278,8 @@ void Faults::hold(Choice& choice, const std::string& fault) {
     try {
       session->run("SELECT 1");
     } catch (const Unavailable& error) {
-      // A server that was restarted ends everybody, and a connection that was cut is nobody's doing.
-      if (plan_.server_restart.empty()) hostage("evicted", scope, fmt::format("pid {} was ended although it held no lock of the scope: {}", pid, error.what()));
+      // A server that is gone or was restarted ends everybody, and a connection that was cut is nobody's doing.
+      if (plan_.server_restart.empty() && is_up_since(url, since)) hostage("evicted", scope, fmt::format("pid {} was ended although it held no lock of the scope: {}", pid, error.what()));
     }
     return;
   }

@@ -50,9 +50,13 @@ def main():
                 direct.rows((HERE / "judge.sql").read_text())
             if not chosen.replay:
                 # The judge itself is tried: without a proxy the same sessions commit what they must not.
-                alone = subprocess.run([chosen.attacker, "--url", server.url, "--proxy", str(server.port), "--mode", "reject", "--seconds", "2", "--breaches", "0"], capture_output=True, text=True, check=False)
-                kinds = {kind for kind in ("no claim and no check", "a malformed claim", "a stale claim", "a claim that was not checked") if kind in alone.stdout}
-                if alone.returncode != 1 or len(kinds) < 4:
+                wanted = {"no claim and no check", "a malformed claim", "a stale claim", "a claim that was not checked"}
+                for seconds in (2, 6, 12):  # few sessions fit into a second of a busy machine
+                    alone = subprocess.run([chosen.attacker, "--url", server.url, "--proxy", str(server.port), "--mode", "reject", "--seconds", str(seconds), "--breaches", "0"], capture_output=True, text=True, check=False)
+                    kinds = {kind for kind in wanted if kind in alone.stdout}
+                    if alone.returncode == 1 and kinds == wanted:
+                        break
+                else:
                     print(f"the judge finds only {sorted(kinds)} where nothing is fenced: {alone.stdout[-1000:]}{alone.stderr}")
                     failed += 1
             for mode in modes:
