@@ -1,5 +1,8 @@
 // Simple queries: one statement by the rows of docs/decisions/0006; a text of several goes to script.cpp. And the fast path for functions, which is
 // as simple as they are.
+#include <algorithm>
+#include <array>
+
 #include "names.hpp"
 #include "state.hpp"
 
@@ -24,6 +27,12 @@ bool has_parameter(std::string_view sql) noexcept {
 bool asks_for_read_write(const Effects& effects, const statements::Statement& statement) noexcept {
   const bool sets = statement.kind == Kind::set_transaction || statement.kind == Kind::set || statement.kind == Kind::set_local;
   return sets && effects.sets_access && !effects.sets_default_access && !effects.access_refused && !statement.to_default && effects.access == Access::read_write;
+}
+
+// pg_proc's OIDs of PostgreSQL's own: lo_create, loread, lo_open and their kind.
+bool is_large_object_function(std::uint32_t oid) noexcept {
+  static constexpr std::array<std::uint32_t, 17> all{715, 764, 765, 767, 952, 953, 954, 955, 956, 957, 958, 964, 1004, 3170, 3171, 3172, 3457};
+  return std::find(all.begin(), all.end(), oid) != all.end();
 }
 
 }  // namespace
@@ -190,6 +199,8 @@ void Session::State::on_function_call(const Event& event) {
   }
   if (effects.way == Way::write) effects.calls_unknown = effects.changes_declaration = true;
   else effects.read_only_hole = false;
+  // Any other function may declare, as one that a text names may.
+  if (!is_large_object_function(head->function_oid)) claims_.learn({.calls_unknown = true});
   const Claim claim = claims_.claim_of(nullptr);
   observe(effects, claim);
   if (claims_.active() && !model_.tx.failed) {

@@ -827,8 +827,17 @@ TEST_CASE("session: allow lets a session without a term write and fences one wit
   free.admission.without_term = WithoutTerm::allow;
   free.client(query(insert)).to_server(query(insert));
   free.server(inserted()).to_client(inserted()).told({});
-  free.client(query("COPY t FROM STDIN")).to_server(query("COPY t FROM STDIN"));
+  free.client(function_call(957)).to_server(function_call(957));
+  free.server(function_result() + ready('I')).to_client(function_result() + ready('I'));
+  // Any other function may declare, and nothing checks behind it.
+  free.client(function_call(16400)).to_client(error("TG002", "TG002 a fast-path function call that may write must stand in a transaction block") + ready('I')).told({"refused TG002 from memory"});
   free.replay();
+
+  Script copies;
+  copies.application_name.clear();
+  copies.admission.without_term = WithoutTerm::allow;
+  copies.client(query("COPY t FROM STDIN")).to_server(query("COPY t FROM STDIN"));
+  copies.replay();
 
   Script declared;
   declared.admission.without_term = WithoutTerm::allow;
