@@ -358,8 +358,9 @@ int run_proxy(const Arguments& arguments) {
         }
         draining = true;
         net::notify_service_manager("STOPPING=1");
-        log.say(net::LogLevel::info, "draining", {{"signal", signal}, {"timeout_ms", options.drain_timeout.count()}});
+        // Before it is logged: whoever has read the line may rely on it.
         server.drain();
+        log.say(net::LogLevel::info, "draining", {{"signal", signal}, {"timeout_ms", options.drain_timeout.count()}});
       }
     }
     server.stop();

@@ -429,7 +429,7 @@ class Drill(BothDatabases):
         report = Path(scratch.name) / "tls.xml"
         begun = time.monotonic()
         run = self.verdict(demanding, "tls-demanded", "right", "--junit", str(report), expected="not_judged")
-        self.assertLess(time.monotonic() - begun, 3)
+        self.assertLess(time.monotonic() - begun, 10)
         for words in ("the URL demands sslmode=require", "sslmode=disable", "--expect-refusal"):
             self.assertIn(words, run["detail"])
         self.assertIn("not_judged", report.read_text())

@@ -217,14 +217,14 @@ class Storm(BothDatabases):
                     yield url, one
 
     def test_a_delayed_storm_ends_in_order(self):
-        process = subprocess.Popen([TERMGATE, "storm", "--seconds", "60", "--json", "--ttl", "2s", "--proxies", "2", "--faults", "delay,half-open"], env=dict(environment, TERMGATE_DB=self.postgres),
+        process = subprocess.Popen([TERMGATE, "storm", "--seconds", "180", "--json", "--ttl", "8s", "--proxies", "2", "--faults", "delay,half-open"], env=dict(environment, TERMGATE_DB=self.postgres),
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         time.sleep(3)
         process.send_signal(signal.SIGINT)
         begun = time.monotonic()
-        out, error = process.communicate(timeout=60)
-        # Held back for up to 2 s, swallowed for up to 16: nobody waits for that.
-        self.assertLess(time.monotonic() - begun, 12)
+        out, error = process.communicate(timeout=150)
+        # Held back for up to 8 s, swallowed for up to 64, three minutes of storm: nobody waits for that. A machine with much else to do has its time.
+        self.assertLess(time.monotonic() - begun, 45)
         self.assertEqual((process.returncode, json.loads(out)["verdict"], json.loads(out)["unjudged"]), (0, "kept", []), out + error)
 
     def test_stepped_clocks(self):
