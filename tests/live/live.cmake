@@ -11,7 +11,7 @@ if(TARGET termgate_postgres)
   target_compile_definitions(live_pg_faults PRIVATE TERMGATE_TEST_PG_SERVER="${CMAKE_CURRENT_SOURCE_DIR}/support/pg_server.sh")
 endif()
 if(TARGET termgate_postgres AND TARGET termgate_statements)
-  termgate_test(live_pg_read_only LABEL live TIMEOUT 900 NEEDS TERMGATE_TEST_POSTGRESQL SOURCES live/pg_read_only.cpp LIBRARIES Termgate::statements PkgConfig::LIBPQ)
+  termgate_test(live_pg_read_only OWN_SERVER LABEL live TIMEOUT 900 NEEDS TERMGATE_TEST_POSTGRESQL SOURCES live/pg_read_only.cpp LIBRARIES Termgate::statements PkgConfig::LIBPQ)
   target_compile_definitions(live_pg_read_only PRIVATE TERMGATE_TEST_CORPUS="${CMAKE_CURRENT_SOURCE_DIR}/fuzz/corpus/statements")
 endif()
 if(TARGET termgate_sqlite)
@@ -115,7 +115,7 @@ if(TARGET termgate)
 endif()
 if(TARGET termgate_odbc AND TARGET termgate_postgres)
   # The ODBC layer itself, through odbc-postgresql and libsqliteodbc.
-  termgate_test(live_odbc APART LABEL live TIMEOUT 300 NEEDS TERMGATE_TEST_POSTGRESQL
+  termgate_test(live_odbc APART OWN_SERVER LABEL live TIMEOUT 300 NEEDS TERMGATE_TEST_POSTGRESQL
     SOURCES live/odbc_layer.cpp live/odbc_check.cpp support/fault_proxy.cpp
     LIBRARIES Termgate::storage Termgate::odbc PkgConfig::LIBPQ Threads::Threads)
   target_include_directories(live_odbc PRIVATE "${PROJECT_SOURCE_DIR}/storage/odbc/src")

@@ -10,7 +10,7 @@ if(TARGET termgate_postgres)
   target_compile_definitions(live_testkit PRIVATE TERMGATE_TEST_HAS_MAIN)
   termgate_test(live_leader_loop LABEL live TIMEOUT 300 NEEDS TERMGATE_TEST_POSTGRESQL SOURCES unit/storage/leader_loop.cpp LIBRARIES Termgate::testkit Termgate::storage Threads::Threads)
   if(TARGET termgate_authority)
-    termgate_test(live_proxy_authority LABEL live TIMEOUT 300 NEEDS TERMGATE_TEST_POSTGRESQL
+    termgate_test(live_proxy_authority OWN_SERVER LABEL live TIMEOUT 300 NEEDS TERMGATE_TEST_POSTGRESQL
       SOURCES live/proxy_authority.cpp
       LIBRARIES Termgate::authority Termgate::storage PkgConfig::LIBPQ Threads::Threads)
   endif()

@@ -17,6 +17,7 @@ import unittest
 from pathlib import Path
 
 TERMGATE, PG_SERVER = sys.argv[1], sys.argv[2]
+os.environ["PG_SERVER_INITDB"] = "1"  # each server a system of its own
 scratch = tempfile.TemporaryDirectory(prefix="termgate-restore.")
 os.chmod(scratch.name, 0o755)
 BIN = subprocess.run([PG_SERVER, "bin", "15"], check=True, capture_output=True, text=True).stdout.strip()

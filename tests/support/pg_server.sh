@@ -5,6 +5,8 @@
 #
 #   pg_server.sh start MAJOR DIR [name=value ...]   initdb (once) and start; prints the URL; name=value: server settings
 #                                                   PG_SERVER_ENV: settings for the server's own environment, NAME=value with blanks between them
+#   pg_server.sh template MAJOR DIR                 initdb only. `start` copies what $TERMGATE_TEST_TEMPLATES/MAJOR holds, unless PG_SERVER_INITDB is set:
+#                                                   copies have one system identifier, by which a restored database is told
 #   pg_server.sh stop DIR [fast|immediate]          stop; `immediate` loses what was not flushed, as a crash does
 #   pg_server.sh kill DIR                           kill -9 the postmaster and all its children at once
 #   pg_server.sh url DIR                            print the URL of a started server
@@ -91,14 +93,30 @@ free_port() {
   die "no free port"
 }
 
+folder_of_server() {
+  mkdir -p "$1"
+  if as_root; then chown "$(server_user)" "$1"; fi
+  (cd "$1" && pwd)
+}
+
+init_data() {
+  local bin=$1 dir=$2
+  as_server "$bin/initdb" -D "$dir/data" -U postgres -A trust -E UTF8 --locale=C.UTF-8 --no-sync >"$dir/initdb.log" 2>&1 \
+    || { cat "$dir/initdb.log" >&2; die "initdb failed"; }
+}
+
+template() {
+  local bin dir; bin=$(bin_of "$1"); dir=$(folder_of_server "$2")
+  init_data "$bin" "$dir"
+}
+
 start() {
   local major=$1 dir=$2; shift 2
   local bin; bin=$(bin_of "$major")
-  mkdir -p "$dir"; dir=$(cd "$dir" && pwd)
-  as_root && chown "$(server_user)" "$dir"
+  dir=$(folder_of_server "$dir")
   if [ ! -s "$dir/data/PG_VERSION" ]; then
-    as_server "$bin/initdb" -D "$dir/data" -U postgres -A trust -E UTF8 --locale=C.UTF-8 --no-sync >"$dir/initdb.log" 2>&1 \
-      || { cat "$dir/initdb.log" >&2; die "initdb failed"; }
+    local ready="${TERMGATE_TEST_TEMPLATES:-/nowhere}/$major/data"
+    if [ -z "${PG_SERVER_INITDB:-}" ] && [ -d "$ready" ]; then as_server cp -a "$ready" "$dir/data"; else init_data "$bin" "$dir"; fi
     {
       echo "listen_addresses = '127.0.0.1'"
       echo "unix_socket_directories = '$( [ ${#dir} -lt 80 ] && echo "$dir" || echo /tmp )'"
@@ -151,8 +169,9 @@ kill_all() {
   done
 }
 
-[ $# -ge 2 ] || { sed -n '2,15p' "$0" >&2; exit 2; }
+[ $# -ge 2 ] || { sed -n '2,17p' "$0" >&2; exit 2; }
 case "$1" in
+  template) [ $# -ge 3 ] || die "template MAJOR DIR"; template "$2" "$3" ;;
   start) [ $# -ge 3 ] || die "start MAJOR DIR [name=value ...]"; shift; start "$@" ;;
   stop) shift; stop "$@" ;;
   kill) kill_all "$2" ;;

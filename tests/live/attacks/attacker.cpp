@@ -265,8 +265,8 @@ class Maker {
       simple("SET termgate.scope = '" + claim.scope + "'; SET termgate.term = '" + claim.term + "'");
       push(session);
     }
-    // Eight messages or so, of which a pipeline's step has several; now and then many more.
-    const int length = 1 + static_cast<int>(below(one_in(8) ? 12 : 4));
+    // Eight messages on the average, of which a pipeline's step has several; now and then many more.
+    const int length = 1 + static_cast<int>(below(one_in(10) ? 10 : 3));
     for (int i = 0; i < length; ++i) {
       a_step();
       push(session);
@@ -582,6 +582,42 @@ class Maker {
     }
   }
 
+  // Code declares, something is written under that, and another declaration takes its place before the commit: by chance alone too rare.
+  void declared_over() {
+    const Claim by_code = a_claim();
+    const auto which = below(3);
+    const Claim later = one_in(4) ? a_claim() : Claim{known_.scopes[which], std::to_string(fences_[which])};
+    const std::string s = "'" + by_code.scope + "'", t = "'" + by_code.term + "'", write = "attack.w(" + label_ + ",'under what code declared',NULL,NULL)";
+    std::vector<std::string> texts{"BEGIN"};
+    if (one_in(3)) texts.push_back(one_in(2) ? read() : writer("before code declares", std::nullopt));
+    switch (below(5)) {
+      case 0: case 1: texts.push_back("SELECT attack.declare_and_write(" + s + ", " + t + ", " + label_ + ")"); break;
+      case 2: texts.push_back("SELECT attack.declare(" + s + ", " + t + ", true), " + write); break;
+      case 3: texts.push_back("DO $d$ BEGIN PERFORM attack.declare(" + s + ", " + t + ", true); PERFORM " + write + "; END $d$"); break;
+      default: texts.insert(texts.end(), {"CALL attack.declaring(" + s + ", " + t + ", true)", writer("under what code declared", std::nullopt)}); break;
+    }
+    if (one_in(3)) texts.push_back(one_in(2) ? read() : writer("before the next declaration", std::nullopt));
+    texts.push_back(declaration(later));
+    if (one_in(3)) texts.push_back(writer("under the next declaration", std::nullopt));
+    texts.push_back("COMMIT");
+    const auto how = below(3);
+    std::string all;
+    for (const std::string& text : texts) {
+      if (how == 0) {
+        simple(text);
+      } else if (how == 1) {
+        all += (all.empty() ? "" : "; ") + text;
+      } else {
+        wire::append_parse(step_.bytes, "", text);
+        wire::append_bind(step_.bytes, "", "", {});
+        wire::append_execute(step_.bytes, "");
+        step_.said += "P/B/E[" + text + "] ";
+      }
+    }
+    if (how == 1) simple(all);
+    if (how == 2) sync();
+  }
+
   void a_step() {
     if (unsynced_) {
       if (one_in(3)) {
@@ -594,7 +630,7 @@ class Maker {
       step_.open = unsynced_;
       return;
     }
-    switch (below(20)) {
+    switch (below(21)) {
       case 0: case 1: case 2: case 3: simple(statement("simple")); break;
       case 4: case 5: case 6: {  // several statements in a text
         std::string text;
@@ -622,6 +658,7 @@ class Maker {
       }
       case 15: copy_in("step"); break;
       case 16: function_call(); break;
+      case 19: declared_over(); break;
       case 17: {
         const auto which = below(3);
         fences_[which] += 1;
