@@ -17,7 +17,6 @@ import unittest
 from pathlib import Path
 
 TERMGATE, PG_SERVER = sys.argv[1], sys.argv[2]
-os.environ["PG_SERVER_INITDB"] = "1"  # each server a system of its own
 scratch = tempfile.TemporaryDirectory(prefix="termgate-restore.")
 os.chmod(scratch.name, 0o755)
 BIN = subprocess.run([PG_SERVER, "bin", "15"], check=True, capture_output=True, text=True).stdout.strip()
@@ -52,8 +51,8 @@ class Server:
             owner = os.stat(probe / "data")
             os.chown(self.dir, owner.st_uid, owner.st_gid)
 
-    def start(self, *settings):
-        self.url = sh(PG_SERVER, "start", "15", self.dir, *settings).stdout.strip()
+    def start(self, *settings, another_system=False):
+        self.url = sh(*(["env", "PG_SERVER_INITDB=1"] if another_system else []), PG_SERVER, "start", "15", self.dir, *settings).stdout.strip()
         return self
 
     def stop(self, mode="fast"):
@@ -294,7 +293,7 @@ class Restored(unittest.TestCase):
     def test_pg_upgrade(self):
         server = self.primary()
         server.stop()
-        new = Server().start()
+        new = Server().start(another_system=True)
         new.stop()
         as_server(new.dir, f"{BIN}/pg_upgrade", "-b", BIN, "-B", BIN, "-d", server.dir / "data", "-D", new.dir / "data", "-U", "postgres", "-s", new.dir)
         self.started(new)

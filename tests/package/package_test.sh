@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
 # Installs the build into a scratch folder, builds tests/package against it, and runs it on every database
-# that is at hand.   package_test.sh BUILD_DIR TERMGATE_COMMAND
+# that is at hand.   package_test.sh BUILD_DIR TERMGATE_COMMAND [CATCH_MAIN]
+# CATCH_MAIN: an object file with the main of Catch2, which takes longer to compile than all else here.
 set -euo pipefail
-build=$1 command=$2
+build=$1 command=$2 catch_main=${3:-}
 here=$(cd "$(dirname "$0")" && pwd)
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/termgate-package.XXXXXX")
 trap 'rm -rf "$scratch"' EXIT
 
 cmake --install "$build" --prefix "$scratch/installed" >/dev/null
 flags=$(grep '^TERMGATE_SANITIZE:' "$build/CMakeCache.txt" | cut -d= -f2)
-cmake -S "$here" -B "$scratch/build" -G Ninja -DCMAKE_PREFIX_PATH="$scratch/installed" -DCMAKE_BUILD_TYPE=Debug \
+cmake -S "$here" -B "$scratch/build" -G Ninja -DCMAKE_PREFIX_PATH="$scratch/installed" -DCMAKE_BUILD_TYPE=Debug ${catch_main:+-DCATCH_MAIN="$catch_main"} \
   ${flags:+-DCMAKE_CXX_FLAGS="-fsanitize=$flags" -DCMAKE_EXE_LINKER_FLAGS="-fsanitize=$flags"} >/dev/null
 cmake --build "$scratch/build" >/dev/null
 
