@@ -20,9 +20,9 @@ namespace termgate::cli::bench {
 namespace {
 
 // One connection and its prepared statements. run() is for one thread at a time.
-class Connection {
+class FileConnection {
  public:
-  Connection(const std::string& path, bool durable) {
+  FileConnection(const std::string& path, bool durable) {
     if (sqlite3_open_v2(path.c_str(), &db_, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, nullptr) != SQLITE_OK) {
       const std::string why = sqlite3_errmsg(db_);
       sqlite3_close(db_);
@@ -31,12 +31,12 @@ class Connection {
     sqlite3_busy_timeout(db_, 10'000);
     run(durable ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = OFF");
   }
-  ~Connection() {
+  ~FileConnection() {
     for (auto& [sql, statement] : statements_) sqlite3_finalize(statement);
     sqlite3_close(db_);
   }
-  Connection(const Connection&) = delete;
-  Connection& operator=(const Connection&) = delete;
+  FileConnection(const FileConnection&) = delete;
+  FileConnection& operator=(const FileConnection&) = delete;
 
   // Valid as long as the connection.
   sqlite3_stmt* prepare(const std::string& sql) {
@@ -71,7 +71,7 @@ class Connection {
 struct Shared {
   Shared(const std::string& path, bool durable) : connection(path, durable) {}
   std::mutex mutex;  // guards connection
-  Connection connection;
+  FileConnection connection;
 };
 
 class SqliteTarget final : public Target {
@@ -82,7 +82,7 @@ class SqliteTarget final : public Target {
     textbook_ = "bench_" + suffix + "_textbook";
     fence_ = "bench_" + suffix + "_fence";
     try {
-      Connection connection(path_, false);
+      FileConnection connection(path_, false);
       connection.run("BEGIN IMMEDIATE");
       const std::string columns = "(id INTEGER PRIMARY KEY, scope TEXT NOT NULL, term INTEGER NOT NULL, payload BLOB NOT NULL)";
       connection.run("CREATE TABLE " + plain_ + " " + columns);
@@ -141,7 +141,7 @@ class SqliteTarget final : public Target {
       });
     }
     if (scenario == "textbook") {
-      Connection& connection = raw_->connection;
+      FileConnection& connection = raw_->connection;
       return writer_of([=, shared = raw_, &connection, begin = connection.prepare("BEGIN IMMEDIATE"), commit = connection.prepare("COMMIT"),
                         fence = connection.prepare("SELECT term FROM " + fence_ + " WHERE scope = $1"),
                         highest = connection.prepare("SELECT max(term) FROM " + textbook_ + " WHERE scope = $1"),
@@ -223,7 +223,7 @@ class SqliteTarget final : public Target {
     try {
       raw_.reset();
       ours_.reset();
-      Connection connection(path_, false);
+      FileConnection connection(path_, false);
       for (const std::string& table : {plain_, textbook_, fence_}) connection.run("DROP TABLE IF EXISTS " + table);
     } catch (...) {
       // The caller is ending, perhaps because of an error that says more than this one.

@@ -22,7 +22,7 @@ endfunction()
 # The preset tsan compiles each source by itself and shows a missing include.
 function(termgate_together target)
   if(TERMGATE_UNITY)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
   endif()
 endfunction()
 

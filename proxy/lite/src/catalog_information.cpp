@@ -220,18 +220,18 @@ void character_sets(Writer out, const CatalogView& view) {
   out.row().set("character_set_name", "UTF8").set("character_repertoire", "UCS").set("form_of_use", "UTF8").set("default_collate_catalog", view.database).set("default_collate_schema", "pg_catalog").set("default_collate_name", "C");
 }
 
-struct Filler {
+struct ViewFiller {
   std::string_view relation;
   void (*write)(Writer, const CatalogView&);
 };
-constexpr Filler fillers[] = {{"tables", tables}, {"columns", columns}, {"table_constraints", table_constraints}, {"check_constraints", check_constraints}, {"key_column_usage", key_column_usage},
+constexpr ViewFiller view_fillers[] = {{"tables", tables}, {"columns", columns}, {"table_constraints", table_constraints}, {"check_constraints", check_constraints}, {"key_column_usage", key_column_usage},
                               {"constraint_column_usage", constraint_column_usage}, {"referential_constraints", referential_constraints}, {"schemata", schemata}, {"views", views}, {"table_privileges", table_privileges},
                               {"role_table_grants", table_privileges}, {"triggers", triggers}, {"information_schema_catalog_name", catalog_name}, {"enabled_roles", enabled_roles}, {"character_sets", character_sets}};
 
 }  // namespace
 
 void write_information_rows(const SystemRelation& relation, const CatalogView& view, std::vector<Row>& out) {
-  for (const Filler& each : fillers) {
+  for (const ViewFiller& each : view_fillers) {
     if (each.relation != relation.shown) continue;
     RowWriter writer(relation, out);
     each.write(writer, view);

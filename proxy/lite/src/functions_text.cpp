@@ -47,13 +47,13 @@ struct Expression {
   boost::regex compiled;
 };
 
-constexpr std::size_t pattern_bytes_max = 64 * 1024;
+constexpr std::size_t regex_bytes_max = 64 * 1024;
 
 // Compiled once a statement where the pattern stays the same.
 const Expression& expression_of(Call& call, int argument, bool ignore_case) {
   const std::string pattern = call.text(argument);
   if (auto* held = static_cast<Expression*>(sqlite3_get_auxdata(call.context, argument)); held != nullptr && held->pattern == pattern && held->ignore_case == ignore_case) return *held;
-  if (pattern.size() > pattern_bytes_max) fail("2201B", "invalid regular expression: regular expression is too complex");
+  if (pattern.size() > regex_bytes_max) fail("2201B", "invalid regular expression: regular expression is too complex");
   auto made = std::make_unique<Expression>();
   made->pattern = pattern;
   made->ignore_case = ignore_case;

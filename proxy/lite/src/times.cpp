@@ -85,9 +85,9 @@ class Text {
   std::string_view left_;
 };
 
-enum class Reading : std::uint8_t { fine, nothing, out_of_range };
+enum class TimeReading : std::uint8_t { fine, nothing, out_of_range };
 
-Reading read_date(Text& text, std::int64_t& days) {
+TimeReading read_date(Text& text, std::int64_t& days) {
   const std::size_t first = text.digits();
   std::int64_t year = 0, month = 0, day = 0;
   if (first == 8) {
@@ -95,42 +95,42 @@ Reading read_date(Text& text, std::int64_t& days) {
     month = text.number(2);
     day = text.number(2);
   } else {
-    if (first < 4 || first > 7) return Reading::nothing;
+    if (first < 4 || first > 7) return TimeReading::nothing;
     year = text.number(first);
-    if (!text.take('-')) return Reading::nothing;
-    if (text.digits() < 1 || text.digits() > 2) return Reading::nothing;
+    if (!text.take('-')) return TimeReading::nothing;
+    if (text.digits() < 1 || text.digits() > 2) return TimeReading::nothing;
     month = text.number(text.digits());
-    if (!text.take('-') || text.digits() < 1 || text.digits() > 2) return Reading::nothing;
+    if (!text.take('-') || text.digits() < 1 || text.digits() > 2) return TimeReading::nothing;
     day = text.number(text.digits());
   }
-  if (year == 0 || month < 1 || month > 12 || day < 1) return Reading::out_of_range;
+  if (year == 0 || month < 1 || month > 12 || day < 1) return TimeReading::out_of_range;
   days = year;  // the calendar waits for a BC at the end
   days = days * 10'000 + month * 100 + day;
-  return Reading::fine;
+  return TimeReading::fine;
 }
 
-Reading finish_date(Text& text, std::int64_t& packed_to_days) {
+TimeReading finish_date(Text& text, std::int64_t& packed_to_days) {
   text.spaces();
   const bool before_christ = text.take_word("bc");
   std::int64_t year = packed_to_days / 10'000;
   const int month = static_cast<int>(packed_to_days / 100 % 100), day = static_cast<int>(packed_to_days % 100);
   if (before_christ) year = 1 - year;
-  if (day > days_in(year, month)) return Reading::out_of_range;
+  if (day > days_in(year, month)) return TimeReading::out_of_range;
   packed_to_days = days_of(year, month, day);
-  return packed_to_days < first_day || packed_to_days > last_date_day ? Reading::out_of_range : Reading::fine;
+  return packed_to_days < first_day || packed_to_days > last_date_day ? TimeReading::out_of_range : TimeReading::fine;
 }
 
 // Microseconds of the day; 24:00:00 is one.
-Reading read_time(Text& text, std::int64_t& micros) {
+TimeReading read_time(Text& text, std::int64_t& micros) {
   const std::size_t first = text.digits();
   const bool compact = first == 4 || first == 6;
-  if (!compact && (first < 1 || first > 2)) return Reading::nothing;
+  if (!compact && (first < 1 || first > 2)) return TimeReading::nothing;
   const std::int64_t hour = text.number(compact ? 2 : first);
-  if (!compact && (!text.take(':') || text.digits() != 2)) return Reading::nothing;
+  if (!compact && (!text.take(':') || text.digits() != 2)) return TimeReading::nothing;
   const std::int64_t minute = text.number(2);
   std::int64_t second = 0, fraction = 0;
   if (compact ? first == 6 : text.take(':')) {
-    if (text.digits() != 2) return Reading::nothing;
+    if (text.digits() != 2) return TimeReading::nothing;
     second = text.number(2);
     if (text.take('.')) {
       const std::size_t count = text.digits();
@@ -143,45 +143,45 @@ Reading read_time(Text& text, std::int64_t& micros) {
       }
     }
   }
-  if (hour > 24 || minute > 59 || second > 60) return Reading::out_of_range;
+  if (hour > 24 || minute > 59 || second > 60) return TimeReading::out_of_range;
   micros = hour * hour_us + minute * minute_us + second * second_us + fraction;
-  return micros > day_us ? Reading::out_of_range : Reading::fine;
+  return micros > day_us ? TimeReading::out_of_range : TimeReading::fine;
 }
 
 // Seconds east of Greenwich.
-Reading read_zone(Text& text, std::optional<std::int64_t>& zone) {
+TimeReading read_zone(Text& text, std::optional<std::int64_t>& zone) {
   text.spaces();
   if (text.take_word("utc") || text.take_word("gmt") || text.take_word("z")) {
     zone = 0;
-    return Reading::fine;
+    return TimeReading::fine;
   }
   const bool east = text.take('+');
-  if (!east && !text.take('-')) return Reading::fine;
+  if (!east && !text.take('-')) return TimeReading::fine;
   std::int64_t seconds = 0;
   const std::size_t count = text.digits();
   if (count == 4) {
     seconds = text.number(2) * 3600 + text.number(2) * 60;
   } else {
-    if (count < 1 || count > 2) return Reading::nothing;
+    if (count < 1 || count > 2) return TimeReading::nothing;
     seconds = text.number(count) * 3600;
     if (text.take(':')) {
-      if (text.digits() != 2) return Reading::nothing;
+      if (text.digits() != 2) return TimeReading::nothing;
       seconds += text.number(2) * 60;
       if (text.take(':')) {
-        if (text.digits() != 2) return Reading::nothing;
+        if (text.digits() != 2) return TimeReading::nothing;
         seconds += text.number(2);
       }
     }
   }
-  if (seconds >= 16 * 3600) return Reading::out_of_range;
+  if (seconds >= 16 * 3600) return TimeReading::out_of_range;
   zone = east ? seconds : -seconds;
-  return Reading::fine;
+  return TimeReading::fine;
 }
 
 constexpr std::int64_t forever = std::numeric_limits<std::int64_t>::max(), never = std::numeric_limits<std::int64_t>::min();
 
 // Days, or microseconds of the day, or microseconds since 2000-01-01; `forever` and `never` are the infinities.
-Reading read(std::string_view whole, Oid type, std::int64_t& value) {
+TimeReading read(std::string_view whole, Oid type, std::int64_t& value) {
   Text text(trimmed(whole));
   if (type != oid::time) {
     Text word = text;
@@ -189,11 +189,11 @@ Reading read(std::string_view whole, Oid type, std::int64_t& value) {
     if (!negative) word.take('+');
     if (word.take_word("infinity") && word.at_end()) {
       value = negative ? never : forever;
-      return Reading::fine;
+      return TimeReading::fine;
     }
     if (word = text; word.take_word("epoch") && word.at_end()) {
       value = type == oid::date ? -10'957 : -10'957 * day_us;
-      return Reading::fine;
+      return TimeReading::fine;
     }
   }
   std::int64_t days = 0, micros = 0;
@@ -202,35 +202,35 @@ Reading read(std::string_view whole, Oid type, std::int64_t& value) {
   if (type == oid::time) {
     // A date may stand before it and is forgotten.
     Text probe = text;
-    if (std::int64_t ignored = 0; probe.digits() >= 4 && read_date(probe, ignored) == Reading::fine) dated = true;
+    if (std::int64_t ignored = 0; probe.digits() >= 4 && read_date(probe, ignored) == TimeReading::fine) dated = true;
   }
   if (dated) {
-    if (const Reading reading = read_date(text, days); reading != Reading::fine) return reading;
+    if (const TimeReading reading = read_date(text, days); reading != TimeReading::fine) return reading;
     if (!text.take('T') && !text.take('t')) text.spaces();
   }
   if (text.digits() > 0) {
-    if (const Reading reading = read_time(text, micros); reading != Reading::fine) return reading;
-    if (const Reading reading = read_zone(text, zone); reading != Reading::fine) return reading;
+    if (const TimeReading reading = read_time(text, micros); reading != TimeReading::fine) return reading;
+    if (const TimeReading reading = read_zone(text, zone); reading != TimeReading::fine) return reading;
   } else if (type == oid::time) {
-    return Reading::nothing;
+    return TimeReading::nothing;
   } else if (type == oid::timestamptz) {
-    if (const Reading reading = read_zone(text, zone); reading != Reading::fine) return reading;
+    if (const TimeReading reading = read_zone(text, zone); reading != TimeReading::fine) return reading;
   }
   if (dated) {
-    if (const Reading reading = finish_date(text, days); reading != Reading::fine) return reading;
+    if (const TimeReading reading = finish_date(text, days); reading != TimeReading::fine) return reading;
   }
   text.spaces();
-  if (!text.at_end()) return Reading::nothing;
+  if (!text.at_end()) return TimeReading::nothing;
   if (type == oid::date) {
     value = days;
   } else if (type == oid::time) {
     value = micros;
   } else {
-    if (days > last_timestamp_day) return Reading::out_of_range;
+    if (days > last_timestamp_day) return TimeReading::out_of_range;
     value = days * day_us + micros;
     if (type == oid::timestamptz && zone) value -= *zone * second_us;
   }
-  return Reading::fine;
+  return TimeReading::fine;
 }
 
 void append_two(std::string& out, std::int64_t number) {
@@ -290,8 +290,8 @@ std::string written(std::int64_t value, Oid type) {
   return out;
 }
 
-ValueProblem problem_of(Reading reading, std::string_view text, Oid type) {
-  if (reading == Reading::out_of_range) return {"22008", "date/time field value out of range: \"" + std::string(text) + "\""};
+ValueProblem problem_of(TimeReading reading, std::string_view text, Oid type) {
+  if (reading == TimeReading::out_of_range) return {"22008", "date/time field value out of range: \"" + std::string(text) + "\""};
   return {"22007", "invalid input syntax for type " + std::string(spoken(type)) + ": \"" + std::string(text) + "\""};
 }
 
@@ -299,8 +299,8 @@ ValueProblem problem_of(Reading reading, std::string_view text, Oid type) {
 
 Parsed parse_time_like(std::string_view text, Oid type) {
   std::int64_t value = 0;
-  const Reading reading = read(text, type, value);
-  if (reading != Reading::fine) return problem_of(reading, text, type);
+  const TimeReading reading = read(text, type, value);
+  if (reading != TimeReading::fine) return problem_of(reading, text, type);
   return Stored(written(value, type));
 }
 
@@ -326,13 +326,13 @@ Parsed parse_time_like_binary(std::string_view bytes, Oid type) {
 MaybeProblem append_time_like(std::string& out, const Stored& value, Oid type, Format format) {
   const std::string text = text_of(value);
   std::int64_t number = 0;
-  const Reading reading = read(text, type, number);
+  const TimeReading reading = read(text, type, number);
   if (format == Format::text) {
     // Written by whom it may be: what can be read goes out as PostgreSQL prints it.
-    out += reading == Reading::fine ? written(number, type) : text;
+    out += reading == TimeReading::fine ? written(number, type) : text;
     return std::nullopt;
   }
-  if (reading != Reading::fine) return problem_of(reading, text, type);
+  if (reading != TimeReading::fine) return problem_of(reading, text, type);
   if (type == oid::date) {
     const std::int64_t days = number == forever ? std::numeric_limits<std::int32_t>::max() : number == never ? std::numeric_limits<std::int32_t>::min() : number;
     append_big(out, static_cast<std::uint32_t>(days));
@@ -350,8 +350,8 @@ CalendarDay calendar_day(std::int64_t days) noexcept {
 int days_of_month(std::int64_t year, int month) noexcept { return days_in(year, month); }
 
 std::optional<ValueProblem> read_time_like(std::string_view text, Oid type, std::int64_t& value) {
-  const Reading reading = read(text, type, value);
-  return reading == Reading::fine ? std::nullopt : std::optional(problem_of(reading, text, type));
+  const TimeReading reading = read(text, type, value);
+  return reading == TimeReading::fine ? std::nullopt : std::optional(problem_of(reading, text, type));
 }
 std::string write_time_like(std::int64_t value, Oid type) { return written(value, type); }
 

@@ -19,22 +19,22 @@ std::vector<std::string_view> split(std::string_view text, char at) {
   }
 }
 
-int hex(char c) {
+int hex_digit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
   if (c >= 'a' && c <= 'f') return c - 'a' + 10;
   if (c >= 'A' && c <= 'F') return c - 'A' + 10;
   return -1;
 }
 
-std::string decoded(std::string_view text) {
+std::string percent_decoded(std::string_view text) {
   std::string plain;
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (text[i] != '%') {
       plain += text[i];
       continue;
     }
-    const int high = i + 2 < text.size() ? hex(text[i + 1]) : -1;
-    const int low = high >= 0 ? hex(text[i + 2]) : -1;
+    const int high = i + 2 < text.size() ? hex_digit(text[i + 1]) : -1;
+    const int low = high >= 0 ? hex_digit(text[i + 2]) : -1;
     if (low < 0 || (high == 0 && low == 0)) throw std::invalid_argument("--backend: a % in it is not followed by two hexadecimal digits");
     plain += static_cast<char>(high * 16 + low);
     i += 2;
@@ -114,15 +114,15 @@ Backend parse_backend(std::string_view url) {
           if (port.find(':') != std::string_view::npos) throw std::invalid_argument("--backend: an IPv6 address stands in brackets, [::1]:5432");
           part = part.substr(0, colon);
         }
-        names.push_back(decoded(part));
+        names.push_back(percent_decoded(part));
         ports.emplace_back(port);
       }
     }
     std::vector<std::string> addresses;
     for (std::string_view parameter : parameters.empty() ? std::vector<std::string_view>{} : split(parameters, '&')) {
       const auto equals = parameter.find('=');
-      const std::string name = decoded(parameter.substr(0, equals));
-      const std::string value = equals == std::string_view::npos ? "" : decoded(parameter.substr(equals + 1));
+      const std::string name = percent_decoded(parameter.substr(0, equals));
+      const std::string value = equals == std::string_view::npos ? "" : percent_decoded(parameter.substr(equals + 1));
       auto list = [&] {
         std::vector<std::string> all;
         for (std::string_view part : split(value, ',')) all.emplace_back(part);

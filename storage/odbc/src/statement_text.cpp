@@ -109,13 +109,13 @@ class Scanner {
   Family family_;
 };
 
-std::string lower(std::string_view text) {
+std::string lowered(std::string_view text) {
   std::string small(text);
   for (char& c : small) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   return small;
 }
 
-bool is_any(std::string_view word, std::initializer_list<std::string_view> list) { return std::find(list.begin(), list.end(), word) != list.end(); }
+bool is_one_of(std::string_view word, std::initializer_list<std::string_view> list) { return std::find(list.begin(), list.end(), word) != list.end(); }
 
 [[noreturn]] void refuse_control(std::string_view word) {
   throw InvalidInput(fmt::format("TG005 {} inside a fenced transaction: the library begins and ends it; savepoints are free to use", word));
@@ -126,17 +126,17 @@ void refuse_tsql_control(std::string_view sql) {
   Scanner scanner(sql, Family::sqlserver);
   std::vector<std::string> words;
   for (Token token{}; scanner.next(token);) {
-    if (token.kind == Kind::word) words.push_back(lower(token.text));
+    if (token.kind == Kind::word) words.push_back(lowered(token.text));
     else if (token.kind == Kind::quoted) words.emplace_back("\"");  // may be a savepoint's name
     else if (token.kind == Kind::semicolon) words.emplace_back(";");
   }
   const auto word_at = [&](std::size_t at) { return at < words.size() ? std::string_view(words[at]) : std::string_view(); };
   for (std::size_t at = 0; at < words.size(); ++at) {
     const std::string_view word = words[at], second = word_at(at + 1), third = word_at(at + 2);
-    const bool transaction = is_any(second, {"tran", "transaction", "distributed"});
+    const bool transaction = is_one_of(second, {"tran", "transaction", "distributed"});
     if (word == "commit" || (word == "begin" && transaction) || (word == "set" && second == "implicit_transactions") || (word == "set" && second == "xact_abort")) refuse_control(word);
     // ROLLBACK TRANSACTION name goes back to a savepoint; where there is none of that name, SQL Server says so.
-    if (word == "rollback" && !(is_any(second, {"tran", "transaction"}) && !third.empty() && third != ";")) refuse_control(word);
+    if (word == "rollback" && !(is_one_of(second, {"tran", "transaction"}) && !third.empty() && third != ";")) refuse_control(word);
   }
 }
 
@@ -225,12 +225,12 @@ void need_one_statement(std::string_view sql, Family family) {
     if (ended) throw DatabaseError("two statements in one text; give each statement as an argument of its own", "42601");
     begun = true;
     only_words = only_words && token.kind == Kind::word;
-    if (only_words && words.size() < 3) words.push_back(lower(token.text));
+    if (only_words && words.size() < 3) words.push_back(lowered(token.text));
   }
   if (words.empty()) return;
   const std::string_view first = words[0], second = words.size() > 1 ? std::string_view(words[1]) : "", third = words.size() > 2 ? std::string_view(words[2]) : "";
-  if (is_any(first, {"begin", "start", "commit", "end", "abort"})) refuse_control(first);
-  if (first == "rollback" && second != "to" && !(is_any(second, {"work", "transaction"}) && third == "to")) refuse_control(first);
+  if (is_one_of(first, {"begin", "start", "commit", "end", "abort"})) refuse_control(first);
+  if (first == "rollback" && second != "to" && !(is_one_of(second, {"work", "transaction"}) && third == "to")) refuse_control(first);
   if (first == "prepare" && second == "transaction") refuse_control("prepare transaction");
 }
 
@@ -239,10 +239,10 @@ void need_query(std::string_view sql) {
   bool first = true;
   for (Token token{}; scanner.next(token);) {
     if (token.kind == Kind::blank || token.kind == Kind::semicolon) continue;
-    const std::string word = token.kind == Kind::word ? lower(token.text) : std::string();
-    if (first && !is_any(word, {"select", "with"})) throw InvalidInput("TG005 a query starts with SELECT or WITH; what writes goes through write()");
+    const std::string word = token.kind == Kind::word ? lowered(token.text) : std::string();
+    if (first && !is_one_of(word, {"select", "with"})) throw InvalidInput("TG005 a query starts with SELECT or WITH; what writes goes through write()");
     first = false;
-    if (is_any(word, {"insert", "update", "delete", "merge", "into", "exec", "execute", "truncate", "create", "alter", "drop", "grant", "revoke", "deny", "set", "declare",
+    if (is_one_of(word, {"insert", "update", "delete", "merge", "into", "exec", "execute", "truncate", "create", "alter", "drop", "grant", "revoke", "deny", "set", "declare",
                       "commit", "rollback", "begin", "save", "openrowset", "openquery", "opendatasource", "kill", "backup", "restore", "use", "reconfigure", "shutdown", "bulk"})) {
       throw InvalidInput(fmt::format("TG005 {} in a query: what writes goes through write(); a column of that name goes into [brackets]", word));
     }
