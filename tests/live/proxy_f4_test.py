@@ -25,11 +25,11 @@ GRACE = 0.3
 TTL = 1.0
 
 
-def client_of_a_host(port, source):
+def client_of_a_host(port, source, scope):
     """Another process, so that SIGSTOP can stop it: writes in a transaction, and commits when it is told to go on."""
     wire = Wire(int(port), source=source)
     wire.ask("BEGIN")
-    error = wire.ask("INSERT INTO guarded VALUES ('leased', 'frozen')")[1]
+    error = wire.ask(f"INSERT INTO guarded VALUES ('{scope}', 'frozen')")[1]
     print(f"ready {error}", flush=True)
     sys.stdin.readline()
     try:
@@ -39,7 +39,7 @@ def client_of_a_host(port, source):
 
 
 if sys.argv[1] == "--client":
-    client_of_a_host(*sys.argv[2:4])
+    client_of_a_host(*sys.argv[2:5])
     sys.exit(0)
 
 lab = Lab("f4", os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]))
@@ -214,17 +214,17 @@ def mend(wire):
 def rules(takeover):
     path = f"{lab.folder}/{takeover}.rules"
     with open(path, "w") as file:
-        file.write(f"[rule hosts]\nclient = 127.0.0.2, 127.0.0.3\nlease = leased\nttl = {TTL:.0f} s\ntakeover = {takeover}\n")
+        file.write(f"[rule hosts]\nclient = 127.0.0.2, 127.0.0.3\nlease = {takeover}\nttl = {TTL:.0f} s\ntakeover = {takeover}\n")
     return path
 
 
-def write_of(port, source, seconds):
+def write_of(port, source, takeover, seconds):
     """A write of another host, tried until it is accepted: what it took, and the refusals before."""
     began = time.monotonic()
     refusals = []
     wire = Wire(port, source=source)
     while time.monotonic() - began < seconds:
-        error = wire.ask("INSERT INTO guarded VALUES ('leased', 'successor')")[1]
+        error = wire.ask(f"INSERT INTO guarded VALUES ('{takeover}', 'successor')")[1]
         if error is None:
             return time.monotonic() - began, refusals, wire
         refusals.append(error)
@@ -235,39 +235,39 @@ def write_of(port, source, seconds):
 def leases(server, takeover):
     first, second = lab.proxy(server.url, "--rules", rules(takeover)), lab.proxy(server.url, "--rules", rules(takeover))
     for where, successors in (("the same proxy", first), ("another proxy", second)):
-        server.sql("DELETE FROM guarded")
+        server.sql(f"DELETE FROM guarded WHERE scope = '{takeover}'")
         # A process that is stopped.
-        process = lab.program(sys.executable, os.path.abspath(__file__), "--client", first.port, "127.0.0.2", stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        process = lab.program(sys.executable, os.path.abspath(__file__), "--client", first.port, "127.0.0.2", takeover, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         lab.check(f"{takeover}, {where}: the first host writes", process.stdout.readline() == "ready None\n", first.log()[-1500:])
         process.send_signal(signal.SIGSTOP)
         if takeover == "newest":
-            took, refusals, successor = write_of(successors.port, "127.0.0.3", 10)
+            took, refusals, successor = write_of(successors.port, "127.0.0.3", takeover, 10)
             lab.check(f"newest, {where}: a stopped process is shut out at once", took is not None and took < GRACE + 1.5, f"{took} {refusals[:1]}")
             process.send_signal(signal.SIGCONT)
             out = process.communicate("\n", timeout=10)[0]
             lab.check(f"newest, {where}: resumed, it is refused", out.startswith("refused"), out)
         else:
-            took, refusals, successor = write_of(successors.port, "127.0.0.3", 2.5 * TTL)
+            took, refusals, successor = write_of(successors.port, "127.0.0.3", takeover, 2.5 * TTL)
             lab.check(f"wait, {where}: a stopped process still answers, so the other host waits and is told who leads", took is None and all(r["C"] == "TG002" and "127.0.0.2" in r["M"] for r in refusals), f"{took} {refusals[:1]}")
             process.kill()
             process.wait()
             began = time.monotonic()
-            free = eventually(lambda: successor.ask("INSERT INTO guarded VALUES ('leased', 'successor')")[1] is None, 5, 0.02)
+            free = eventually(lambda: successor.ask(f"INSERT INTO guarded VALUES ('{takeover}', 'successor')")[1] is None, 5, 0.02)
             lab.check(f"wait, {where}: the first host is gone, the other leads", free, successor.ask("SELECT 1"))
             print(f"     {(time.monotonic() - began) * 1000:.0f} ms after it was gone")
-        rows = server.sql("SELECT what FROM guarded WHERE scope = 'leased'")
+        rows = server.sql(f"SELECT what FROM guarded WHERE scope = '{takeover}'")
         lab.check(f"{takeover}, {where}: the stopped host's row is not there", set(rows) == {"successor"}, rows)
         successor.close()
         # The lease of the last host is given back; then the next round begins with a host whose link is cut.
-        free = eventually(lambda: server.sql("SELECT count(*) FROM termgate.leases WHERE scope = 'leased' AND released_at IS NULL AND expires_at > clock_timestamp()") == ["0"], 5, 0.05)
+        free = eventually(lambda: server.sql(f"SELECT count(*) FROM termgate.leases WHERE scope = '{takeover}' AND released_at IS NULL AND expires_at > clock_timestamp()") == ["0"], 5, 0.05)
         lab.check(f"{takeover}, {where}: the lease is given back", free)
-        server.sql("DELETE FROM guarded")
+        server.sql(f"DELETE FROM guarded WHERE scope = '{takeover}'")
         lost = Wire(first.port, source="127.0.0.2")
         lost.ask("BEGIN")
-        error = lost.ask("INSERT INTO guarded VALUES ('leased', 'frozen')")[1]
+        error = lost.ask(f"INSERT INTO guarded VALUES ('{takeover}', 'frozen')")[1]
         lab.check(f"{takeover}, {where}: the first host writes again", error is None, error)
         cut(lost)
-        took, refusals, successor = write_of(successors.port, "127.0.0.3", 10)
+        took, refusals, successor = write_of(successors.port, "127.0.0.3", takeover, 10)
         bound = GRACE + 1.5 + (2 * TTL if takeover == "wait" else 0)
         lab.check(f"{takeover}, {where}: a host whose link is cut is followed", took is not None and took < bound, f"{took} s, bound {bound}, {refusals[-1:]}")
         print(f"     {(took or 0) * 1000:.0f} ms after the cut, TTL {TTL * 1000:.0f} ms")
@@ -276,11 +276,11 @@ def leases(server, takeover):
             lost.ask("COMMIT")
         except (Refused, OSError):
             pass
-        rows = server.sql("SELECT what FROM guarded WHERE scope = 'leased'")
+        rows = server.sql(f"SELECT what FROM guarded WHERE scope = '{takeover}'")
         lab.check(f"{takeover}, {where}: its row is not there", set(rows) == {"successor"}, rows)
         lost.close()
         successor.close()
-        eventually(lambda: server.sql("SELECT count(*) FROM termgate.leases WHERE scope = 'leased' AND released_at IS NULL AND expires_at > clock_timestamp()") == ["0"], 5, 0.05)
+        eventually(lambda: server.sql(f"SELECT count(*) FROM termgate.leases WHERE scope = '{takeover}' AND released_at IS NULL AND expires_at > clock_timestamp()") == ["0"], 5, 0.05)
     first.stop()
     second.stop()
 
@@ -294,11 +294,12 @@ def main():
       BEGIN PERFORM pg_sleep(60); INSERT INTO guarded VALUES (scope, 'frozen'); COMMIT; END $$""")
     proxy, other = lab.proxy(server.url), lab.proxy(server.url)
     frozen_psql(server, proxy)
-    frozen_clients(server, proxy, other)
+    # The lab starts programs for one thread alone, so the leases stay one behind the other.
+    with concurrent.futures.ThreadPoolExecutor(1 if LONG else 2) as pool:
+        for done in [pool.submit(frozen_clients, server, proxy, other), pool.submit(lambda: [leases(server, takeover) for takeover in ("newest", "wait")])]:
+            done.result()
     proxy.stop()
     other.stop()
-    leases(server, "newest")
-    leases(server, "wait")
     lab.run(lab.termgate, "verify", "--db", server.url)
 
 
