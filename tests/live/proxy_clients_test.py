@@ -45,6 +45,7 @@ PROGRAMS = {
     "postgres_js": ("node", ["./node.sh", "postgres_js.mjs"], None),
     "jdbc": ("javac:/usr/share/java/postgresql.jar", ["./jdbc.sh"], None),
     "lib_pq": ("go:/usr/share/gocode/src/github.com/lib/pq", ["./lib_pq.sh"], None),
+    "pgx": ("go:/usr/share/gocode/src/github.com/jackc/pgx/v4", ["./pgx.sh"], None),
     "odbc": ("cc:/usr/include/sql.h", ["./odbc.sh"], None),
     "pgbench": ("pgbench", ["./pgbench.sh"], None),
     "dump": ("pg_dump", ["./dump.sh"], ("13", "14", "15")),

@@ -108,7 +108,7 @@ class PostgresModel {
       {"SET transaction_read_only TO on", What::set_transaction_on},
       {"SET transaction_read_only TO off", What::set_transaction_off},
       {"SELECT * FROM \"termgate\".check_claim($1, $2, $3, $4)", What::check},
-      {"SELECT * FROM \"termgate\".check_again($1, $2)", What::check_again},
+      {"SELECT * FROM \"termgate\".check_again()", What::check_again},
       {"SELECT * FROM \"termgate\".hold_session($1, $2)", What::hold},
       {"SELECT \"termgate\".release_session($1)", What::release_hold},
   };
@@ -480,9 +480,9 @@ class PostgresModel {
         tag = "DISCARD ALL";
         break;
       case What::check_again: {
-        if (values.size() != 2) return Failure{"08P01", "two parameters are needed"};
+        if (!values.empty()) return Failure{"08P01", "it takes no parameters"};
         const std::string term = std::to_string(now_.term);
-        if (now_.scope.empty() || now_.term == 0 || (values[0] && values[1] && *values[0] == now_.scope && *values[1] == term)) {
+        if (now_.scope.empty() || now_.term == 0) {
           const pgwire::Field fields[] = {now_.scope.empty() ? pgwire::Field() : pgwire::Field(now_.scope), now_.term == 0 ? pgwire::Field() : pgwire::Field(term), pgwire::Field()};
           pgwire::append_data_row(rows, fields);
         } else if (auto failure = check({}, {}, what, rows)) {

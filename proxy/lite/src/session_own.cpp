@@ -48,7 +48,6 @@ Want Session::want_of(const Portal& portal) const {
   try {
     auto given = arguments_of(portal, call);
     given.resize(2);
-    if (call.name == "check_again") given = {std::nullopt, std::nullopt};  // its arguments are what was checked before
     const auto [scope, term] = declared(given[0], given[1]);
     return {scope, term};
   } catch (const std::exception&) {
@@ -140,11 +139,10 @@ void Session::run_own(Portal& portal, const OwnCall& call) {
     may_write();
     rows.push_back({check_or_defer(*given[0], term)});
   } else if (call.name == "check_again") {
-    // As on PostgreSQL: no fence in the answer where the session declares no claim, or what was checked before.
-    takes(2, 2);
+    // As on PostgreSQL: no fence in the answer where the session declares no claim.
+    takes(0, 0);
     const auto [scope, term] = declared(std::nullopt, std::nullopt);
-    const bool half = scope.empty() || term == 0;
-    if (half || (scope == given[0].value_or("") && given[1] && term == number_of(*given[1]))) {
+    if (scope.empty() || term == 0) {
       rows.push_back({scope.empty() ? Stored() : Stored(scope), term == 0 ? Stored() : Stored(term), Stored()});
     } else {
       need_declared(scope, term);

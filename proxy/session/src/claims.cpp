@@ -36,10 +36,7 @@ bool Claims::guard_from_here() {
   return guarded_ = true;
 }
 
-void Claims::transaction_begins(bool all_answered) {
-  if (all_answered) changing_ = false;
-  ask_rule();
-}
+void Claims::transaction_begins() { ask_rule(); }
 
 // A term that was withdrawn does not go on in the sessions that are there already. The first one is bound for good.
 void Claims::ask_rule() {
@@ -69,7 +66,6 @@ void Claims::learn(const Learned& learned) {
 
 void Claims::may_declare() {
   certain_ = false;
-  changing_ = true;
   ++declarations_;
 }
 
@@ -79,10 +75,10 @@ void Claims::check_passed(const Pair& pair, std::uint32_t declarations) {
   certain_ = true;
 }
 
-void Claims::check_refused(const Pair& pair) {
+void Claims::check_refused(const Pair& pair, std::uint32_t declarations) {
+  if (declarations != declarations_) return;
   known_ = pair;
   certain_ = true;
-  changing_ = false;
 }
 
 void Claims::none_by_rule(Claim& claim) const {

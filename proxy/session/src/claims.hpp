@@ -64,19 +64,19 @@ class Claims {
   bool guard_from_here();
 
   // --- what is sent ---
-  // No transaction is open. `all_answered`: nor is anything on its way.
-  void transaction_begins(bool all_answered);
+  // No transaction is open.
+  void transaction_begins();
   void learn(const Learned& learned);
   // Something goes to the server that may declare: until a check has passed only the server knows what counts.
   void may_declare();
   std::uint32_t declarations() const noexcept { return declarations_; }
 
   // --- what is answered ---
-  // A check has passed for what the session declares. `declarations`: how many had been sent before it.
+  // A check has passed for what the session declares, in a transaction that had not declared anything itself. `declarations`: how many had been sent before it.
   void check_passed(const Pair& pair, std::uint32_t declarations);
   void has_spoken() noexcept { spoke_ = true; }
-  // A check has failed for what the session declares, and nothing sent since can have changed that.
-  void check_refused(const Pair& pair);
+  // … or failed.
+  void check_refused(const Pair& pair, std::uint32_t declarations);
 
   // --- for a unit ---
   // With the declaration of its own comment, or none.
@@ -84,7 +84,6 @@ class Claims {
   // `known`: what is remembered of fences against it.
   Standing standing_of(const Claim& claim, const Refusal& known) const;
   bool certain() const noexcept { return certain_; }
-  bool changing() const noexcept { return changing_; }
 
  private:
   bool rule() const noexcept { return admission_.rule != nullptr; }
@@ -99,7 +98,6 @@ class Claims {
   std::string why_not_, why_not_code_;  // of a rule that has no term now
   Pair known_;                // what the session has declared for itself, where that is certain
   bool certain_ = true;       // `known_` is
-  bool changing_ = false;     // something of this unit may change it
   std::uint32_t declarations_ = 0;  // how often something was sent that may
   bool spoke_ = false;        // a declaration of the client's own was seen
   bool perhaps_ = false;      // code ran that may have declared without a word of it in a text

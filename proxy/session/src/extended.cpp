@@ -120,6 +120,7 @@ void Session::State::on_bind(const Event& event) {
     return;
   }
   group_.acted_here |= may_run_code(effects);  // a Bind plans, and planning runs functions
+  group_.planned |= may_run_code(effects) && effects.way != Effects::Way::alone;
   forward_extended(event, {.request = Request::bind, .read_hash = bound.hash, .text = portal});
 }
 

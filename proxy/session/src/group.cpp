@@ -41,7 +41,8 @@ void Session::State::guard_group(const Effects& effects, const Known& known, boo
     return;
   }
   const bool code = effects.kind == Kind::call || effects.kind == Kind::do_block;
-  const bool follows = model_.tx.writable || group_.touched_server || group_.executed_here;
+  // The lock is taken in front of all that is held, and with it goes READ ONLY: also for what a transaction that has ended in between has read.
+  const bool follows = model_.tx.writable || group_.touched_server || group_.executed || group_.planned;
   if (effects.way == Way::alone && runs && follows && !model_.by_default.believed) {
     // Up to 17 it could commit our check's lock away in the middle of a pipeline, and READ ONLY does not stop VACUUM.
     return refuse("0A000", code ? "Termgate runs CALL and DO only as the one statement before a Sync, or in a transaction block" : "Termgate runs what must run alone only as the one statement before a Sync, with no Flush before it", "");

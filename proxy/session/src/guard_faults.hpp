@@ -48,7 +48,7 @@ Act decide_with(Fault fault, Unit unit, TransactionView view, Standing claim, De
       if (claim == Standing::current && view.session_passed) unit.named = false;
       break;
     case Fault::check_term_of_another_scope: view.session_passed |= view.other_passed; break;
-    case Fault::code_then_declaration: view.code_declared = false; break;
+    case Fault::code_then_declaration: view.code_declared = view.acted_since = false; break;  // either alone has it checked
     case Fault::no_check_before_commit:
       if (unit.does == Does::commit) return Act::pass;
       break;

@@ -66,7 +66,7 @@ void Session::State::prepare_ours(Batch& to, Ours which, Role role, std::string_
     case ours_default_on: sql = "SET default_transaction_read_only TO on"; break;
     case ours_default_off: sql = "SET default_transaction_read_only TO off"; break;
     case ours_check: sql = "SELECT * FROM " + schema + ".check_claim($1, $2, $3, $4)"; count = 4; break;
-    case ours_again: sql = "SELECT * FROM " + schema + ".check_again($1, $2)"; count = 2; break;
+    case ours_again: sql = "SELECT * FROM " + schema + ".check_again()"; break;
     case ours_prepared: sql = "SELECT " + schema + ".check_prepared()"; break;
     case ours_hold: sql = "SELECT * FROM " + schema + ".hold_session($1, $2)"; count = 2; break;
     case ours_hold_declared:
@@ -97,7 +97,8 @@ void Session::State::run_ours(Batch& to, Ours which, Role role, std::span<const 
   pgwire::append_execute(to.bytes.back(), through);
   PendingReply execute = ours(Request::execute, role, error);
   execute.changes = claims_.declarations();
-  execute.given = check_.given || model_.tx.declared_inside;
+  // What it answers says nothing of the session, if this transaction may have declared it: a rollback takes that back, and SET LOCAL ends with a commit.
+  execute.given = check_.given || model_.tx.declared_inside || model_.tx.acted;
   to.replies.push(std::move(execute));
   if (!beginning) {
     pgwire::append_close_portal(to.bytes.back(), portal);
@@ -140,7 +141,7 @@ void Session::State::add_check(Batch& to, const Claim& claim, Role role) {
     // A rule that is overridable speaks where the session does not.
     run_ours(to, ours_hold, role, given.empty() && claim.certain && !claim.otherwise.empty() ? Values(claim.pair).fields : first.fields);
   } else if (if_declared && role == Role::check) {
-    run_ours(to, ours_again, role, {first.fields.data(), 2});
+    run_ours(to, ours_again, role, {});
   } else {
     const std::array<pgwire::Field, 4> values{first.fields[0], first.fields[1], second.fields[0], second.fields[1]};
     run_ours(to, ours_check, role, values);
@@ -153,20 +154,16 @@ void Session::State::add_check(Batch& to, const Claim& claim, Role role) {
   } else {
     model_.tx.redeclared = model_.tx.code_declared = model_.tx.acted_since = false;
     model_.tx.session_passed = true;
-    model_.tx.declared = claim.certain && !model_.tx.declared_inside && claim.given.empty() && claim.otherwise.empty() ? claim.pair : Pair();
   }
 }
 
-// Only where the session declares something else than it did when it was checked in this transaction. Where that is not known, whatever it declares.
+// Whatever the session declares by now. It is not spared where that is what was checked before: only the server knows what that was.
 void Session::State::add_recheck(Batch& to) {
-  const Pair declared = model_.tx.session_passed ? model_.tx.declared : Pair();
-  const Values known(declared);
   check_.sent = now_;
   check_.pair = Pair();
   check_.given = false;
-  run_ours(to, ours_again, Role::check, known.fields);
+  run_ours(to, ours_again, Role::check, {});
   model_.tx.redeclared = model_.tx.code_declared = model_.tx.acted_since = false;
-  model_.tx.declared = Pair();
 }
 
 // SET takes no snapshot, so it comes first, before even the Parse of the check, which takes one.

@@ -97,7 +97,7 @@ void Session::State::remember_writer(std::size_t hash) {
 
 void Session::State::unit_begins() {
   if (model_.status != pgwire::TransactionStatus::idle || model_.tx.in_block || model_.tx.writable) return;
-  claims_.transaction_begins(server_.replies.empty());
+  claims_.transaction_begins();
 }
 
 // A comment of its own, or of the PREPARE or Parse that made what it runs.

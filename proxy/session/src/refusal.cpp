@@ -125,9 +125,8 @@ void Session::State::ours_refused(const pgwire::ReportFields& report, Role role)
   const Explained it = explained(report, role);
   if (it.fence != 0) {
     surroundings_.saw_fence(it.pair.scope, it.fence);
-    // What was declared before the block is so behind it.
-    const bool settled = model_.tx.in_block ? !model_.tx.declared_inside && !claims_.changing() : model_.status == pgwire::TransactionStatus::idle;
-    if (!check_.given && settled) claims_.check_refused(it.pair);
+    const PendingReply& head = server_.replies.head();
+    if (head.request == Request::execute && !head.given) claims_.check_refused(it.pair, head.changes);
   }
   if (!it.refused.empty()) report_refusal(it.code, it.refused, it.pair, it.fence, false);
   pgwire::ReportFields fields = pgwire::report("ERROR", it.code, it.message);

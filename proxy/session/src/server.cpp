@@ -205,7 +205,7 @@ void Session::State::check_answered(std::string_view row) {
   passed.scope = scope;
   passed.term = number(term);
   fence = number(height);
-  // Of check_again(): without a fence the session declares what it did before, or nothing.
+  // Of check_again(): without a fence the session declares nothing, or half a claim.
   if (!head.given && !model_.tx.in_block && head.role == Role::check) claims_.check_passed(passed, head.changes);
   if (!passed.complete() || fence == 0) return;
   claims_.has_spoken();

@@ -33,7 +33,6 @@ struct Transaction {
   bool calling_cursor = false;    // FETCH may run functions
   bool cursor = false;            // one was declared: WITH HOLD its query runs at the COMMIT, when no savepoint keeps it READ ONLY any more
   std::vector<Pair> passed;       // by comments
-  Pair declared;                  // what the session declared when its check was sent, where that was certain
   Pair last;                      // as the check answered
 
   bool passed_any() const noexcept { return session_passed || other_passed; }
@@ -43,7 +42,6 @@ struct Transaction {
     redeclared = true;
     acted_since = acted;
     passed.clear();
-    declared = Pair();
   }
 };
 

@@ -62,21 +62,17 @@ BEGIN
   fence := r.fence;
 END $$;
 
--- check_again(scope, term) → scope, term, fence: the check with what the session declares by now, unless it declares no claim, or what the arguments say (what it declared
--- when it was checked last). Then there is no fence in the answer. For a transaction that has passed a check and then ran code that may have declared anew.
-CREATE OR REPLACE FUNCTION @schema@.check_again(INOUT scope text, INOUT term bigint, OUT fence bigint)
+-- check_again() → scope, term, fence: the check with what the session declares by now, unless it declares no claim. Then there is no fence in the answer.
+-- For a transaction that has passed a check and then ran code that may have declared anew.
+CREATE OR REPLACE FUNCTION @schema@.check_again(OUT scope text, OUT term bigint, OUT fence bigint)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-  v_scope text := @schema@._declared_scope();
-  v_term bigint := @schema@._declared_term();
 BEGIN
+  scope := @schema@._declared_scope();
+  term := @schema@._declared_term();
   -- Half a claim is none: what is written under it next is TG002.
-  IF v_scope IS NULL OR v_term IS NULL OR (v_scope = scope COLLATE pg_catalog."C" AND v_term = term) THEN
-    scope := v_scope;
-    term := v_term;
-    RETURN;
+  IF scope IS NOT NULL AND term IS NOT NULL THEN
+    SELECT c.scope, c.term, c.fence INTO scope, term, fence FROM @schema@.check_session(NULL, NULL) c;
   END IF;
-  SELECT c.scope, c.term, c.fence INTO scope, term, fence FROM @schema@.check_session(NULL, NULL) c;
 END $$;
 
 -- check_prepared(): TG004 where a prepared transaction holds a scope that is in doubt: COMMIT PREPARED asks no fence.

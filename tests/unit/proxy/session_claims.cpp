@@ -40,7 +40,7 @@ Claims admitted(std::shared_ptr<const TermSource> rule = nullptr, bool overridab
   admission.overridable = overridable;
   claims.admit(admission, false);
   claims.login_begins();
-  claims.transaction_begins(true);
+  claims.transaction_begins();
   return claims;
 }
 
@@ -88,7 +88,6 @@ TEST_CASE("claims: what is sent that may declare makes the claim uncertain until
   claims.declare(says("orders", 5));
   REQUIRE(standing_of(claims) == Standing::current);
   claims.may_declare();
-  CHECK(claims.changing());
   CHECK(claims.claim_of(nullptr).pair.empty());
   CHECK(standing_of(claims) == Standing::uncertain);
   const std::uint32_t sent = claims.declarations();
@@ -103,16 +102,13 @@ TEST_CASE("claims: what is sent that may declare makes the claim uncertain until
     CHECK(standing_of(claims) == Standing::uncertain);
   }
   SECTION("a check that was refused says what is declared as well") {
-    claims.check_refused(orders6);
+    claims.check_refused(orders6, sent);
     CHECK(claims.claim_of(nullptr).pair == orders6);
-    CHECK_FALSE(claims.changing());
   }
-  SECTION("the next transaction, once all is answered") {
-    claims.transaction_begins(false);
-    CHECK(claims.changing());
-    claims.transaction_begins(true);
-    CHECK_FALSE(claims.changing());
-    CHECK_FALSE(claims.certain());
+  SECTION("a check that was refused before another one") {
+    claims.may_declare();
+    claims.check_refused(orders6, sent);
+    CHECK(standing_of(claims) == Standing::uncertain);
   }
 }
 
@@ -185,18 +181,18 @@ TEST_CASE("claims: a final rule stands above the session and its comments and is
   SECTION("its first term is the session's for good") {
     rule->standing.term = Term(6);
     CHECK(standing_of(claims) == Standing::current);  // until a transaction begins
-    claims.transaction_begins(true);
+    claims.transaction_begins();
     const Claim claim = claims.claim_of(nullptr);
     CHECK(claim.code == "TG001");
     CHECK(claim.problem.find("admitted under term 5") != std::string::npos);
     CHECK(standing_of(claims) == Standing::problem);
     rule->standing.term = Term(5);
-    claims.transaction_begins(true);
+    claims.transaction_begins();
     CHECK(standing_of(claims) == Standing::current);
   }
   SECTION("it has none any more") {
     rule->standing = {.scope = {}, .term = {}, .why_not = "the lease is another's"};
-    claims.transaction_begins(true);
+    claims.transaction_begins();
     const Claim claim = claims.claim_of(nullptr);
     CHECK(claim.code == "TG002");
     CHECK(claim.problem == "TG002 no term for a fenced write: the lease is another's");
@@ -216,7 +212,7 @@ TEST_CASE("claims: an overridable rule speaks where the session and its comments
   CHECK(claim.pair == Pair{"bills", 9});
   CHECK(claim.otherwise == orders5);
   rule->standing = {.scope = {}, .term = {}, .why_not = {}};
-  claims.transaction_begins(true);
+  claims.transaction_begins();
   claim = claims.claim_of(nullptr);
   CHECK(claim.pair == Pair{"bills", 9});
   CHECK(claim.otherwise.empty());

@@ -63,7 +63,7 @@ TEST_CASE("session: what a pipeline has read is checked before it declares anew"
     const std::string sent = set ? declares : "SELECT pg_catalog.set_config('termgate.scope', $1, true)";
     Script script;
     const std::string bound = parse("", sent) + bind_message("", "", {"1"});
-    script.client(one(select_a) + one(declares) + sync_message()).to_server(opening() + one(select_a) + bound + check_again("orders", "5") + execute() + check_again({}, {}) + sync_message());
+    script.client(one(select_a) + one(declares) + sync_message()).to_server(opening() + one(select_a) + bound + check_again() + execute() + check_again() + sync_message());
     script.replay();
   }
 }
@@ -269,7 +269,7 @@ TEST_CASE("session: what another session was refused as a read that writes is ch
   const std::string rows = parse_complete() + bind_complete() + row({"1"}) + complete("SELECT 1");
   Script script;
   script.reads_are_known_to_write = true;
-  script.client(one(select_a) + sync_message()).to_server(opening() + one(select_a) + check_again("orders", "5") + sync_message());
+  script.client(one(select_a) + sync_message()).to_server(opening() + one(select_a) + check_again() + sync_message());
   script.server(opening_done() + rows + check_declared_done("orders", "5", "", true, block) + ready('I')).to_client(rows + ready('I'));
   script.replay();
 
@@ -284,12 +284,29 @@ TEST_CASE("session: what another session was refused as a read that writes is ch
 TEST_CASE("session: a read that calls functions is opened at once and checked again before its commit", "[F1][F2][F6][proxy]") {
   Script script;
   const std::string calls = "SELECT f($1)";
-  script.client(one(calls) + sync_message()).to_server(opening() + one(calls) + check_again("orders", "5") + sync_message());
+  script.client(one(calls) + sync_message()).to_server(opening() + one(calls) + check_again() + sync_message());
   script.server(opening_done() + done("SELECT 1") + check_declared_done("orders", "5", "", true, block) + ready('I')).to_client(done("SELECT 1") + ready('I'));
   // It has declared something stale: what it wrote is undone. What the session declares is not known by now, so the whole check is made.
   script.client(one(calls) + sync_message()).to_server(opening(false) + one(calls) + check_again() + sync_message());
   script.server(opening_done(false) + done("SELECT 1") + prepared(true) + bind_complete() + error("TG001", stale) + ready('I')).to_client(done("SELECT 1") + error("TG001", stale) + ready('I'));
+  // What it declared is undone too: the session is not taken for stale by it, and what it declares is checked as before.
+  script.client(one(calls) + sync_message()).to_server(opening(false) + one(calls) + check_again() + sync_message());
+  script.server(opening_done(false) + done("SELECT 1") + prepared(true) + bind_complete() + error("TG001", stale) + ready('I')).to_client(done("SELECT 1") + error("TG001", stale) + ready('I'));
   script.replay();
+}
+
+TEST_CASE("session: what must run alone does not make writable what stands before it in its pipeline, in a transaction of its own", "[F1][F6][proxy]") {
+  const std::string claim = "/*termgate.scope='orders',termgate.term='5'*/ ";
+  for (const std::string alone : {"CALL p()", "VACUUM t"}) {
+    for (const std::string before : {"SELECT f()", "SELECT a FROM t"}) {
+      Script script;
+      script.application_name.clear();
+      const std::string what = alone[0] == 'V' ? "Termgate runs what must run alone only as the one statement before a Sync, with no Flush before it"
+                                                : "Termgate runs CALL and DO only as the one statement before a Sync, or in a transaction block";
+      script.client(one(before) + one("COMMIT") + one(claim + alone) + sync_message()).to_client(error("0A000", what) + ready('I'));
+      script.replay();
+    }
+  }
 }
 
 TEST_CASE("session: a read in a pipeline that writes is refused once and known from then on", "[F6][proxy]") {
@@ -523,7 +540,7 @@ TEST_CASE("session: a simple query lets nothing through that a Flush would not",
   refused.client(one(insert) + sync_message()).to_server(opening() + one(insert) + sync_message());
   refused.client(commit + call + query("SELECT 1") + sync_message());
   refused.server(opening_done() + done("INSERT 0 1") + ready('I'))
-      .to_client(done("INSERT 0 1") + ready('I') + error("0A000", "Termgate runs CALL, DO and what must run alone only before a Sync that follows at once") + ready('I'));
+      .to_client(done("INSERT 0 1") + ready('I') + error("0A000", "Termgate runs CALL and DO only as the one statement before a Sync, or in a transaction block") + ready('I'));
   refused.replay();
 
   // What runs yet may have made the session writable by default.

@@ -258,11 +258,11 @@ TEST_CASE("session: what the end of a block made of the declarations in it only 
     script.client(query("SAVEPOINT s")).to_server(query("SAVEPOINT s"));
     script.server(complete("SAVEPOINT") + ready('T')).to_client(complete("SAVEPOINT") + ready('T'));
     // What the block has run so far may have declared and written: that is checked before another term takes its place.
-    script.client(query(set)).to_server(check_again("orders", "5") + sync_message() + query(set));
+    script.client(query(set)).to_server(check_again() + sync_message() + query(set));
     script.server(check_declared_done("orders", "5", "5", true, block) + ready('T') + complete("SET") + ready('T')).to_client(complete("SET") + ready('T'));
     if (end == "COMMIT") {
       // What the block wrote is committed under what is declared by now, or not at all.
-      script.client(query(end)).to_server(check_again({}, {}) + sync_message() + query(end));
+      script.client(query(end)).to_server(check_again() + sync_message() + query(end));
       script.server(check_declared_done("orders", "6", "6", true, block) + ready('T') + complete("COMMIT") + ready('I')).to_client(complete("COMMIT") + ready('I'));
     } else {
       script.client(query(end)).to_server(query(end));
@@ -322,7 +322,7 @@ TEST_CASE("session: a COMMIT whose claim has become stale is one error and a rol
   script.client(query("SELECT f()")).to_server(query("SELECT f()"));
   const std::string rows = columns({"f"}) + row({""}) + complete("SELECT 1");
   script.server(rows + ready('T')).to_client(rows + ready('T'));
-  script.client(query("COMMIT")).to_server(check_again("orders", "5") + sync_message() + query("COMMIT"));
+  script.client(query("COMMIT")).to_server(check_again() + sync_message() + query("COMMIT"));
   script.server(prepared(true) + bind_complete() + error("TG001", stale) + ready('E') + complete("ROLLBACK") + ready('I')).to_client(error("TG001", stale) + ready('I')).told({"refused TG001"});
   script.client(query("SELECT a FROM t")).to_server(query("SELECT a FROM t"));
   script.replay();
@@ -341,9 +341,9 @@ TEST_CASE("session: set_config alone declares without a term and what follows is
   script.client(query(insert)).to_server(check_declared(true, block) + sync_message() + query(insert));
   script.server(check_done("5", true, block) + ready('T') + inserted('T')).to_client(inserted('T')).told({"fenced orders 5/5"});
   // Another one counts from its own statement on; what is in force until then is checked before it.
-  script.client(query(set)).to_server(check_again({}, {}) + sync_message() + query(own));
+  script.client(query(set)).to_server(check_again() + sync_message() + query(own));
   script.server(check_done("5", true, block) + ready('T') + rows + ready('T')).to_client(rows + ready('T'));
-  script.client(query(insert)).to_server(check_again({}, {}) + sync_message() + query(insert));
+  script.client(query(insert)).to_server(check_again() + sync_message() + query(insert));
   script.server(check_done("5", true, block) + ready('T') + inserted('T')).to_client(inserted('T'));
   script.client(query("COMMIT")).to_server(query("COMMIT"));
   script.replay();
@@ -357,11 +357,11 @@ TEST_CASE("session: scope and term declared one after the other behind a write a
   script.client(query(insert)).to_server(opening(true, block) + sync_message() + query(insert));
   script.server(opening_done(true, block) + ready('T') + inserted('T')).to_client(inserted('T')).told({"fenced orders 5/5"});
   // What was written is checked once more before another claim takes its place, and the half of the next one is not.
-  script.client(query("SELECT set_config('termgate.scope', 'bills', true)")).to_server(check_again("orders", "5") + sync_message() + query("SELECT pg_catalog.set_config('termgate.scope', 'bills', true)"));
+  script.client(query("SELECT set_config('termgate.scope', 'bills', true)")).to_server(check_again() + sync_message() + query("SELECT pg_catalog.set_config('termgate.scope', 'bills', true)"));
   script.server(check_done("5", true, block) + ready('T') + value("termgate.scope", "bills") + ready('T')).to_client(value("termgate.scope", "bills") + ready('T'));
   script.client(query("SELECT set_config('termgate.term', '2', true)")).to_server(query("SELECT pg_catalog.set_config('termgate.term', '2', true)"));
   script.server(value("termgate.term", "2") + ready('T')).to_client(value("termgate.term", "2") + ready('T'));
-  script.client(query(insert)).to_server(check_again({}, {}) + sync_message() + query(insert));
+  script.client(query(insert)).to_server(check_again() + sync_message() + query(insert));
   script.server(check_done("2", true, block) + ready('T') + inserted('T')).to_client(inserted('T'));
   script.client(query("COMMIT")).to_server(query("COMMIT"));
   script.replay();

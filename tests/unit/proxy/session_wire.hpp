@@ -118,8 +118,8 @@ inline std::string check_claim(pgwire::Field scope, pgwire::Field term, In in, p
 }
 inline std::string check(std::string_view scope, std::string_view term, bool = true, In in = In::beginning) { return check_claim(scope, term, in); }
 inline std::string check_declared(bool = true, In in = In::beginning, pgwire::Field scope = {}, pgwire::Field term = {}) { return check_claim(scope, term, in); }
-inline std::string check_again(pgwire::Field scope = {}, pgwire::Field term = {}, In in = In::block) {
-  return ours(named("_termgate_again_"), "SELECT * FROM \"termgate\".check_again($1, $2)", {25, 20}, {scope, term}, true, in);
+inline std::string check_again(In in = In::block) {
+  return ours(named("_termgate_again_"), "SELECT * FROM \"termgate\".check_again()", {}, {}, true, in);
 }
 inline std::string hold(pgwire::Field scope, pgwire::Field term, bool first = true) {
   return ours(named("_termgate_hold_"), "SELECT * FROM \"termgate\".hold_session($1, $2)", {25, 20}, {scope, term}, first, In::beginning);
