@@ -435,6 +435,21 @@ def undeclared():
     return rows
 
 
+def alone_in_a_pipeline():
+    """What must run alone takes a lock in front of its pipeline: what stands there already, in a transaction that has ended, has no part in it."""
+    rows = []
+    current = f"/*termgate.scope='@B@',termgate.term='{OTHER}'*/ "
+    claims = {"no claim": "", "a stale comment": f"/*termgate.scope='@A@',termgate.term='{STALE}'*/ "}
+    alone = {"CALL": current + "CALL app.execute('SELECT 1')", "CALL without a comment": "CALL app.execute('SELECT 1')", "DO": current + "DO $x$ BEGIN PERFORM 1; END $x$", "VACUUM": current + "VACUUM app.t", "INSERT": current + GOOD}
+    ends = {"COMMIT": ["COMMIT"], "ROLLBACK": ["ROLLBACK"], "BEGIN and COMMIT": ["BEGIN", "COMMIT"], "COMMIT twice": ["COMMIT", "COMMIT"], "nothing": [], "SET": ["SET work_mem = '4MB'", "COMMIT"]}
+    for (how, claim), (name, last), (end, between) in itertools.product(claims.items(), alone.items(), ends.items()):
+        for writer in pick([name for name in HIDDEN if name not in NOT_PREPARED], f"alone {how} {name} {end}", 2):
+            sqls = [claim + HIDDEN[writer], *between, last]
+            rows.append(Row("2", f"{writer} under {how}, {end}, {name} in one pipeline", [group(*sqls)], claim="other" if claim else "none"))
+            rows.append(Row("2", f"{writer} under {how}, {end}, {name} in one pipeline, prepared before", [[m for i, sql in enumerate(sqls) for m in (P(f"a{i}", sql),)] + [S], [m for i in range(len(sqls)) for m in (B("", f"a{i}"), E())] + [S]], claim="other" if claim else "none"))
+    return rows
+
+
 # --- finding 8: holes of READ ONLY ---
 def finding_8():
     rows = []
@@ -513,4 +528,4 @@ def finding_9():
 
 
 def rows():
-    return [*finding_1(), *finding_2(), *finding_3(), *finding_8(), *finding_9(), *finding_13(), *finding_s2(), *finding_s4(), *undeclared(), *rightful(), *transparent()]
+    return [*finding_1(), *finding_2(), *finding_3(), *finding_8(), *finding_9(), *finding_13(), *finding_s2(), *finding_s4(), *undeclared(), *alone_in_a_pipeline(), *rightful(), *transparent()]
