@@ -142,6 +142,33 @@ TEST_CASE("hold_session: a stale term holds nothing", "[F1][F2][live]") {
   CHECK(observer.value(locks_of(db)) == "0");
 }
 
+TEST_CASE("hold_claim: what is given, what the session declares, or what a rule says, in that order", "[F1][F6][live]") {
+  const auto scope = fresh_scope(), other = fresh_scope();
+  PgSession db(database().url());
+  PgSession observer(database().url());
+  const auto held = [&](const std::string& arguments) {
+    const auto rows = db.must("SELECT scope, term, fence FROM termgate.hold_claim(" + arguments + ")").rows;
+    db.must("SELECT termgate.release_session('" + rows[0][0] + "')");
+    return rows[0];
+  };
+  using Row = std::vector<std::string>;
+  const std::string rule = "'" + other + "', 7, ", none = "NULL, NULL, ";
+  CHECK(db.run("SELECT termgate.hold_claim(" + none + none + "true)").code == "TG002");
+  CHECK(held(none + none + "false") == Row{"", "", ""});
+  CHECK(held(none + rule + "true") == Row{other, "7", "7"});
+  CHECK(held("'" + scope + "', 5, " + rule + "true") == Row{scope, "5", "5"});
+  db.must("SET termgate.scope = '" + scope + "'");
+  // Half a claim is none, and stands in the rule's way.
+  CHECK(held(none + none + "false") == Row{"", "", ""});
+  CHECK(db.run("SELECT termgate.hold_claim(" + none + rule + "true)").code == "TG002");
+  db.must("SET termgate.term = '5'");
+  CHECK(held(none + rule + "true") == Row{scope, "5", "5"});
+  CHECK(held(none + none + "false") == Row{scope, "5", "5"});
+  db.must("SET termgate.term = '4'");
+  CHECK(db.run("SELECT termgate.hold_claim(" + none + none + "false)").code == "TG001");
+  CHECK(observer.value(locks_of(db)) == "0");
+}
+
 TEST_CASE("hold_session: protected tables let the transactions of a procedure pass", "[F1][live]") {
   const auto scope = fresh_scope();
   PgSession db(database().url());
@@ -227,13 +254,20 @@ TEST_CASE("install: a database of version 12 is upgraded and its writers may cal
   PgDatabase old("proxy_upgrade");
   PgSession db(old.url());
   PgSession writer(old.url_as("proxy_upgraded", "write"));
+  PgSession by_hand(old.url_as("proxy_by_hand", ""));
+  db.must("GRANT USAGE ON SCHEMA termgate TO proxy_by_hand; GRANT EXECUTE ON FUNCTION termgate.check_term TO proxy_by_hand");
   db.must("DROP FUNCTION termgate.check_session; DROP FUNCTION termgate.hold_session; DROP FUNCTION termgate.release_session; DROP FUNCTION termgate._need_declared; "
+          "DROP FUNCTION termgate.check_claim; DROP FUNCTION termgate.check_again; DROP FUNCTION termgate.check_prepared; DROP FUNCTION termgate.hold_claim; "
           "DELETE FROM termgate.migrations WHERE version > 12");
   CHECK(writer.run("SELECT * FROM termgate.check_session('upgraded', 5)").code == "42883");
   const auto report = termgate::Database::open(old.url()).install();
   CHECK(report.from_version == 12);
   CHECK(report.to_version >= 13);
   CHECK(writer.must("SELECT * FROM termgate.check_session('upgraded', 5)").rows[0][2] == "5");
+  CHECK(by_hand.must("SELECT * FROM termgate.check_claim('upgraded', 5, NULL, NULL)").rows[0][2] == "5");
+  CHECK(by_hand.must("SELECT * FROM termgate.check_again()").rows[0][2].empty());
+  CHECK(by_hand.must("SELECT * FROM termgate.hold_claim('upgraded', 5, NULL, NULL, true)").rows[0][2] == "5");
+  CHECK(by_hand.run("SELECT termgate.check_prepared()").ok());
   PgSession nobody(old.url_as("proxy_nobody", ""));
   CHECK(nobody.run("SELECT * FROM termgate.check_session('upgraded', 5)").code == "42501");
 }

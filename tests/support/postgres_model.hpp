@@ -109,7 +109,7 @@ class PostgresModel {
       {"SET transaction_read_only TO off", What::set_transaction_off},
       {"SELECT * FROM \"termgate\".check_claim($1, $2, $3, $4)", What::check},
       {"SELECT * FROM \"termgate\".check_again()", What::check_again},
-      {"SELECT * FROM \"termgate\".hold_session($1, $2)", What::hold},
+      {"SELECT * FROM \"termgate\".hold_claim($1, $2, $3, $4, $5)", What::hold},
       {"SELECT \"termgate\".release_session($1)", What::release_hold},
   };
   static constexpr std::size_t vocabulary_client = 44;
@@ -493,7 +493,7 @@ class PostgresModel {
       }
       case What::check:
       case What::hold: {
-        if (values.size() != (what == What::hold ? 2u : 4u)) return Failure{"08P01", "other parameters are needed"};
+        if (values.size() != (what == What::hold ? 5u : 4u)) return Failure{"08P01", "other parameters are needed"};
         if (auto failure = check(values[0], values[1], what, rows)) return failure;
         tag = "SELECT 1";
         break;

@@ -513,7 +513,7 @@ void Session::know_columns(Portal& portal, bool peek) {
     const auto text = [](const char* name) { return OutColumn{name, oid::text}; };
     const auto number = [](const char* name) { return OutColumn{name, oid::int8}; };
     const std::string& name = plan.own->name;
-    if (name == "check_claim" || name == "check_again" || name == "check_session" || name == "hold_session") portal.columns = {text("scope"), number("term"), number("fence")};
+    if (name == "check_claim" || name == "check_again" || name == "check_session" || name == "hold_session" || name == "hold_claim") portal.columns = {text("scope"), number("term"), number("fence")};
     else if (name == "seal") portal.columns = {number("fence"), number("previous"), number("evicted"), {"sealed_at", oid::timestamptz}};
     else if (name == "release_session") portal.columns = {{name, oid::boolean}};
     else portal.columns = {number(name.c_str())};

@@ -10,7 +10,7 @@
 namespace termgate::session {
 namespace {
 
-constexpr std::array<std::string_view, ours_count> names{"_termgate_writable_", "_termgate_locked_", "_termgate_default_on_", "_termgate_default_off_", "_termgate_check_", "_termgate_again_", "_termgate_prepared_", "_termgate_hold_", "_termgate_hold_declared_", "_termgate_release_"};
+constexpr std::array<std::string_view, ours_count> names{"_termgate_writable_", "_termgate_locked_", "_termgate_default_on_", "_termgate_default_off_", "_termgate_check_", "_termgate_again_", "_termgate_prepared_", "_termgate_hold_", "_termgate_release_"};
 constexpr std::string_view portal = "_termgate";
 
 std::string quoted(std::string_view name) {
@@ -56,7 +56,7 @@ const std::string& Session::State::name_of(Ours which) {
 // Prepared anew each time, in the same pipeline in which it runs: a function, a trigger or a view of the client's could replace what is kept. And closed
 // there, so that pg_prepared_statements has nothing but the client's own. A pipeline that failed may have left one of the name, hence the Close in front.
 void Session::State::prepare_ours(Batch& to, Ours which, Role role, std::string_view error) {
-  const std::array<std::uint32_t, 4> types{25, 20, 25, 20};  // text, bigint
+  const std::array<std::uint32_t, 5> types{25, 20, 25, 20, 16};  // text, bigint, boolean
   const std::string schema = quoted(options_.schema);
   std::string sql;
   std::size_t count = 0;
@@ -68,13 +68,7 @@ void Session::State::prepare_ours(Batch& to, Ours which, Role role, std::string_
     case ours_check: sql = "SELECT * FROM " + schema + ".check_claim($1, $2, $3, $4)"; count = 4; break;
     case ours_again: sql = "SELECT * FROM " + schema + ".check_again()"; break;
     case ours_prepared: sql = "SELECT " + schema + ".check_prepared()"; break;
-    case ours_hold: sql = "SELECT * FROM " + schema + ".hold_session($1, $2)"; count = 2; break;
-    case ours_hold_declared:
-      // No row where nothing is declared.
-      sql = "SELECT h.* FROM " + schema + ".hold_session($1, $2) h WHERE pg_catalog.current_setting('termgate.scope', true) OPERATOR(pg_catalog.<>) ''"
-            " AND pg_catalog.current_setting('termgate.term', true) OPERATOR(pg_catalog.<>) ''";
-      count = 2;
-      break;
+    case ours_hold: sql = "SELECT * FROM " + schema + ".hold_claim($1, $2, $3, $4, $5)"; count = 5; break;
     case ours_release: sql = "SELECT " + schema + ".release_session($1)"; count = 1; break;
     case ours_count: return;
   }
@@ -135,11 +129,9 @@ void Session::State::add_check(Batch& to, const Claim& claim, Role role) {
   const Values first(given), second(otherwise);
   // Nobody has to declare here; whoever has, is held to it.
   const bool if_declared = claims_.admission().without_term == WithoutTerm::allow && !claim.certain && given.empty() && otherwise.empty();
-  if (role == Role::hold && if_declared) {
-    run_ours(to, ours_hold_declared, role, first.fields);
-  } else if (role == Role::hold) {
-    // A rule that is overridable speaks where the session does not.
-    run_ours(to, ours_hold, role, given.empty() && claim.certain && !claim.otherwise.empty() ? Values(claim.pair).fields : first.fields);
+  if (role == Role::hold) {
+    const std::array<pgwire::Field, 5> values{first.fields[0], first.fields[1], second.fields[0], second.fields[1], std::string_view(if_declared ? "f" : "t")};
+    run_ours(to, ours_hold, role, values);
   } else if (if_declared && role == Role::check) {
     run_ours(to, ours_again, role, {});
   } else {

@@ -28,7 +28,7 @@ enum class Request : std::uint8_t {
 inline constexpr std::size_t request_count = static_cast<std::size_t>(Request::nothing) + 1;
 
 // The statements that we prepare.
-enum Ours : std::uint8_t { ours_writable, ours_locked, ours_default_on, ours_default_off, ours_check, ours_again, ours_prepared, ours_hold, ours_hold_declared, ours_release, ours_count };
+enum Ours : std::uint8_t { ours_writable, ours_locked, ours_default_on, ours_default_off, ours_check, ours_again, ours_prepared, ours_hold, ours_release, ours_count };
 
 // On whose behalf it was sent.
 enum class Role : std::uint8_t {
@@ -43,7 +43,7 @@ enum class Role : std::uint8_t {
   framed,       // the client's text inside a frame: its last CommandComplete waits for the COMMIT
   commit,       // of a frame
   rollback,     // of a frame
-  hold,         // hold_session()
+  hold,         // hold_claim()
   release,      // release_session()
   eviction,     // the check of a transaction that has become stale: it fails, and with it the transaction
   refusal,      // a check that must fail, so that the server's transaction fails with it; `text` is what the client is told

@@ -181,8 +181,6 @@ bool Session::State::command_completed(const Event& event) {
   }
   if (tag.starts_with("ROLLBACK") || tag.starts_with("PREPARE TRANSACTION")) fences_unsettled_.clear();
   if (outstanding_.unread && (tag.starts_with("PREPARE") || tag.starts_with("DEALLOCATE") || tag.starts_with("DISCARD"))) statements_.clear();
-  // Nothing is declared, where nobody has to.
-  if (head.role == Role::hold && tag.starts_with("SELECT 0")) hold_.unclaimed = true;
   // Of our SET behind the client's, which has succeeded.
   return head.read_only_behind && std::exchange(head.row_seen, true);
 }
@@ -207,7 +205,11 @@ void Session::State::check_answered(std::string_view row) {
   fence = number(height);
   // Of check_again(): without a fence the session declares nothing, or half a claim.
   if (!head.given && !model_.tx.in_block && head.role == Role::check) claims_.check_passed(passed, head.changes);
-  if (!passed.complete() || fence == 0) return;
+  if (!passed.complete() || fence == 0) {
+    // Nothing is declared, where nobody has to: no lock is held.
+    hold_.unclaimed |= head.role == Role::hold;
+    return;
+  }
   claims_.has_spoken();
   if (fence > surroundings_.highest_fence(passed.scope)) fences_unsettled_.emplace_back(passed.scope, fence);
   else surroundings_.saw_fence(passed.scope, fence);

@@ -114,6 +114,25 @@ BEGIN
   PERFORM pg_advisory_lock_shared(v_queue);
 END $$;
 
+-- hold_claim(scope, term, else_scope, else_term, required) → scope, term, fence: hold_session with the claim that check_claim would check. Not required: where the session
+-- declares no claim, nothing is held, and there is no fence in the answer.
+CREATE OR REPLACE FUNCTION @schema@.hold_claim(INOUT scope text, INOUT term bigint, else_scope text, else_term bigint, required boolean, OUT fence bigint)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_scope text := @schema@._declared_scope();
+  v_term bigint := @schema@._declared_term();
+BEGIN
+  IF scope IS NULL AND term IS NULL THEN
+    IF v_scope IS NULL AND v_term IS NULL AND else_scope IS NOT NULL THEN
+      scope := else_scope;
+      term := else_term;
+    ELSIF NOT required AND (v_scope IS NULL OR v_term IS NULL) THEN
+      RETURN;
+    END IF;
+  END IF;
+  SELECT h.scope, h.term, h.fence INTO scope, term, fence FROM @schema@.hold_session(scope, term) h;
+END $$;
+
 -- release_session(scope) → whether the lock was held. Gives back what hold_session took and puts back what was declared before. Safe to call when nothing is held (without
 -- a warning), when the transaction of hold_session was rolled back, and when the scope has moved on. No privilege is in it: the lock is this session's own.
 CREATE OR REPLACE FUNCTION @schema@.release_session(scope text DEFAULT NULL, OUT released boolean)

@@ -321,6 +321,22 @@ TEST_CASE("lite: the check joins the transaction, and a refusal leaves no trace"
     CHECK(client.ask(query("SELECT termgate.release_session('s')")) == "T(release_session:16) D(t) C(SELECT 1) Z(I)");
     CHECK(client.ask(query("INSERT INTO t VALUES (8)")) == "C(INSERT 0 1) Z(I)");
   }
+  SECTION("hold_claim takes what is given, what is declared or what a rule says, and holds nothing where none of them is and none is needed") {
+    const auto held = [&](pgwire::Field scope, pgwire::Field term, pgwire::Field else_scope, pgwire::Field else_term, std::string_view required) {
+      const std::string asked = parse("", "SELECT * FROM \"termgate\".hold_claim($1, $2, $3, $4, $5)", {25, 20, 25, 20, 16}) + bind("", "", {scope, term, else_scope, else_term, required}) + execute() + synced();
+      const std::string answer = client.ask(asked);
+      client.ask(query("SELECT termgate.release_session()"));
+      return answer;
+    };
+    CHECK(held({}, {}, {}, {}, "t") == "1 2 E(TG002) Z(I)");
+    CHECK(held({}, {}, {}, {}, "f") == "1 2 D(NULL,NULL,NULL) C(SELECT 1) Z(I)");
+    CHECK(held({}, {}, "r", "7", "t") == "1 2 D(r,7,7) C(SELECT 1) Z(I)");
+    CHECK(held("s", "30", "r", "7", "f") == "1 2 D(s,30,30) C(SELECT 1) Z(I)");
+    client.ask(query("SET termgate.scope = 's'"));
+    CHECK(held({}, {}, {}, {}, "f") == "1 2 D(NULL,NULL,NULL) C(SELECT 1) Z(I)");
+    client.ask(query("SET termgate.term = '29'"));
+    CHECK(held({}, {}, "r", "7", "f") == "1 2 E(TG001) Z(I)");
+  }
 }
 
 TEST_CASE("lite: settings", "[lite]") {

@@ -194,9 +194,10 @@ class Script {
       session.resume(session::ClientBytes{wire::startup(0, parameters)}, life->now);
       session.resume(session::Admitted{admission}, life->now);
       session.resume(session::ServerConnected{}, life->now);
+      const bool guarded = admission.without_term != session::WithoutTerm::allow || !application_name.empty();
       session.resume(session::ServerBytes{wire::authentication(pgwire::Authentication::Type::ok) + wire::status("server_version", server_version) +
                                           wire::status("standard_conforming_strings", "on") + wire::status("client_encoding", "UTF8") +
-                                          wire::status("default_transaction_read_only", "on") + wire::key(4711, "abcd") + wire::ready('I')},
+                                          wire::status("default_transaction_read_only", guarded ? "on" : "off") + wire::key(4711, "abcd") + wire::ready('I')},
                      life->now);
       life->collect();
       if (!life->to_server.empty() && life->to_server.ends_with(wire::who_asked())) {

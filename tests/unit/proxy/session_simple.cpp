@@ -745,6 +745,26 @@ TEST_CASE("session: what must run alone does not run where the lock is refused",
   script.replay();
 }
 
+TEST_CASE("session: what must run alone takes the claim that the server's session declares, if nobody has to declare one", "[F1][F5][F7][proxy]") {
+  const auto nothing = [](In in) { return prepared(true) + bind_complete() + row({{}, {}, {}}) + complete("SELECT 1") + portal_closed(in); };
+  const std::string one_row = columns({"f"}) + row({"1"}) + complete("SELECT 1"), sql = "SELECT f()";
+  for (const bool declares : {false, true}) {
+    Script script;
+    script.application_name.clear();
+    script.admission.without_term = WithoutTerm::allow;
+    script.client(query(sql)).to_server(check_again(In::beginning) + parse("", sql) + bind_message("", "") + describe_portal("") + execute() +
+                                             close_statement("") + check_again() + sync_message());
+    script.server(nothing(In::beginning) + parse_complete() + bind_complete() + one_row + close_complete() + nothing(block) + ready('I')).to_client(one_row + ready('I')).to_server(put_back());
+    script.server(status("default_transaction_read_only", "on") + put_back_done());
+    script.client(query("VACUUM t")).to_server(writable() + hold({}, {}, true, "f") + sync_message());
+    script.server(set_done() + (declares ? check_declared_done("orders", "5", "5") : nothing(In::beginning)) + ready('I')).to_server(default_off() + query("VACUUM t"));
+    if (declares) script.told({"fenced orders 5/5"});
+    script.server(set_done() + status("default_transaction_read_only", "off") + ready('I') + complete("VACUUM") + ready('I'));
+    script.to_client(complete("VACUUM") + ready('I')).to_server(release(declares ? "orders" : ""));
+    script.replay();
+  }
+}
+
 TEST_CASE("session: a failing statement that ran alone gives the lock back", "[F4][F5][proxy]") {
   Script script;
   script.client(query("CREATE INDEX CONCURRENTLY ON t (a)")).to_server(writable() + hold({}, {}) + sync_message());

@@ -121,8 +121,8 @@ inline std::string check_declared(bool = true, In in = In::beginning, pgwire::Fi
 inline std::string check_again(In in = In::block) {
   return ours(named("_termgate_again_"), "SELECT * FROM \"termgate\".check_again()", {}, {}, true, in);
 }
-inline std::string hold(pgwire::Field scope, pgwire::Field term, bool first = true) {
-  return ours(named("_termgate_hold_"), "SELECT * FROM \"termgate\".hold_session($1, $2)", {25, 20}, {scope, term}, first, In::beginning);
+inline std::string hold(pgwire::Field scope, pgwire::Field term, bool first = true, std::string_view required = "t") {
+  return ours(named("_termgate_hold_"), "SELECT * FROM \"termgate\".hold_claim($1, $2, $3, $4, $5)", {25, 20, 25, 20, 16}, {scope, term, {}, {}, required}, first, In::beginning);
 }
 inline std::string opening(bool first = true, In in = In::beginning) { return writable(first, in) + check_declared(true, in); }
 // The session's default: put back, and taken away for what runs under the lock of the session. Whoever makes it writable may have deallocated ours.
