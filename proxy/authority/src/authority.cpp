@@ -414,6 +414,8 @@ session::Obstacle Authority::obstacle() const { return inside_->watch ? inside_-
 
 int Authority::server_major() const { return inside_->watch ? inside_->watch->server_major() : 0; }
 
+bool Authority::server_met() const { return !inside_->watch || inside_->watch->server_met(); }
+
 session::Watching Authority::watching() const {
   const Inside& in = *inside_;
   session::Watching watching;

@@ -94,12 +94,14 @@ void FenceWatch::run() {
         events_.known(feed_->database(), feed_->owner());
         known = true;
       }
+      if (!feed_ || heard.connected_anew) server_met_ = true;
       reader_.turn(heard);
       book_.set_watched(true);
       obstacle_ = Obstacle::none;
       if (std::exchange(said, Obstacle::none) != Obstacle::none) events_.recovered("fence changes are watched again");
     } catch (const std::exception& error) {
       book_.set_watched(false);
+      server_met_ = true;
       ++failures_;
       const Obstacle obstacle = obstacle_of(error);
       obstacle_ = obstacle;

@@ -44,6 +44,8 @@ class FenceWatch {
   session::Obstacle obstacle() const noexcept { return obstacle_; }
   std::int64_t failures() const noexcept { return failures_; }
   int server_major() const noexcept { return server_major_; }
+  // Its connection has been made, or has failed, once.
+  bool server_met() const noexcept { return server_met_; }
 
  private:
   void run();
@@ -59,6 +61,7 @@ class FenceWatch {
   std::atomic<session::Obstacle> obstacle_{session::Obstacle::none};
   std::atomic<std::int64_t> failures_{0};
   std::atomic<int> server_major_{0};
+  std::atomic<bool> server_met_{false};
 
   std::mutex mutex_;  // guards stopping_, woken_
   std::condition_variable changed_;

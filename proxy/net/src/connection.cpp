@@ -24,6 +24,7 @@ constexpr int reads_at_once = 4;                              // of a buffer eac
 constexpr std::chrono::seconds last_words_take{5};            // to a client that does not read them
 constexpr std::chrono::seconds farewell_takes{1};             // until a client has closed its side
 constexpr std::chrono::seconds greeting_in_drain{1};          // for who is in the door when the proxy drains
+constexpr std::chrono::milliseconds version_wait_max{2000};
 constexpr std::string_view shutting_down = "the proxy is shutting down";
 constexpr char tls_handshake = 0x16;
 constexpr std::size_t secret_bytes = 32;
@@ -516,7 +517,19 @@ void Connection::resolved(Resolver::Addresses addresses, const std::string& prob
   pump();
 }
 
+// How a session begins depends on the server's version (login triggers), which the proxy's own connection finds out at its start. Clients that are quicker wait for it.
+bool Connection::waits_for_version() {
+  const Shared& shared = worker_.shared();
+  if (shared.server_major != 0 || shared.authority.server_met()) return false;
+  if (version_wait_until_ == session::Instant{}) version_wait_until_ = clock_now() + std::min(version_wait_max, settings_->options.connect_timeout);
+  return clock_now() < version_wait_until_;
+}
+
 void Connection::next_address() {
+  if (waits_for_version()) {
+    connecting_ = retry_connect_ = true;
+    return;
+  }
   for (;;) {
     server_.stream.close();
     server_.watched = 0;

@@ -110,6 +110,7 @@ class Connection final : public session::Surroundings {
   void admit();
   void establish();
   void connect_server();
+  bool waits_for_version();
   void next_address();
   void server_connected();
   bool begin_tls(End& end);
@@ -137,6 +138,7 @@ class Connection final : public session::Surroundings {
   bool pumping_ = false;
   bool connecting_ = false;
   bool retry_connect_ = false;
+  session::Instant version_wait_until_{};  // of the first address; none: not begun
   bool entered_ = false;   // has a place in the limits
   bool admitted_ = false;  // the authority knows of it
   bool opened_ = false;    // the server has let it in

@@ -79,6 +79,51 @@ class Rig:
         return Connection(port or self.server.port, user, database, [*options, *parameters.items()], wait)
 
 
+class Slow:
+    """Before a server: connections of one user are passed on so many seconds late."""
+
+    def __init__(self, port, user, seconds):
+        self.to, self.user, self.seconds = port, user.encode(), seconds
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+
+    def accept(self):
+        while True:
+            try:
+                client = self.listener.accept()[0]
+            except OSError:
+                return
+            threading.Thread(target=self.serve, args=(client,), daemon=True).start()
+
+    def serve(self, client):
+        first = client.recv(65536)
+        with client, socket.create_connection(("127.0.0.1", self.to)) as server:
+            if b"user\0" + self.user + b"\0" in first:
+                time.sleep(self.seconds)
+            server.sendall(first)
+            back = threading.Thread(target=self.copy, args=(server, client), daemon=True)
+            back.start()
+            self.copy(client, server)
+            back.join()
+
+    @staticmethod
+    def copy(source, to):
+        try:
+            while data := source.recv(65536):
+                to.sendall(data)
+            to.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+
 def error_of(answer):
     return next((message.fields().get("C") for message in answer if message.type == "E"), None)
 
@@ -343,6 +388,17 @@ def login_trigger(lab, major, modes):
                 except Closed as closed:
                     wrong = str([message for message in closed.messages if message.type == "E"])
                 yield mode, f"{name}, {'with a term' if claim else 'without a term'}", wrong if not (mode == "reject" and not claim and wrong == "TG002") else None
+    # The proxy's own connection, which finds out that there may be such triggers, is slower than the first client.
+    for mode in modes:
+        with Slow(rig.server.port, "layer1", 0.7) as slow:
+            proxy = lab.proxy(rig.url.replace(f":{rig.server.port}/", f":{slow.port}/"), "--without-term", mode)
+            try:
+                with rig.session(proxy.port, scope=rig.scope(), term=5) as client:
+                    wrong = say(client, "SELECT 1", "INSERT INTO app.t (v) VALUES ('x')")
+            except Closed as closed:
+                wrong = str([message for message in closed.messages if message.type == "E"])
+            yield mode, "the first client after the start", wrong
+            proxy.stop()
     rig.sql("DROP EVENT TRIGGER on_login")
 
 

@@ -61,6 +61,7 @@ class Authority final : public session::Authority {
 
   session::Obstacle obstacle() const override;
   int server_major() const override;
+  bool server_met() const override;
   session::Watching watching() const override;
   bool leads(std::string_view scope) const override;
   std::int64_t leases_held() const override;

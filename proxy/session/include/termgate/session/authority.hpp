@@ -95,6 +95,8 @@ class Authority {
   virtual Obstacle obstacle() const = 0;
   // Of the server, as the proxy's own connection has met it; 0: not yet, or it has none.
   virtual int server_major() const = 0;
+  // That connection has been made, or has failed, once: server_major() says all that it will say for now.
+  virtual bool server_met() const = 0;
   virtual Watching watching() const = 0;
 
   // For HTTP: whether a host behind this proxy holds the scope's lease now, by a rule; how many leases are held.
