@@ -90,10 +90,8 @@ bool Session::State::must_wait(char type) const noexcept {
   }
 }
 
-namespace {
-
 // In the middle of a COPY from the client the server takes its data, its end, and what it swallows.
-bool breaks_a_copy(char type) noexcept {
+bool Session::State::breaks_a_copy(char type) noexcept {
   switch (type) {
     case frontend::copy_data:
     case frontend::copy_done:
@@ -105,7 +103,7 @@ bool breaks_a_copy(char type) noexcept {
   }
 }
 
-}  // namespace
+void Session::State::end_in_copy(char type) { end("08P01", fmt::format("unexpected message type 0x{:02X} during COPY from stdin", static_cast<unsigned char>(type))); }
 
 // After an error everything up to the Sync is skipped: here where the error was made here, else by the server.
 void Session::State::skip_to_sync(const Event& event) {
@@ -137,7 +135,7 @@ std::size_t Session::State::look_at(std::string_view bytes) {
       case Event::Kind::message:
       case Event::Kind::part:
         if (in_copy_in_ && event.first && breaks_a_copy(event.type)) {
-          end("08P01", fmt::format("unexpected message type 0x{:02X} during COPY from stdin", static_cast<unsigned char>(event.type)));
+          end_in_copy(event.type);
         } else if (stage_ == Stage::login) {
           login_from_client(event);
         } else if (event.first && !group_.refused && !server_skips_ && must_wait(event.type)) {

@@ -178,16 +178,15 @@ Effects effects_of(const Statement& statement, std::string_view sql) {
     case Kind::listen:
     case Kind::unlisten:
     case Kind::set_constraints:
-    case Kind::discard:
-    case Kind::close:
     case Kind::fetch:
     case Kind::move:
       effects.way = statement.read_only_hole ? Way::write : Way::neutral;
       effects.takes_snapshot = false;
       break;
+    case Kind::discard:
+    case Kind::close: effects.way = statement.read_only_hole ? Way::write : Way::neutral; break;
     case Kind::deallocate:
       effects.way = Way::neutral;
-      effects.takes_snapshot = false;
       effects.forgets_prepared = statement.all;
       break;
     case Kind::declare_cursor:
@@ -276,6 +275,8 @@ void add(Effects& all, const Effects& one) {
   all.changes_declaration |= one.changes_declaration;
   all.only_declares &= one.only_declares;
   all.exactly_declares &= one.exactly_declares;
+  all.by_name |= one.by_name;
+  all.input_runs_code |= one.input_runs_code;
   all.opens_calling_cursor |= one.opens_calling_cursor;
   all.unsettles |= one.unsettles;
   all.forgets_prepared |= one.forgets_prepared;

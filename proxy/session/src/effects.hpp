@@ -46,6 +46,8 @@ struct Effects {
   bool changes_declaration = false;  // of scope and term, or may
   bool only_declares = false;        // a query with set_config() of scope or term that is a read otherwise
   bool exactly_declares = false;     // … and surely does nothing else
+  bool by_name = false;              // … and was prepared by SQL: code of the client's may have put something else in its place
+  bool input_runs_code = false;      // a parameter is of a user's own type
   bool opens_calling_cursor = false;  // DECLARE of a query that calls functions: FETCH runs them
   bool unsettles = false;            // what follows cannot be judged before its answer is here
   bool forgets_prepared = false;     // DEALLOCATE ALL, DISCARD ALL

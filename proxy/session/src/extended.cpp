@@ -14,6 +14,8 @@ using Way = Effects::Way;
 
 namespace {
 
+constexpr std::size_t again_bytes_max = 4096;
+
 bool may_run_code(const Effects& effects) {
   const Does does = unit_of(effects, false, false).does;
   return does != Does::quiet && !(does == Does::declares && effects.exactly_declares);
@@ -40,6 +42,7 @@ void Session::State::on_parse(const Event& event) {
   const std::vector<std::uint32_t> types = pgwire::decode_parse_types(event.body);
   const bool own_types = std::any_of(types.begin(), types.end(), [](std::uint32_t type) { return type >= first_user_oid; });
   if (own_types) {
+    effects.input_runs_code = true;
     effects.exactly_declares = false;
     effects.own_check = effects.own_check_passes = false;
   }
@@ -61,15 +64,22 @@ void Session::State::on_parse(const Event& event) {
   const bool existed = !name.empty() && statements_.count(name) != 0;
   if (statements_.size() < names_max || statements_.count(name) != 0) {
     Known known{effects, statement.declared, effects.runs_prepared ? std::string(cut(statement.name)) : std::string(), identity, hash};
+    // What is let through because it runs no code: before each Bind it is made anew, for code can drop a name and give it to something else.
+    if (!name.empty() && !effects.runs_prepared && unit_of(effects, false, false).does < Does::reads) {
+      std::string again;
+      pgwire::append_parse(again, parse->statement, rewritten.empty() ? sql : std::string_view(rewritten), types);
+      if (again.size() > again_bytes_max) known.effects = effects_of_unknown();
+      else known.again = std::make_shared<const std::string>(std::move(again));
+    }
     const auto [at, added] = statements_.try_emplace(name, known);
     // A name that stands for something else already: the server refuses it, unless that was closed behind our back.
     if (!added && (name.empty() || at->second.identity == identity)) at->second = std::move(known);
-    else if (!added) at->second.effects = effects_of_unknown();
+    else if (!added) at->second.effects = effects_of_unknown(), at->second.again.reset();
     if (added) group_.parsed.push_back(name);
   }
   if (group_.direct && model_.tx.in_block) {
     const Effects what = resolved(effects, statement.name);
-    guard_block(what, claim_for(statement.declared, effects, statement.name), false);
+    guard_block(what, claim_for(statement.declared, effects, statement.name), Step::parses);
     if (what.takes_snapshot && !model_.tx.writable) model_.tx.snapshot = true;
   }
   Event other = event;
@@ -107,7 +117,7 @@ void Session::State::on_bind(const Event& event) {
   // A write is decided here already, so that its values, however many, go straight through.
   const Effects effects = resolved(bound.effects, bound.executes);
   if (effects.way == Way::write || model_.tx.in_block || !event.last) {
-    guard_group(effects, bound, false, event.last);
+    guard_group(effects, bound, Step::plans, event.last);
     if (stage_ != Stage::ready) return;
     if (group_.refused) {
       client_parts_ = Parts::drop;
@@ -121,7 +131,21 @@ void Session::State::on_bind(const Event& event) {
   }
   group_.acted_here |= may_run_code(effects);  // a Bind plans, and planning runs functions
   group_.planned |= may_run_code(effects) && effects.way != Effects::Way::alone;
+  if (bound.again) parse_again(event, statement, *bound.again);
+  if (plans_code(effects)) model_.on_bind(portal, effects);
   forward_extended(event, {.request = Request::bind, .read_hash = bound.hash, .text = portal});
+}
+
+void Session::State::parse_again(const Event& event, std::string_view name, std::string_view parse) {
+  if (!claims_.active() || model_.tx.failed || group_.needs_hold) return;
+  std::string close;
+  pgwire::append_close_statement(close, name);
+  Event other = event;
+  other.last = true;
+  other.frame = close;
+  forward_extended(other, {.request = Request::close, .hidden = true});
+  other.frame = parse;
+  forward_extended(other, {.request = Request::parse, .hidden = true, .text = std::string(cut(name))});
 }
 
 void Session::State::on_execute(const Event& event) {
@@ -135,7 +159,8 @@ void Session::State::on_execute(const Event& event) {
   else known.effects = effects_of_unknown();
   Effects effects = resolved(known.effects, known.executes);
   learn_from_refusals(effects, known.hash);
-  guard_group(effects, known, true, true);
+  model_.on_execute(execute->portal);
+  guard_group(effects, known, Step::runs, true);
   if (stage_ != Stage::ready || group_.refused) return;
   group_.executed = group_.executed_here = true;
   group_.acted_here |= may_run_code(effects);
@@ -185,7 +210,7 @@ void Session::State::on_flush(const Event& event) {
   group_.touched_server = true;
 }
 
-void Session::State::on_sync(const Event& event) {
+void Session::State::on_sync(const Event&) {
   group_begins();
   if (group_.refused) {
     PendingReply reply{.request = Request::nothing};
@@ -207,12 +232,11 @@ void Session::State::on_sync(const Event& event) {
   }
   if (!group_.direct) {
     lock_reads();
-    group_.held.add(event.frame, {.request = Request::sync});
     flush_group();
-  } else {
-    if (!model_.tx.in_block && claims_.active()) add_before_commit();
-    add_client_sync();
   }
+  // What was held may have run code too, in a session that is not READ ONLY yet.
+  if (!model_.tx.in_block && claims_.active()) add_before_commit();
+  add_client_sync();
   group_ = Group();
   model_.end_implicit();
 }

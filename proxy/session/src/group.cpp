@@ -19,7 +19,8 @@ void Session::State::group_begins() {
 }
 
 // What a statement is about to run means for the group; puts what is needed in front of it.
-void Session::State::guard_group(const Effects& effects, const Known& known, bool runs, bool whole) {
+void Session::State::guard_group(const Effects& effects, const Known& known, Step step, bool whole) {
+  const bool runs = step == Step::runs;
   Effects executes;
   executes.runs_prepared = !known.executes.empty();
   const Claim claim = claim_for(known.declared, executes, known.executes);
@@ -37,7 +38,8 @@ void Session::State::guard_group(const Effects& effects, const Known& known, boo
   }
   group_.discarded = discards;
   if (model_.tx.in_block) {
-    guard_block(effects, claim, runs || (effects.way == Way::write && !model_.tx.writable && standing_of(claim) != Standing::none));
+    const bool opens = effects.way == Way::write && !model_.tx.writable && standing_of(claim) != Standing::none;
+    guard_block(effects, claim, opens ? Step::runs : step);
     return;
   }
   const bool code = effects.kind == Kind::call || effects.kind == Kind::do_block;
@@ -177,7 +179,7 @@ void Session::State::commit_to_group() {
   const bool stale_members = std::any_of(group_.named.begin(), group_.named.end(), [&](const Claim& named) { return standing_of(named) > Standing::current; });
   if (!model_.by_default.believed && !stale_members && (standing == Standing::current || standing == Standing::uncertain) && (group_.executed || writes_parsed) && group_.opening_possible && !group_.called) {
     if (!group_.touched_server) raise_in_advance(claim);
-    open_group(claim, !model_.tx.redeclared);
+    open_group(claim, !model_.tx.redeclared || model_.tx.bound);
     return;
   }
   if (!group_.held.empty()) {

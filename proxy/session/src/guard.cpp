@@ -73,8 +73,9 @@ Act sound_before_commit(const TransactionView& transaction, const Policy& policy
 Act sound(const Unit& unit, const TransactionView& transaction, Standing claim, const Policy& policy) noexcept {
   if (!policy.enforce || transaction.failed) return Act::pass;
   // Before another claim takes the place of the one that code has declared and written under. A view, a trigger or a cast runs code without a word of it.
+  // A session that has declared nothing so far, or half a claim, is spared.
   const bool any_passed = transaction.session_passed || transaction.other_passed;
-  if (unit.redeclares && transaction.writable && (transaction.code_declared || (transaction.acted_since && any_passed))) return any_passed ? Act::recheck : Act::check;
+  if (unit.redeclares && transaction.writable && (transaction.code_declared || (transaction.acted_since && any_passed))) return Act::recheck;
   switch (unit.does) {
     case Does::quiet:
     case Does::begin:

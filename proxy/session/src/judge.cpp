@@ -44,12 +44,22 @@ Effects Session::State::resolved(Effects effects, std::string_view executes) con
     const bool explains = effects.kind == Kind::explain;
     const bool by_arguments = effects.calls_unknown;
     effects = found == statements_.end() || found->second.effects.runs_prepared ? effects_of_unknown() : found->second.effects;
+    // What runs no code is believed of a name only where it is parsed anew.
+    if (unit_of(effects, false, false).does < Does::reads) {
+      if (effects.only_declares) effects.by_name = true;
+      else effects = effects_of_unknown();
+    }
     effects.calls_unknown |= by_arguments;
     effects.changes_declaration |= by_arguments;
     if (explains && effects.way == Way::alone) effects.way = Way::write;
   }
   if (effects.way == Way::read && !effects.prepares_declares && claims_.admission().without_term == WithoutTerm::reject) effects.way = Way::write;
   if ((effects.kind == Kind::fetch || effects.kind == Kind::move) && model_.tx.calling_cursor) effects.calls_unknown = effects.changes_declaration = true;
+  // Deferred triggers of what was written so far run now.
+  if (effects.kind == Kind::set_constraints && model_.tx.acted) {
+    effects.way = Way::read;
+    effects.takes_snapshot = effects.calls_functions = effects.calls_unknown = effects.changes_declaration = true;
+  }
   return effects;
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -59,6 +60,7 @@ struct Known {
   std::string executes;              // of EXECUTE: the name of what it runs
   std::size_t identity = 0;          // of its whole text
   std::size_t hash = 0;              // of its text without its values, where it is taken for a read
+  std::shared_ptr<const std::string> again{};  // its Parse, where the name must not stand for anything else
 };
 
 // The extended messages up to the next Sync.

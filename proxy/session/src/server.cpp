@@ -142,7 +142,11 @@ void Session::State::server_event(const Event& event) {
     case backend::command_complete:
       if (command_completed(event)) return router_.hide(event);
       break;
-    case backend::copy_in_response: in_copy_in_ = pump_after_ = router_.copy_in_begins(); break;
+    case backend::copy_in_response:
+      in_copy_in_ = pump_after_ = router_.copy_in_begins();
+      // It was sent before this answer, and would wait for the end of a copy that nobody ends.
+      if (in_copy_in_ && deferred_ && breaks_a_copy(deferred_->type)) return end_in_copy(deferred_->type);
+      break;
     default: break;
   }
   router_.route(event);

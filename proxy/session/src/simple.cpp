@@ -93,7 +93,7 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
     return refuse_if_it_parses(sql, "TG002", only_reads ? "TG002 Termgate cannot read this statement, and READ ONLY may not stop it" : "TG002 no term declared, and Termgate cannot read this statement");
   }
   if (model_.tx.in_block) {
-    const bool added = guard_block(effects, claim, true);
+    const bool added = guard_block(effects, claim, Step::runs);
     if (model_.tx.failed) return;  // refused
     if (added) add_sync(Role::silent);
     note_sent(effects);
@@ -116,7 +116,7 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
       if (unit.does == Does::own_call) break;
       if (unit.does == Does::begin && standing == Standing::current) raise_in_advance(claim);
       // A transaction of its own that stays READ ONLY; in a session that is not guarded yet it may write, and may have declared.
-      if (!claims_.guards() && effects.changes_declaration && unit.does >= Does::calls && !script_.running && text.single) break;
+      if (!claims_.guards() && effects.changes_declaration && (unit.does >= Does::calls || effects.by_name) && !script_.running && text.single) break;
       note_sent(effects);
       return run_plain_query(sql, Role::client, change_of(effects), read_hash);
     case Act::frame: return start_script(for_script, std::make_shared<statements::Classified>(text));
@@ -210,7 +210,7 @@ void Session::State::on_function_call(const Event& event) {
       return refuse(claim.problem.empty() ? "TG002" : claim.code, "TG002 a fast-path function call that may write must stand in a transaction block", "");
     }
     if (model_.tx.in_block) {
-      const bool added = guard_block(effects, claim, true);
+      const bool added = guard_block(effects, claim, Step::runs);
       if (model_.tx.failed) {
         client_parts_ = Parts::drop;
         return;

@@ -83,6 +83,8 @@ class Session::State {
   bool must_wait(char type) const noexcept;     // this message begins a unit that cannot be judged yet
   void client_event(const pgwire::Event& event);
   void skip_to_sync(const pgwire::Event& event);
+  static bool breaks_a_copy(char type) noexcept;
+  void end_in_copy(char type);
 
   // --- judge.cpp ---
   Text classified(std::string_view sql) const;
@@ -109,7 +111,10 @@ class Session::State {
   void note_prepared(const Effects& effects);
   // In a transaction that goes on: puts in front of a statement what the decision wants there. True: a message of ours was added; where the
   // statement is refused, it is so already, and the transaction has failed.
-  bool guard_block(const Effects& effects, const Claim& claim, bool runs);
+  enum class Step : std::uint8_t { parses, plans, runs };  // Parse, Bind, Execute or a simple query
+  bool guard_block(const Effects& effects, const Claim& claim, Step step);
+  static bool plans_code(const Effects& effects) noexcept;
+  bool settle_mode();
   // Does what the decision says, in the transaction that is open; the acts `frame` and `hold` are the caller's.
   bool carry_out(Act act, const Effects& effects, const Claim& claim);
   // What the transaction still needs before the COMMIT or Sync that comes next. True: a message of ours was added.
@@ -139,6 +144,7 @@ class Session::State {
   // --- extended.cpp ---
   void on_parse(const pgwire::Event& event);
   void on_bind(const pgwire::Event& event);
+  void parse_again(const pgwire::Event& event, std::string_view name, std::string_view parse);
   void on_execute(const pgwire::Event& event);
   void on_close(const pgwire::Event& event);
   void on_sync(const pgwire::Event& event);
@@ -148,7 +154,7 @@ class Session::State {
 
   // --- group.cpp ---
   void group_begins();
-  void guard_group(const Effects& effects, const Known& known, bool runs, bool whole);
+  void guard_group(const Effects& effects, const Known& known, Step step, bool whole);
   void commit_to_group();
   void hold_at_sync(const Effects& effects, const Claim& claim);
   void redeclares_after_reads(const Unit& unit, const Claim& claim);

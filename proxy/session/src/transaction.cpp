@@ -26,6 +26,7 @@ void Session::State::note_prepared(const Effects& effects) {
     known.effects.kind = Kind::write;
     known.effects.only_declares = known.effects.changes_declaration = known.effects.calls_functions = true;
     known.effects.exactly_declares = effects.prepares_exactly;
+    known.effects.by_name = true;
   }
   known.declared = effects.prepares_declared;
   const std::string name(cut(effects.prepares));
@@ -52,10 +53,29 @@ void Session::State::note_sent(const Effects& effects) {
   if (effects.forgets_prepared) statements_.clear();
 }
 
-bool Session::State::guard_block(const Effects& effects, const Claim& claim, bool runs) {
+// Whether a Bind of it runs code of the client's: the planner calls immutable functions, and a parameter's input those of its type.
+bool Session::State::plans_code(const Effects& effects) noexcept { return effects.input_runs_code || unit_of(effects, false, false).does >= Does::reads; }
+
+// The transaction is what the model says, whatever mode the one before has left it in.
+bool Session::State::settle_mode() {
+  if (!std::exchange(model_.tx.mode_unsure, false)) return false;
+  run_ours(server_, ours_writable, Role::writable, {});
+  return true;
+}
+
+bool Session::State::guard_block(const Effects& effects, const Claim& claim, Step step) {
   if (!claims_.active() || model_.tx.failed) return false;
+  const bool runs = step == Step::runs;
   Unit unit = unit_of(effects, claim.named, claims_.final_rule());
-  if (unit.does == Does::commit) return runs && add_before_commit();
+  const bool plans = step == Step::plans && plans_code(effects);
+  if (unit.does == Does::commit && !plans) return runs && add_before_commit();
+  const bool settled = (runs || plans) && unit.does >= Does::savepoint && settle_mode();
+  if (plans && (model_.tx.writable || !claims_.guards())) {
+    // Whether or not it is executed.
+    unit.does = effects.input_runs_code ? Does::calls : std::min(unit.does, Does::calls);
+    unit.hole = false;
+    return carry_out(decide(unit, view_of(claim, true), standing_of(claim), policy()), effects, claim) || settled;
+  }
   if (!runs && unit.does != Does::declares && unit.does != Does::own_call) {
     // A Parse writes nothing, but it fixes the access mode of its transaction as a read does.
     if (unit.does < Does::savepoint || unit.does == Does::commit || unit.does == Does::fetch) return false;
@@ -69,7 +89,7 @@ bool Session::State::guard_block(const Effects& effects, const Claim& claim, boo
     unit.named = unit.hole = false;
     if (model_.tx.writable) return false;
   }
-  return carry_out(decide(unit, view_of(claim, true), standing_of(claim), policy()), effects, claim);
+  return carry_out(decide(unit, view_of(claim, true), standing_of(claim), policy()), effects, claim) || settled;
 }
 
 bool Session::State::carry_out(Act act, const Effects& effects, const Claim& claim) {

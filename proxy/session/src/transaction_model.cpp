@@ -17,9 +17,9 @@ bool TransactionModel::apply(const Effects& effects, Does does, bool guarded) {
   // What is declared in it may be so for this transaction alone.
   if (effects.changes_declaration && !ends) tx.declared_inside = tx.redeclared = true;
   const bool declares = effects.changes_declaration && (!ends || tx.declared_inside || effects.and_chain);
-  if (does >= Does::fetch && does != Does::own_call && !(does == Does::declares && effects.exactly_declares)) {
+  if (does >= Does::fetch && does != Does::own_call && !(does == Does::declares && effects.exactly_declares && !effects.by_name)) {
     tx.acted = tx.acted_since = true;
-    tx.code_declared |= effects.changes_declaration && does != Does::declares;
+    tx.code_declared |= effects.changes_declaration && (does != Does::declares || effects.by_name);
   }
   if (effects.opens_calling_cursor) tx.calling_cursor = true;
   if (effects.kind == Kind::declare_cursor) tx.cursor = true;
@@ -35,6 +35,19 @@ bool TransactionModel::apply(const Effects& effects, Does does, bool guarded) {
   apply_control(effects);
   assert_consistent();
   return declares;
+}
+
+void TransactionModel::on_bind(std::string_view portal, const Effects& effects) {
+  const bool declares = effects.input_runs_code || (effects.changes_declaration && !effects.exactly_declares);
+  tx.bound.reset();
+  if (declares && !tx.redeclared && !tx.code_declared) tx.bound = std::string(portal);
+  tx.acted = tx.acted_since = true;
+  if (declares) tx.redeclared = tx.code_declared = tx.declared_inside = true;
+}
+
+// Planning and running are one unit.
+void TransactionModel::on_execute(std::string_view portal) {
+  if (std::exchange(tx.bound, std::nullopt) == portal) tx.redeclared = tx.code_declared = false;
 }
 
 // What becomes of default_transaction_read_only, and whether the server's own value of it may be off afterwards.
@@ -70,7 +83,8 @@ void TransactionModel::apply_control(const Effects& effects) {
         // A chained transaction keeps its modes, writable among them, and has passed no check.
         tx.in_block = true;
         tx.writable = before.writable;
-        tx.locked = before.locked;
+        // An error has undone what made it writable, and the end of a savepoint what locked it in there.
+        tx.mode_unsure = before.writable && (before.locked || before.failed || before.mode_unsure);
         tx.client_read_only = before.client_read_only;
       }
       break;

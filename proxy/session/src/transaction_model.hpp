@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -22,6 +24,7 @@ struct Transaction {
   bool snapshot = false;          // its access mode is fixed, and it is READ ONLY
   bool writable = false;          // made so by us
   bool locked = false;            // … and READ ONLY again
+  bool mode_unsure = false;       // … as far as is known: an end that chains may have undone what made or locked the transaction before
   bool session_passed = false;    // the check of what the session declares was passed, or is on its way before whatever follows
   bool other_passed = false;      // … of what a comment names, or as the arguments of check_term()
   bool redeclared = false;        // something may have declared anew since
@@ -34,6 +37,7 @@ struct Transaction {
   bool cursor = false;            // one was declared: WITH HOLD its query runs at the COMMIT, when no savepoint keeps it READ ONLY any more
   std::vector<Pair> passed;       // by comments
   Pair last;                      // as the check answered
+  std::optional<std::string> bound;  // the portal whose Bind alone may have declared anew
 
   bool passed_any() const noexcept { return session_passed || other_passed; }
   // Whatever lock there was may be gone.
@@ -41,6 +45,7 @@ struct Transaction {
     session_passed = other_passed = false;
     redeclared = true;
     acted_since = acted;
+    code_declared = acted;  // a check that failed, or was undone, has cleared nobody
     passed.clear();
   }
 };
@@ -66,6 +71,9 @@ struct TransactionModel {
   // A statement goes to the server. `does`: as the decision sees it. `guarded`: the server session is READ ONLY by default. True: what the
   // session declares may be another claim once it has run.
   bool apply(const Effects& effects, Does does, bool guarded);
+  // A Bind that runs code goes to the server, and the Execute of its portal. What the planner ran may have declared, and written under it.
+  void on_bind(std::string_view portal, const Effects& effects);
+  void on_execute(std::string_view portal);
   // A BEGIN of ours, or one of the client's that ours stands in for.
   void begin_block();
   // The implicit transaction of a pipeline, or of a converted query, ends with its Sync.

@@ -315,7 +315,8 @@ class Maker {
     const std::string w = "attack.w(" + args + ")";
     const std::string packed = "'" + label_ + "|" + tag + "|" + (claim ? claim->scope + "|" + claim->term : "|") + "'";
     const auto select_like = [&]() -> std::string {
-      switch (below(13)) {
+      switch (below(15)) {
+        case 13: case 14: return "SELECT attack.folded(" + args + ")";
         case 0: return "SELECT " + w;
         case 1: return "SELECT * FROM attack.many(" + args + ")";
         case 2: return "VALUES (" + w + ")";
@@ -412,7 +413,8 @@ class Maker {
   }
 
   std::string control() {
-    switch (below(30)) {
+    switch (below(31)) {
+      case 30: return pick({"SET CONSTRAINTS attack.t IMMEDIATE", "SET CONSTRAINTS attack.t DEFERRED"});
       case 0: case 1: case 2: case 3: return "BEGIN";
       case 4: return "BEGIN READ ONLY";
       case 5: return "START TRANSACTION READ WRITE";
@@ -516,7 +518,7 @@ class Maker {
       step_.said += "Describe ";
     }
     if (one_in(12)) flush();
-    if (one_in(30)) return;  // never executed, perhaps later
+    if (one_in(12)) return;  // never executed, perhaps later
     const auto rows = one_in(5) ? 1U : 0U;
     wire::append_execute(step_.bytes, portal, rows);
     step_.said += rows != 0 ? "Execute " + portal + " 1 " : "Execute " + portal + " ";
@@ -618,6 +620,50 @@ class Maker {
     if (how == 2) sync();
   }
 
+  // A transaction whose access mode is no longer, or not yet, what a check has made of it; and what looks harmless in it: what only plans, what was
+  // harmless when it was prepared, what runs triggers late.
+  void behind_a_savepoint() {
+    const std::string name = pick({"s1", "s2"});
+    const bool swapped = one_in(2);
+    const std::optional<Claim> none;
+    if (swapped) {
+      wire::append_close_statement(step_.bytes, name);
+      const std::string harmless = pick({"SHOW work_mem", "", "SET work_mem = '4MB'", "SAVEPOINT z", "SELECT set_config('termgate.scope', 'x', true)", "COMMIT", "BEGIN", "LISTEN x", "SELECT 1", "DEALLOCATE ALL"});
+      wire::append_parse(step_.bytes, name, harmless);
+      step_.said += "Close, Parse " + name + "[" + harmless + "] ";
+      sync();
+      simple("SELECT attack.run($r$DEALLOCATE " + name + "; PREPARE " + name + " AS " + writer("by another name", none, true) + "$r$)");
+    }
+    std::vector<std::string> texts{"BEGIN"};
+    if (one_in(4)) texts.push_back(one_in(2) ? writer("before the savepoint", none) : declaration(a_claim()));
+    if (!one_in(5)) texts.push_back("SAVEPOINT a");
+    if (!one_in(3)) texts.push_back(pick({"SELECT 1", "SELECT 1/0", "SELECT count(*) FROM attack.target", "SELECT attack.harmless()"}));
+    texts.push_back(pick({"ROLLBACK AND CHAIN", "COMMIT AND CHAIN", "ROLLBACK TO a", "RELEASE a", "SELECT 1"}));
+    if (one_in(4)) texts.push_back(declaration(a_claim()));
+    for (const std::string& text : texts) simple(text);
+    switch (below(5)) {
+      case 0: simple(writer("behind a savepoint", none)); break;
+      case 1: simple(swapped ? "EXECUTE " + name : "SET CONSTRAINTS attack.t IMMEDIATE"); break;  // not the judge's
+      case 2: simple(writer("behind a savepoint", none, true)); break;
+      default:
+        if (!swapped) {
+          const std::string sql = one_in(2) ? "SELECT attack.folded(" + label_ + ",'planned',NULL,NULL)" : writer("planned", none, true);
+          wire::append_parse(step_.bytes, "", sql);
+          step_.said += "Parse [" + sql + "] ";
+        }
+        wire::append_bind(step_.bytes, "", swapped ? name : "", {});
+        step_.said += "Bind ";
+        if (swapped || one_in(3)) {
+          wire::append_execute(step_.bytes, "");
+          step_.said += "Execute ";
+        }
+        sync();
+        break;
+    }
+    if (one_in(4)) simple(declaration(a_claim()));
+    simple("COMMIT");
+  }
+
   void a_step() {
     if (unsynced_) {
       if (one_in(3)) {
@@ -630,7 +676,8 @@ class Maker {
       step_.open = unsynced_;
       return;
     }
-    switch (below(21)) {
+    switch (below(23)) {
+      case 21: behind_a_savepoint(); break;
       case 0: case 1: case 2: case 3: simple(statement("simple")); break;
       case 4: case 5: case 6: {  // several statements in a text
         std::string text;

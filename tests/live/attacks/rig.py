@@ -125,6 +125,8 @@ FORMS = {
     "savepoint rolled back": lambda ss: [[Q("BEGIN")], [Q("SAVEPOINT a")], [Q("SELECT 1/0")], [Q("ROLLBACK TO a")], *[[Q(sql)] for sql in ss], [Q("COMMIT")]],
     "chain": lambda ss: [[Q("BEGIN")], [Q("SELECT 1")], [Q("COMMIT AND CHAIN")], *[[Q(sql)] for sql in ss], [Q("COMMIT")]],
     "rollback and chain": lambda ss: [[Q("BEGIN")], [Q("SELECT 1")], [Q("ROLLBACK AND CHAIN")], *[[Q(sql)] for sql in ss], [Q("COMMIT")]],
+    "chained out of a savepoint": lambda ss: [[Q("BEGIN")], [Q("SAVEPOINT a")], [Q("SELECT 1")], [Q("ROLLBACK AND CHAIN")], *[[Q(sql)] for sql in ss], [Q("COMMIT")]],
+    "chained out of a failed block": lambda ss: [[Q("BEGIN")], [Q("SAVEPOINT a")], [Q("SELECT 1/0")], [Q("COMMIT AND CHAIN")], *[[Q(sql)] for sql in ss], [Q("COMMIT")]],
     "two-phase": lambda ss: [[Q("BEGIN")], *[[Q(sql)] for sql in ss], [Q("PREPARE TRANSACTION 'attack @N@'")], [Q("COMMIT PREPARED 'attack @N@'")]],
     "comments": lambda ss: [[Q("/* a */ BEGIN -- x\n")], *[[Q(f"/* x */ -- y\n {sql} /* ; */")] for sql in ss], [Q("COMMIT /* x */")]],
     "semicolons": lambda ss: [[Q(";; " + " ;; ".join(ss) + " ;; ")]],
@@ -185,6 +187,7 @@ CREATE FUNCTION app.bad(n bigint, m bigint DEFAULT 0) RETURNS bigint LANGUAGE sq
 CREATE FUNCTION app.bad_true(n bigint) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$BEGIN INSERT INTO app.t (n, v) VALUES ($1, 'bad'); RETURN true; END$$;
 CREATE FUNCTION app.rows(n bigint, v text) RETURNS SETOF bigint LANGUAGE plpgsql AS $$BEGIN FOR i IN 1..3 LOOP INSERT INTO app.t (n, v) VALUES ($1, $2); RETURN NEXT i; END LOOP; END$$;
 CREATE FUNCTION app.called_stable(n bigint) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$BEGIN PERFORM app.wr($1, 'bad'); RETURN $1; END$$;
+CREATE FUNCTION app.planned(n bigint) RETURNS bigint LANGUAGE plpgsql IMMUTABLE AS $$BEGIN PERFORM app.wr(n, 'bad'); RETURN n; END$$;
 CREATE FUNCTION app.run(sql text) RETURNS int LANGUAGE plpgsql AS 'BEGIN EXECUTE sql; RETURN 1; END';
 CREATE PROCEDURE app.execute(sql text) LANGUAGE plpgsql AS 'BEGIN EXECUTE sql; END';
 CREATE FUNCTION app.declare(scope text, term text, local boolean DEFAULT true) RETURNS text LANGUAGE sql AS $$SELECT set_config('termgate.scope', $1, $3) || set_config('termgate.term', $2, $3)$$;

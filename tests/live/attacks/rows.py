@@ -1,7 +1,7 @@
 """The attacks that a single session makes: findings 1, 2, 3, 8, 9, 11, 12, 13 and S2, S3, S4, each with its whole kind of variants."""
 import itertools
 
-from rig import ALONE, B, C, E, F, FENCE, FORMS, H, OTHER, P, PLAIN, Q, Row, S, STALE, copy_in, group, one, pick
+from rig import ALONE, B, C, D, E, F, FENCE, FORMS, H, OTHER, P, PLAIN, Q, Row, S, STALE, copy_in, group, one, pick
 
 BAD = "INSERT INTO app.t (n, v) VALUES (@N@, 'bad')"
 GOOD = "INSERT INTO app.t (n, v) VALUES (@N@, 'good')"
@@ -257,7 +257,7 @@ def rightful():
                 if term > FENCE and form == "two-phase":
                     continue
                 # COMMIT PREPARED is a write behind the end of the declaration; under `reject` nothing runs before it either.
-                modes = ("allow",) if form == "two-phase" else ("read-only", "allow") if form in ("chain", "rollback and chain", "PREPARE") else None
+                modes = ("allow",) if form == "two-phase" else ("read-only", "allow") if form in ("chain", "rollback and chain", "PREPARE") or form.startswith("chained") else None
                 rows.append(Row("2 rightful", f"{name} term {term}, {form}", FORMS[form]([*declare, GOOD]), "works", "none", roles, same=form not in ("named", "two-phase"), modes=modes))
     for name in RIGHTFUL[:6]:
         declare = declarers("@A@", FENCE)[name]
@@ -450,6 +450,64 @@ def alone_in_a_pipeline():
     return rows
 
 
+# Ways into a transaction that can write although no check has passed in it, or none that still counts.
+BEHIND = {
+    "SAVEPOINT": [[Q("BEGIN")], [Q("SAVEPOINT a")]], "SAVEPOINT in a text": [[Q("BEGIN; SAVEPOINT a")]], "COMMIT AND CHAIN": [[Q("BEGIN")], [Q("SAVEPOINT a")], [Q("COMMIT AND CHAIN")]],
+    "ROLLBACK AND CHAIN": [[Q("BEGIN")], [Q("SAVEPOINT a")], [Q("SELECT 1")], [Q("ROLLBACK AND CHAIN")]], "ROLLBACK TO": [[Q("BEGIN")], [Q("SAVEPOINT a")], [Q("SELECT 1")], [Q("ROLLBACK TO a")]],
+    "RELEASE": [[Q("BEGIN")], [Q("SAVEPOINT a")], [Q("SELECT 1")], [Q("RELEASE a")]], "an error and ROLLBACK TO": [[Q("BEGIN")], [Q("SAVEPOINT a")], [Q("SELECT 1/0")], [Q("ROLLBACK TO a")]],
+    "nothing": [[Q("BEGIN")]], "a group": [group("BEGIN", "SAVEPOINT a")],
+}
+
+
+def planning():
+    """A Bind runs code without an Execute: the planner calls immutable functions, and a parameter of a domain runs its CHECK."""
+    rows = []
+    binds = {"immutable function": [P("", "SELECT app.planned(@N@)"), B("", "")], "immutable function, named": [P("s", "SELECT app.planned(@N@)"), B("p", "s")], "domain": [P("", "SELECT $1::app.checked"), B("", "", ("@N@",))],
+             "INSERT of a domain": [P("", "INSERT INTO app.scratch SELECT $1::app.checked, 'x'"), B("", "", ("@N@",))], "immutable function, described": [P("", "SELECT app.planned(@N@)"), D("S"), B("", ""), D("P")],
+             "immutable function in WHERE": [P("", "SELECT 1 FROM app.ids WHERE n = app.planned(@N@)"), B("", "")]}
+    for (name, bind), (behind, steps) in itertools.product(binds.items(), BEHIND.items()):
+        for end, last in {"": [S], "executed ": [E("p" if "named" in name else ""), S], "flushed ": [H, S]}.items():
+            for claim in ("none", "stale"):
+                rows.append(Row("1", f"{end}Bind of {name} behind {behind}, {claim}", [*steps, [*bind, *last], [Q("COMMIT")]], claim=claim))
+    stale = ["SET LOCAL termgate.scope = '@A@'", f"SET LOCAL termgate.term = {STALE}"]
+    back = ["SET LOCAL termgate.scope = '@B@'", f"SET LOCAL termgate.term = {OTHER}"]
+    for name, bind in binds.items():
+        rows.append(Row("1", f"Bind of {name} between two claims", [[Q("BEGIN")], [Q("SELECT 1")], *[[Q(sql)] for sql in stale], [*bind, S], *[[Q(sql)] for sql in back], [Q("COMMIT")]], claim="other"))
+        rows.append(Row("1", f"Bind of {name} behind SET LOCAL in its group", [[*[message for sql in stale for message in one(sql)], *bind, S]], claim="none", modes=("reject", "read-only", "allow")))
+    return rows
+
+
+def renamed():
+    """Code drops a prepared statement that is known to be harmless, and gives its name to one that writes."""
+    rows = []
+    first = {"SHOW": "SHOW work_mem", "an empty text": "", "SET": "SET work_mem = '4MB'", "SAVEPOINT": "SAVEPOINT z", "set_config": "SELECT set_config('termgate.scope', '@B@', true)", "LISTEN": "LISTEN x", "SET CONSTRAINTS": "SET CONSTRAINTS ALL DEFERRED",
+             "DEALLOCATE": "DEALLOCATE ALL", "BEGIN": "BEGIN", "COMMIT": "COMMIT", "ROLLBACK TO": "ROLLBACK TO a", "a read": "SELECT 1", "FETCH": "FETCH c"}
+    swaps = {"function": "SELECT app.run('DEALLOCATE s; PREPARE s AS SELECT app.wr(@N@)')", "DO": "DO $x$ BEGIN DEALLOCATE s; PREPARE s AS SELECT app.wr(@N@); END $x$"}
+    for (name, sql), (behind, steps) in itertools.product(first.items(), BEHIND.items()):
+        for how, uses in {"EXECUTE": [[Q("EXECUTE s")]], "Bind": [[B("", "s"), E(), S]], "Bind, flushed": [[B("", "s"), E(), H], [S]]}.items():
+            for claim in ("none", "stale"):
+                rows.append(Row("9", f"{name} renamed, {how} behind {behind}, {claim}", [[P("s", sql), S], [Q(swaps["function"])], *steps, *uses, [Q("COMMIT")]], claim=claim))
+        rows.append(Row("9", f"{name} renamed, Bind alone, {behind}", [[P("s", sql), S], [Q(swaps["function"])], [B("", "s"), E(), S]], claim="none"))
+        rows.append(Row("9", f"{name} renamed in DO, Bind behind {behind}", [[P("s", sql), S], [Q("BEGIN")], [Q(swaps["DO"])], [Q("ROLLBACK")], *steps, [B("", "s"), E(), S], [Q("COMMIT")]], claim="stale"))
+    declares = "PREPARE s AS SELECT set_config('termgate.scope', '@B@', true)"
+    for (behind, steps), use in itertools.product(BEHIND.items(), ([[Q("EXECUTE s")]], [[B("", "s"), E(), S]])):
+        rows.append(Row("9", f"PREPARE of set_config renamed, {'EXECUTE' if len(use[0]) == 1 else 'Bind'} behind {behind}", [[Q(declares)], [Q(swaps["function"])], *steps, *use, [Q("COMMIT")]], claim="none"))
+    return rows
+
+
+def at_once():
+    """SET CONSTRAINTS IMMEDIATE runs the triggers of what was written before, under the claim that is in force then."""
+    rows = []
+    stale = ["SET LOCAL termgate.scope = '@A@'", f"SET LOCAL termgate.term = {STALE}"]
+    back = ["SET LOCAL termgate.scope = '@B@'", f"SET LOCAL termgate.term = {OTHER}"]
+    write, now = "INSERT INTO app.late VALUES (@N@)", "SET CONSTRAINTS ALL IMMEDIATE"
+    comment = f"/*termgate.scope='@A@',termgate.term='{STALE}'*/ "
+    for name, form in {"simple": lambda ss: [[Q(sql)] for sql in ss], "extended": lambda ss: [group(sql) for sql in ss], "one group": lambda ss: [group(*ss)], "one text": lambda ss: [[Q("; ".join(ss))]]}.items():
+        rows.append(Row("2", f"SET CONSTRAINTS between two claims, {name}", form(["BEGIN", write, *stale, now, *back, "COMMIT"]), claim="other"))
+        rows.append(Row("2", f"SET CONSTRAINTS with a stale comment, {name}", form(["BEGIN", write, comment + now, "COMMIT"]), claim="other"))
+    return rows
+
+
 # --- finding 8: holes of READ ONLY ---
 def finding_8():
     rows = []
@@ -528,4 +586,4 @@ def finding_9():
 
 
 def rows():
-    return [*finding_1(), *finding_2(), *finding_3(), *finding_8(), *finding_9(), *finding_13(), *finding_s2(), *finding_s4(), *undeclared(), *alone_in_a_pipeline(), *rightful(), *transparent()]
+    return [*finding_1(), *finding_2(), *finding_3(), *finding_8(), *finding_9(), *finding_13(), *finding_s2(), *finding_s4(), *undeclared(), *alone_in_a_pipeline(), *planning(), *renamed(), *at_once(), *rightful(), *transparent()]

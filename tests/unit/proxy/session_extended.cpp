@@ -309,6 +309,63 @@ TEST_CASE("session: what must run alone does not make writable what stands befor
   }
 }
 
+TEST_CASE("session: what a Bind runs is checked whether or not it is executed", "[F1][F6][proxy]") {
+  const auto begun = [](Script& script) {
+    script.client(query("BEGIN")).to_server(query("BEGIN"));
+    script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
+    script.client(query("SAVEPOINT s")).to_server(writable(true, block) + sync_message() + query("SAVEPOINT s"));
+    script.server(set_done(true, block) + ready('T') + complete("SAVEPOINT") + ready('T')).to_client(complete("SAVEPOINT") + ready('T'));
+  };
+  const std::string planned = parse("", "SELECT f()") + bind_message("", "") , domain = parse("", "SHOW work_mem", {16400}) + bind_message("", "", {"1"});
+  // Without a claim it plans READ ONLY.
+  for (const std::string& what : {planned, domain}) {
+    Script none;
+    none.application_name.clear();
+    begun(none);
+    const std::size_t at = what.find('B');
+    none.client(what + sync_message()).to_server(what.substr(0, at) + locked(true, block) + what.substr(at) + sync_message());
+    none.replay();
+  }
+  // With one it is checked before, and what it may have declared before the COMMIT. Its own Execute is the same unit.
+  Script script;
+  begun(script);
+  script.client(planned + sync_message()).to_server(parse("", "SELECT f()") + check_declared(true, block) + bind_message("", "") + sync_message());
+  script.server(parse_complete() + check_done("5", true, block) + bind_complete() + ready('T')).to_client(parse_complete() + bind_complete() + ready('T')).told({"fenced orders 5/5"});
+  script.client(query("COMMIT")).to_server(check_again() + sync_message() + query("COMMIT"));
+  script.replay();
+}
+
+TEST_CASE("session: a name that stands for what runs no code is parsed anew before each Bind", "[F1][F6][proxy]") {
+  for (const std::string sql : {"SHOW work_mem", "", "SAVEPOINT s", "SELECT set_config('termgate.scope', 'orders', true)"}) {
+    Script script;
+    const bool declares = sql.starts_with("SELECT");
+    const std::string sent = declares ? "SELECT pg_catalog.set_config('termgate.scope', 'orders', true)" : sql;
+    script.client(parse("h", sql) + sync_message()).to_server(parse("h", sent) + sync_message());
+    script.server(parse_complete() + ready('I')).to_client(parse_complete() + ready('I'));
+    script.client(query("BEGIN")).to_server(query("BEGIN"));
+    script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
+    script.client(bind_message("", "h")).to_server((declares ? writable(true, block) : std::string()) + close_statement("h") + parse("h", sent) + bind_message("", "h"));
+    script.server((declares ? set_done(true, block) : std::string()) + close_complete() + parse_complete() + bind_complete()).to_client(bind_complete());
+    script.replay();
+  }
+  // By SQL it is not: what runs then is unknown.
+  Script script;
+  script.client(parse("h", "SHOW work_mem") + sync_message()).to_server(parse("h", "SHOW work_mem") + sync_message());
+  script.server(parse_complete() + ready('I')).to_client(parse_complete() + ready('I'));
+  script.client(query("BEGIN")).to_server(query("BEGIN"));
+  script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
+  script.client(query("EXECUTE h")).to_server(opening(true, block) + sync_message() + converted("EXECUTE h"));
+  script.replay();
+}
+
+TEST_CASE("session: a message that breaks a COPY ends the session also if it came before the copy began", "[F5][proxy]") {
+  Script script;
+  const std::string copy = one("COPY t FROM STDIN");
+  script.client(copy + query("SELECT 1")).to_server(opening() + copy + flush());
+  script.server(opening_done() + parse_complete() + bind_complete() + opaque('G', std::string(3, '\0'))).to_client(parse_complete() + bind_complete()).ends("08P01", "unexpected message type 0x51 during COPY from stdin");
+  script.replay();
+}
+
 TEST_CASE("session: a read in a pipeline that writes is refused once and known from then on", "[F6][proxy]") {
   Script script;
   const std::string text = "SELECT a FROM writing_view", again = "TG002 this looked like a read and writes; Termgate knows it now: send it again";

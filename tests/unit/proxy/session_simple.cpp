@@ -765,6 +765,68 @@ TEST_CASE("session: what must run alone takes the claim that the server's sessio
   }
 }
 
+TEST_CASE("session: behind AND CHAIN a transaction is what the model says, whatever an error or a savepoint has undone", "[F1][F6][proxy]") {
+  const auto answered = [](Script& script, const std::string& sql, const std::string& tag, char state) {
+    script.client(query(sql)).to_server(query(sql));
+    script.server(complete(tag) + ready(state)).to_client(complete(tag) + ready(state));
+  };
+  const std::string rows = columns({"a"}) + row({"1"}) + complete("SELECT 1");
+  const std::string read = "SELECT a FROM t";
+  // Nothing is declared: READ ONLY was set inside the savepoint, whose end has undone it.
+  Script none;
+  none.application_name.clear();
+  answered(none, "BEGIN", "BEGIN", 'T');
+  none.client(query("SAVEPOINT s")).to_server(writable(true, block) + sync_message() + query("SAVEPOINT s"));
+  none.server(set_done(true, block) + ready('T') + complete("SAVEPOINT") + ready('T')).to_client(complete("SAVEPOINT") + ready('T'));
+  none.client(query(read)).to_server(locked(true, block) + sync_message() + query(read));
+  none.server(set_done(true, block) + ready('T') + rows + ready('T')).to_client(rows + ready('T'));
+  answered(none, "ROLLBACK AND CHAIN", "ROLLBACK", 'T');
+  none.client(query(read)).to_server(writable(true, block) + locked(true, block) + sync_message() + query(read));
+  none.replay();
+  // A claim that passes: the error has undone what made the block writable.
+  Script failed;
+  answered(failed, "BEGIN", "BEGIN", 'T');
+  failed.client(query(insert)).to_server(opening(true, block) + sync_message() + query(insert));
+  failed.server(opening_done(true, block) + ready('T') + error("23505", "duplicate") + ready('E')).to_client(error("23505", "duplicate") + ready('E'));
+  answered(failed, "ROLLBACK AND CHAIN", "ROLLBACK", 'T');
+  failed.client(query(insert)).to_server(writable(true, block) + check_declared(true, block) + sync_message() + query(insert));
+  failed.replay();
+}
+
+TEST_CASE("session: SET CONSTRAINTS in a block that has written is a statement that runs code", "[F1][F2][proxy]") {
+  const std::string set = "SET LOCAL termgate.term = '4'", now = "SET CONSTRAINTS ALL IMMEDIATE";
+  Script script;
+  script.client(query("BEGIN")).to_server(query("BEGIN"));
+  script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
+  script.client(query(insert)).to_server(opening(true, block) + sync_message() + query(insert));
+  script.server(opening_done(true, block) + ready('T') + inserted('T')).to_client(inserted('T'));
+  script.client(query(set)).to_server(check_again() + sync_message() + query(set));
+  script.server(check_done("5", true, block) + ready('T') + complete("SET") + ready('T')).to_client(complete("SET") + ready('T'));
+  script.client(query(now)).to_server(check_again() + sync_message() + query(now));
+  script.server(prepared(true) + bind_complete() + error("TG001", stale) + ready('E')).to_client(error("TG001", stale));
+  script.replay();
+}
+
+TEST_CASE("session: a check that failed clears nobody of what was written before it", "[F1][F2][proxy]") {
+  const std::string set = "SET LOCAL termgate.term = '6'", calls = "SELECT f()", rows = columns({"f"}) + row({"1"}) + complete("SELECT 1");
+  Script script;
+  script.client(query("BEGIN")).to_server(query("BEGIN"));
+  script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
+  script.client(query(calls)).to_server(opening(true, block) + sync_message() + query(calls));
+  script.server(opening_done(true, block) + ready('T') + rows + ready('T')).to_client(rows + ready('T'));
+  script.client(query("SAVEPOINT s")).to_server(query("SAVEPOINT s"));
+  script.server(complete("SAVEPOINT") + ready('T')).to_client(complete("SAVEPOINT") + ready('T'));
+  // It has declared something stale and written under it.
+  script.client(query(calls)).to_server(check_again() + sync_message() + query(calls));
+  const std::string aborted = error("25P02", "current transaction is aborted");
+  script.server(prepared(true) + bind_complete() + error("TG001", stale) + ready('E') + aborted + ready('E')).to_client(error("TG001", stale) + ready('E'));
+  script.client(query("ROLLBACK TO s")).to_server(query("ROLLBACK TO s"));
+  script.server(complete("ROLLBACK") + ready('T')).to_client(complete("ROLLBACK") + ready('T'));
+  // That is still there, and so must be the claim that it was written under.
+  script.client(query(set)).to_server(check_again() + sync_message() + query(set));
+  script.replay();
+}
+
 TEST_CASE("session: a failing statement that ran alone gives the lock back", "[F4][F5][proxy]") {
   Script script;
   script.client(query("CREATE INDEX CONCURRENTLY ON t (a)")).to_server(writable() + hold({}, {}) + sync_message());
