@@ -116,7 +116,7 @@ void Session::State::on_bind(const Event& event) {
   if (portals_.size() < names_max || portals_.count(portal) != 0) portals_[portal] = bound;
   // A write is decided here already, so that its values, however many, go straight through.
   const Effects effects = resolved(bound.effects, bound.executes);
-  if (effects.way == Way::write || model_.tx.in_block || !event.last) {
+  if (effects.way == Way::write || model_.tx.in_block || !event.last || plans_code(effects)) {
     guard_group(effects, bound, Step::plans, event.last);
     if (stage_ != Stage::ready) return;
     if (group_.refused) {

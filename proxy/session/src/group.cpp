@@ -49,7 +49,11 @@ void Session::State::guard_group(const Effects& effects, const Known& known, Ste
     // Up to 17 it could commit our check's lock away in the middle of a pipeline, and READ ONLY does not stop VACUUM.
     return refuse("0A000", code ? "Termgate runs CALL and DO only as the one statement before a Sync, or in a transaction block" : "Termgate runs what must run alone only as the one statement before a Sync, with no Flush before it", "");
   }
-  const Unit unit = unit_of(effects, claim.named, claims_.final_rule());
+  Unit unit = unit_of(effects, claim.named, claims_.final_rule());
+  // A Bind runs code of what is not a write by its text; of a write everything is decided at the Bind.
+  const bool plans = step == Step::plans && (effects.input_runs_code || unit.does == Does::reads || unit.does == Does::calls);
+  if (plans && effects.input_runs_code) unit.does = Does::calls;
+  if (plans) unit.hole = false;
   TransactionView view = view_of(claim, true);
   view.open = unit.does != Does::reads && unit.does != Does::savepoint && unit.does != Does::code && unit.does != Does::alone;
   view.fixed = group_.called || (!model_.tx.writable && !group_.opening_possible);
@@ -59,7 +63,7 @@ void Session::State::guard_group(const Effects& effects, const Known& known, Ste
   switch (act) {
     case Act::pass:
       if (unit.does == Does::own_call) break;
-      if (runs) pass_in_group(unit, claim);
+      if (runs || plans) pass_in_group(unit, claim);
       return;
     case Act::frame:
       // In READ ONLY of the client's own: a pipeline cannot be framed.
@@ -75,7 +79,12 @@ void Session::State::guard_group(const Effects& effects, const Known& known, Ste
       return;
     default: break;
   }
-  if (!runs && unit.does != Does::writes && unit.does != Does::prepares) return;
+  if (plans && !view.writable) {
+    // It is opened when it runs, or with a later one.
+    if (claim.named) note_named(claim);
+    return;
+  }
+  if (!runs && !plans && unit.does != Does::writes && unit.does != Does::prepares) return;
   // A member before it may declare what it needs: it is judged when it runs.
   if (!runs && whole && !group_.held.empty() && standing_of(claim) != Standing::current) return;
   if (unit.does == Does::own_call) {
@@ -119,9 +128,14 @@ void Session::State::redeclares_after_reads(const Unit& unit, const Claim& claim
   add_recheck(server_);
 }
 
+void Session::State::note_named(const Claim& claim) {
+  const auto same = [&](const Claim& one) { return one.given == claim.given && one.pair == claim.pair; };
+  if (std::none_of(group_.named.begin(), group_.named.end(), same)) group_.named.push_back(claim);
+}
+
 void Session::State::pass_in_group(const Unit& unit, const Claim& claim) {
   if (unit.does == Does::calls) group_.called = true;
-  if (claim.named && unit.does >= Does::reads) group_.named.push_back(claim);
+  if (claim.named && unit.does >= Does::reads) note_named(claim);
   if (unit.does == Does::begin && standing_of(claim) == Standing::current && group_.opening_possible && !group_.direct) {
     if (!group_.touched_server && group_.beginning.bytes == 0) raise_in_advance(claim);
     // What was read before belongs to the block's transaction, and has fixed its mode unless it is opened before that.

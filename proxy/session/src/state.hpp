@@ -158,6 +158,7 @@ class Session::State {
   void commit_to_group();
   void hold_at_sync(const Effects& effects, const Claim& claim);
   void redeclares_after_reads(const Unit& unit, const Claim& claim);
+  void note_named(const Claim& claim);
   void pass_in_group(const Unit& unit, const Claim& claim);
   void open_held(const Effects& effects, const Claim& claim, Act act);
   void open_group(const Claim& claim, bool with_check);

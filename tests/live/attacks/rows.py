@@ -471,6 +471,11 @@ def planning():
                 rows.append(Row("1", f"{end}Bind of {name} behind {behind}, {claim}", [*steps, [*bind, *last], [Q("COMMIT")]], claim=claim))
     stale = ["SET LOCAL termgate.scope = '@A@'", f"SET LOCAL termgate.term = {STALE}"]
     back = ["SET LOCAL termgate.scope = '@B@'", f"SET LOCAL termgate.term = {OTHER}"]
+    comment = f"/*termgate.scope='@A@',termgate.term='{STALE}'*/ "
+    planned = [P("", comment + "SELECT app.planned(@N@)"), B("", "")]
+    for name, group_of in {"alone": [*planned, S], "before SET": [*planned, *one("SET work_mem = '4MB'"), S], "before SET, flushed": [*planned, H, *one("SET work_mem = '4MB'"), H, S], "before a write of another claim": [*planned, *one(f"/*termgate.scope='@B@',termgate.term='{OTHER}'*/ " + GOOD), S]}.items():
+        for claim in ("none", "other"):
+            rows.append(Row("1", f"Bind with a stale comment, {name}, {claim}", [group_of], claim=claim, modes=("reject", "read-only", "allow")))
     for name, bind in binds.items():
         rows.append(Row("1", f"Bind of {name} between two claims", [[Q("BEGIN")], [Q("SELECT 1")], *[[Q(sql)] for sql in stale], [*bind, S], *[[Q(sql)] for sql in back], [Q("COMMIT")]], claim="other"))
         rows.append(Row("1", f"Bind of {name} behind SET LOCAL in its group", [[*[message for sql in stale for message in one(sql)], *bind, S]], claim="none", modes=("reject", "read-only", "allow")))
