@@ -132,6 +132,7 @@ void Session::State::on_bind(const Event& event) {
   group_.acted_here |= may_run_code(effects);  // a Bind plans, and planning runs functions
   group_.planned |= may_run_code(effects) && effects.way != Effects::Way::alone;
   if (bound.again) parse_again(event, statement, *bound.again);
+  model_.tx.bound.reset();
   if (plans_code(effects)) model_.on_bind(portal, effects);
   forward_extended(event, {.request = Request::bind, .read_hash = bound.hash, .text = portal});
 }

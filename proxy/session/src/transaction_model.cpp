@@ -12,6 +12,7 @@ using statements::Kind;
 using Way = Effects::Way;
 
 bool TransactionModel::apply(const Effects& effects, Does does, bool guarded) {
+  tx.bound.reset();  // something comes between that Bind and its Execute
   // The end of a block takes back what was declared in it, and nothing else.
   const bool ends = effects.kind == Kind::commit || effects.kind == Kind::rollback || effects.kind == Kind::rollback_to || effects.kind == Kind::release;
   // What is declared in it may be so for this transaction alone.

@@ -47,6 +47,7 @@ struct Transaction {
     acted_since = acted;
     code_declared = acted;  // a check that failed, or was undone, has cleared nobody
     passed.clear();
+    bound.reset();
   }
 };
 
