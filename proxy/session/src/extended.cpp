@@ -70,6 +70,8 @@ void Session::State::on_parse(const Event& event) {
       pgwire::append_parse(again, parse->statement, rewritten.empty() ? sql : std::string_view(rewritten), types);
       if (again.size() > again_bytes_max) known.effects = effects_of_unknown();
       else known.again = std::make_shared<const std::string>(std::move(again));
+      known.read_as = settings_.standard_conforming_strings;
+      known.read_as_ascii = settings_.ascii_safe_encoding;
     }
     const auto [at, added] = statements_.try_emplace(name, known);
     // A name that stands for something else already: the server refuses it, unless that was closed behind our back.
@@ -113,6 +115,8 @@ void Session::State::on_bind(const Event& event) {
   Known bound;
   if (known != nullptr) bound = *known;
   else bound.effects = effects_of_unknown();
+  // The server would read the text in another way by now than it was judged.
+  if (bound.again && (bound.read_as != settings_.standard_conforming_strings || bound.read_as_ascii != settings_.ascii_safe_encoding)) bound = Known{.effects = effects_of_unknown()};
   if (portals_.size() < names_max || portals_.count(portal) != 0) portals_[portal] = bound;
   // A write is decided here already, so that its values, however many, go straight through.
   const Effects effects = resolved(bound.effects, bound.executes);

@@ -61,6 +61,8 @@ struct Known {
   std::size_t identity = 0;          // of its whole text
   std::size_t hash = 0;              // of its text without its values, where it is taken for a read
   std::shared_ptr<const std::string> again{};  // its Parse, where the name must not stand for anything else
+  statements::ConformingStrings read_as = statements::ConformingStrings::unknown;  // … and how its text was read
+  bool read_as_ascii = false;
 };
 
 // The extended messages up to the next Sync.
