@@ -197,7 +197,9 @@ Effects effects_of(const Statement& statement, std::string_view sql) {
       effects.prepares = statement.name;
       effects.prepares_read = statement.inner == Kind::provably_read && !statement.read_only_hole;
       effects.prepares_plain_write = statement.inner == Kind::write && !statement.read_only_hole;
-      effects.changes_declaration = effects.calls_functions = false;
+      // Of what it prepares the literals are read by now, and a domain's CHECK runs.
+      effects.changes_declaration = statement.calls_unknown;
+      effects.calls_functions = false;
       effects.prepares_calls = statement.calls_functions;
       effects.prepares_declares = statement.only_declares;
       effects.prepares_exactly = statement.exactly_declares;
