@@ -79,17 +79,36 @@ void Session::State::on_parse(const Event& event) {
     else if (!added) at->second.effects = effects_of_unknown(), at->second.again.reset();
     if (added) group_.parsed.push_back(name);
   }
-  if (group_.direct && model_.tx.in_block) {
-    const Effects what = resolved(effects, statement.name);
-    guard_block(what, claim_for(statement.declared, effects, statement.name), Step::parses);
-    if (what.takes_snapshot && !model_.tx.writable) model_.tx.snapshot = true;
-  }
+  const Effects what = resolved(effects, statement.name);
+  if (!guard_parse(parse->statement, what, statement)) return;
   Event other = event;
   if (!rewritten.empty()) {
     pgwire::append_parse(frame, parse->statement, rewritten, types);
     other.frame = frame;
   }
   forward_extended(other, {.request = Request::parse, .existed = existed, .text = name});
+}
+
+// A Parse writes nothing by itself, but it fixes the access mode of its transaction, and may run code. False: it is refused.
+bool Session::State::guard_parse(std::string_view name, Effects effects, const statements::Statement& statement) {
+  if (!claims_.active() || model_.tx.failed) return true;
+  // The input of a parameter runs at the Bind.
+  effects.input_runs_code = false;
+  const Known known{.effects = effects, .declared = statement.declared, .executes = effects.runs_prepared ? std::string(cut(statement.name)) : std::string()};
+  const bool code = runs_code_ahead(effects);
+  const Claim claim = claim_for(known.declared, effects, known.executes);
+  if (model_.tx.in_block && group_.direct) {
+    guard_block(effects, claim, Step::parses);
+    if (effects.takes_snapshot && !model_.tx.writable) model_.tx.snapshot = true;
+  } else if (code && may_write()) {
+    guard_group(effects, known, Step::plans, true);
+  } else if (code) {
+    // Where what is held is opened yet, it is so in front of this.
+    if (claim.named) note_named(claim);
+    group_.acted_here |= effects.calls_unknown;
+  }
+  if (code && may_write() && !model_.tx.failed) model_.on_parse(name, effects);
+  return stage_ == Stage::ready && !group_.refused;
 }
 
 void Session::State::on_bind(const Event& event) {
@@ -106,6 +125,7 @@ void Session::State::on_bind(const Event& event) {
     statement = names->statement;
   }
   group_begins();
+  model_.before_bind(statement);
   if (group_.discarded) return refuse("0A000", discard_alone, "");  // a Bind plans, and planning runs functions
   if (is_reserved(statement) || is_reserved(portal)) {
     client_parts_ = Parts::drop;
@@ -120,7 +140,7 @@ void Session::State::on_bind(const Event& event) {
   if (portals_.size() < names_max || portals_.count(portal) != 0) portals_[portal] = bound;
   // A write is decided here already, so that its values, however many, go straight through.
   const Effects effects = resolved(bound.effects, bound.executes);
-  if (effects.way == Way::write || model_.tx.in_block || !event.last || plans_code(effects)) {
+  if (effects.way == Way::write || model_.tx.in_block || !event.last || runs_code_ahead(effects)) {
     guard_group(effects, bound, Step::plans, event.last);
     if (stage_ != Stage::ready) return;
     if (group_.refused) {
@@ -137,7 +157,7 @@ void Session::State::on_bind(const Event& event) {
   group_.planned |= may_run_code(effects) && effects.way != Effects::Way::alone;
   if (bound.again) parse_again(event, statement, *bound.again);
   model_.tx.bound.reset();
-  if (plans_code(effects)) model_.on_bind(portal, effects);
+  if (runs_code_ahead(effects)) model_.on_bind(portal, effects);
   forward_extended(event, {.request = Request::bind, .read_hash = bound.hash, .text = portal});
 }
 

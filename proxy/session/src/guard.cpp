@@ -64,10 +64,11 @@ bool covered(const Unit& unit, const TransactionView& transaction, Standing clai
 namespace {
 
 Act sound_before_commit(const TransactionView& transaction, const Policy& policy) noexcept {
-  if (!policy.enforce || transaction.failed || !transaction.writable || !transaction.acted) return Act::pass;
+  if (!policy.enforce || transaction.failed || !transaction.writable || !(transaction.acted || transaction.left_over)) return Act::pass;
   const bool passed = transaction.session_passed || transaction.other_passed;
-  if (passed) return transaction.redeclared ? Act::recheck : Act::pass;
-  return Act::check;
+  // What was left over runs under what the session declares.
+  if (passed) return transaction.redeclared || (transaction.left_over && !transaction.session_passed) ? Act::recheck : Act::pass;
+  return transaction.acted ? Act::check : Act::lock;
 }
 
 Act sound(const Unit& unit, const TransactionView& transaction, Standing claim, const Policy& policy) noexcept {

@@ -65,6 +65,7 @@ struct TransactionView {
   bool acted = false;           // something ran in it that needs a check: all but declarations and calls of layer 1
   bool acted_since = false;     // … since the last check of what the session declares
   bool code_declared = false;   // something that acted may have declared since the last check: what it wrote after that is under that claim
+  bool left_over = false;       // something ran while we had made it READ ONLY again: a cursor WITH HOLD or a deferred trigger of it may run at the COMMIT
 
   bool operator==(const TransactionView&) const = default;
 };
@@ -78,9 +79,9 @@ enum class Act : std::uint8_t {
   open_unchecked,  // made writable, with no check yet: only what is harmless by itself, or checks itself, may come next
   open,            // made writable, then the check
   check,           // the check, in a transaction that is writable already or stays READ ONLY
-  recheck,         // the check only where the session declares something else than before
+  recheck,         // the check of what the session declares by now
   check_both,      // recheck, for what code has declared and written under, and the check of what the unit itself names
-  lock,            // made READ ONLY again: nothing was declared, so it reads
+  lock,            // made READ ONLY again: nothing was declared, so it reads. Before a COMMIT: in all of it, not only inside its savepoints
   frame,           // BEGIN and COMMIT around it, then decided again as part of that block
   hold,            // the check's lock is held by the session while it runs
   refuse_claim,    // with what is wrong with the claim
@@ -90,7 +91,7 @@ enum class Act : std::uint8_t {
 
 Act decide(const Unit& unit, const TransactionView& transaction, Standing claim, const Policy& policy) noexcept;
 
-// What must still come before this transaction may commit: pass, check or recheck.
+// What must still come before this transaction may commit: pass, check, recheck or lock. `writable`: it was made so, whatever a savepoint of it is now.
 Act before_commit(const TransactionView& transaction, const Policy& policy) noexcept;
 
 // Whether the transaction may go on with `unit` without another check.

@@ -10,7 +10,7 @@
 namespace termgate::session {
 namespace {
 
-constexpr std::array<std::string_view, ours_count> names{"_termgate_writable_", "_termgate_locked_", "_termgate_default_on_", "_termgate_default_off_", "_termgate_check_", "_termgate_again_", "_termgate_prepared_", "_termgate_hold_", "_termgate_release_"};
+constexpr std::array<std::string_view, ours_count> names{"_termgate_writable_", "_termgate_locked_", "_termgate_mark_", "_termgate_unmark_", "_termgate_default_on_", "_termgate_default_off_", "_termgate_check_", "_termgate_again_", "_termgate_prepared_", "_termgate_hold_", "_termgate_release_"};
 constexpr std::string_view portal = "_termgate";
 
 std::string quoted(std::string_view name) {
@@ -63,6 +63,8 @@ void Session::State::prepare_ours(Batch& to, Ours which, Role role, std::string_
   switch (which) {
     case ours_writable: sql = "SET transaction_read_only TO off"; break;
     case ours_locked: sql = "SET transaction_read_only TO on"; break;
+    case ours_mark: sql = "SAVEPOINT _termgate_first"; break;
+    case ours_unmark: sql = "RELEASE SAVEPOINT _termgate_first"; break;
     case ours_default_on: sql = "SET default_transaction_read_only TO on"; break;
     case ours_default_off: sql = "SET default_transaction_read_only TO off"; break;
     case ours_check: sql = "SELECT * FROM " + schema + ".check_claim($1, $2, $3, $4)"; count = 4; break;

@@ -56,7 +56,7 @@ Effects Session::State::resolved(Effects effects, std::string_view executes) con
   if (effects.way == Way::read && !effects.prepares_declares && claims_.admission().without_term == WithoutTerm::reject) effects.way = Way::write;
   if ((effects.kind == Kind::fetch || effects.kind == Kind::move) && model_.tx.calling_cursor) effects.calls_unknown = effects.changes_declaration = true;
   // Deferred triggers of what was written so far run now.
-  if (effects.kind == Kind::set_constraints && model_.tx.acted) {
+  if (effects.kind == Kind::set_constraints && (model_.tx.acted || model_.tx.left_over)) {
     effects.way = Way::read;
     effects.takes_snapshot = effects.calls_functions = effects.calls_unknown = effects.changes_declaration = true;
   }
@@ -127,7 +127,7 @@ TransactionView Session::State::view_of(const Claim& claim, bool open) const {
   view.failed = model_.tx.failed;
   view.read_only = model_.tx.in_block || model_.tx.writable ? model_.tx.client_read_only : model_.by_default.believed;
   view.fixed = model_.tx.snapshot || model_.tx.locked;
-  view.writable = (model_.tx.writable && !model_.tx.locked) || !claims_.guards();
+  view.writable = may_write();
   view.session_passed = model_.tx.session_passed;
   view.other_passed = model_.tx.other_passed;
   view.named_passed = claim.named && claim.certain && std::find(model_.tx.passed.begin(), model_.tx.passed.end(), claim.pair) != model_.tx.passed.end();
@@ -135,6 +135,7 @@ TransactionView Session::State::view_of(const Claim& claim, bool open) const {
   view.acted = model_.tx.acted;
   view.acted_since = model_.tx.acted_since;
   view.code_declared = model_.tx.code_declared;
+  view.left_over = model_.tx.left_over;
   return view;
 }
 

@@ -56,8 +56,8 @@ struct Outstanding {
 // A prepared statement or a portal of the client's.
 struct Known {
   Effects effects;
-  statements::Declaration declared;  // by its comments
-  std::string executes;              // of EXECUTE: the name of what it runs
+  statements::Declaration declared{};  // by its comments
+  std::string executes{};              // of EXECUTE: the name of what it runs
   std::size_t identity = 0;          // of its whole text
   std::size_t hash = 0;              // of its text without its values, where it is taken for a read
   std::shared_ptr<const std::string> again{};  // its Parse, where the name must not stand for anything else

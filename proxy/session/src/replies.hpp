@@ -28,7 +28,7 @@ enum class Request : std::uint8_t {
 inline constexpr std::size_t request_count = static_cast<std::size_t>(Request::nothing) + 1;
 
 // The statements that we prepare.
-enum Ours : std::uint8_t { ours_writable, ours_locked, ours_default_on, ours_default_off, ours_check, ours_again, ours_prepared, ours_hold, ours_release, ours_count };
+enum Ours : std::uint8_t { ours_writable, ours_locked, ours_mark, ours_unmark, ours_default_on, ours_default_off, ours_check, ours_again, ours_prepared, ours_hold, ours_release, ours_count };
 
 // On whose behalf it was sent.
 enum class Role : std::uint8_t {

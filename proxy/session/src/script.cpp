@@ -80,6 +80,7 @@ void Session::State::next_piece() {
 
     const Act act = decided_in_script(first, effects);
     router_.release_framed();
+    bool added = !model_.tx.failed && effects.takes_snapshot && settle_mode();
     if (act != Act::pass || unit_of(effects, false, claims_.final_rule()).does == Does::own_call) {
       const bool was_failed = model_.tx.failed;
       if (!model_.tx.in_block && (act == Act::frame || act == Act::hold || act == Act::refuse_no_term)) {
@@ -87,10 +88,10 @@ void Session::State::next_piece() {
         carry_out(act == Act::refuse_no_term ? act : Act::refuse_no_term, effects, script.claim);
         return script_refused();
       }
-      const bool added = carry_out(act, effects, script.claim);
+      added |= carry_out(act, effects, script.claim);
       if (model_.tx.failed && !was_failed) return;  // refused
-      if (added) add_sync(Role::silent);
     }
+    if (added) add_sync(Role::silent);
     note_sent(effects);
 
     return send_piece(effects);

@@ -135,8 +135,15 @@ void Session::State::ours_failed(const Event& event, const pgwire::ReportFields&
       router_.drop_framed();
       router_.forward(event);
       break;
-    case Role::who_serves:
-    case Role::put_back: return end("08006", "the server session could not be made read-only again");
+    case Role::put_back:
+      if (report.sqlstate() == "25P02") {
+        // The transaction had failed already, and writes nothing.
+        ours_refused(report, head.role);
+        opening_refused_ = true;
+        break;
+      }
+      [[fallthrough]];
+    case Role::who_serves: return end("08006", "the server session could not be made read-only again");
     case Role::release: return end("08006", "the lock of a statement that ran alone could not be given back");
     case Role::in_advance: {
       // Whatever it is, the check itself meets it again; that the term is stale is worth knowing before.

@@ -113,8 +113,11 @@ class Session::State {
   // statement is refused, it is so already, and the transaction has failed.
   enum class Step : std::uint8_t { parses, plans, runs };  // Parse, Bind, Execute or a simple query
   bool guard_block(const Effects& effects, const Claim& claim, Step step);
-  static bool plans_code(const Effects& effects) noexcept;
+  static bool runs_code_ahead(const Effects& effects) noexcept;
+  bool may_write() const noexcept;
   bool settle_mode();
+  bool mark();
+  bool lock_for_commit();
   // Does what the decision says, in the transaction that is open; the acts `frame` and `hold` are the caller's.
   bool carry_out(Act act, const Effects& effects, const Claim& claim);
   // What the transaction still needs before the COMMIT or Sync that comes next. True: a message of ours was added.
@@ -143,6 +146,7 @@ class Session::State {
 
   // --- extended.cpp ---
   void on_parse(const pgwire::Event& event);
+  bool guard_parse(std::string_view name, Effects effects, const statements::Statement& statement);
   void on_bind(const pgwire::Event& event);
   void parse_again(const pgwire::Event& event, std::string_view name, std::string_view parse);
   void on_execute(const pgwire::Event& event);

@@ -53,8 +53,12 @@ void Session::State::note_sent(const Effects& effects) {
   if (effects.forgets_prepared) statements_.clear();
 }
 
-// Whether a Bind of it runs code of the client's: the planner calls immutable functions, and a parameter's input those of its type.
-bool Session::State::plans_code(const Effects& effects) noexcept { return effects.input_runs_code || unit_of(effects, false, false).does >= Does::reads; }
+// Whether a Parse or a Bind of it runs code of the client's. Parse reads its literals, by the checks of the domains in their types; the planner calls
+// immutable functions, and a parameter's input those of its type.
+bool Session::State::runs_code_ahead(const Effects& effects) noexcept {
+  const Does does = unit_of(effects, false, false).does;
+  return effects.input_runs_code || (does >= Does::reads && does != Does::own_call) || (does == Does::declares && !effects.exactly_declares);
+}
 
 // The transaction is what the model says, whatever mode the one before has left it in.
 bool Session::State::settle_mode() {
@@ -67,12 +71,15 @@ bool Session::State::guard_block(const Effects& effects, const Claim& claim, Ste
   if (!claims_.active() || model_.tx.failed) return false;
   const bool runs = step == Step::runs;
   Unit unit = unit_of(effects, claim.named, claims_.final_rule());
-  const bool plans = step == Step::plans && plans_code(effects);
-  if (unit.does == Does::commit && !plans) return runs && add_before_commit();
-  const bool settled = (runs || plans) && unit.does >= Does::savepoint && settle_mode();
-  if (plans && (model_.tx.writable || !claims_.guards())) {
+  const bool ahead = !runs && runs_code_ahead(effects);
+  if (unit.does == Does::commit && !ahead) return runs && add_before_commit();
+  const bool settled = (runs || ahead) && unit.does >= Does::savepoint && settle_mode();
+  if (ahead && may_write()) {
+    // What a statement will run under may be declared after its Parse and its Bind. Whatever those have run is checked then, or before the COMMIT.
+    const bool undeclared = !unit.named && !model_.tx.passed_any() && standing_of(claim) == Standing::none;
+    if (undeclared && (unit.does >= Does::writes || model_.tx.acted)) return settled;
     // Whether or not it is executed.
-    unit.does = effects.input_runs_code ? Does::calls : std::min(unit.does, Does::calls);
+    unit.does = effects.input_runs_code || unit.does == Does::declares ? Does::calls : std::min(unit.does, Does::calls);
     unit.hole = false;
     return carry_out(decide(unit, view_of(claim, true), standing_of(claim), policy()), effects, claim) || settled;
   }
@@ -89,7 +96,27 @@ bool Session::State::guard_block(const Effects& effects, const Claim& claim, Ste
     unit.named = unit.hole = false;
     if (model_.tx.writable) return false;
   }
-  return carry_out(decide(unit, view_of(claim, true), standing_of(claim), policy()), effects, claim) || settled;
+  const bool added = carry_out(decide(unit, view_of(claim, true), standing_of(claim), policy()), effects, claim) || settled;
+  return (runs && unit.does == Does::savepoint && mark()) || added;
+}
+
+// As far as is known here the server's transaction is not READ ONLY.
+bool Session::State::may_write() const noexcept { return (model_.tx.writable && !model_.tx.locked) || !claims_.guards(); }
+
+// What is READ ONLY only inside a savepoint of the client's is so no more at the COMMIT, and what was left for it would write. From our savepoint there is a
+// way back to where READ ONLY holds for all of it.
+bool Session::State::mark() {
+  if (!may_write() || model_.tx.acted || model_.tx.failed || std::exchange(model_.tx.marked, true)) return false;
+  run_ours(server_, ours_mark, Role::put_back, {});
+  return true;
+}
+
+bool Session::State::lock_for_commit() {
+  if (model_.tx.locked && !model_.tx.marked) return false;
+  if (std::exchange(model_.tx.marked, false)) run_ours(server_, ours_unmark, Role::put_back, {});
+  run_ours(server_, ours_locked, Role::put_back, {});
+  model_.tx.locked = true;
+  return true;
 }
 
 bool Session::State::carry_out(Act act, const Effects& effects, const Claim& claim) {
@@ -134,10 +161,11 @@ bool Session::State::carry_out(Act act, const Effects& effects, const Claim& cla
 bool Session::State::add_before_commit() {
   const Claim claim = claims_.claim_of(nullptr);
   TransactionView view = view_of(claim, true);
-  view.writable |= model_.tx.writable && model_.tx.cursor;
+  view.writable |= model_.tx.writable;
   switch (before_commit(view, policy())) {
     case Act::check: add_check(server_, claim, Role::check); return true;
     case Act::recheck: add_recheck(server_); return true;
+    case Act::lock: return lock_for_commit();
     default: return false;
   }
 }

@@ -12,18 +12,18 @@ using statements::Kind;
 using Way = Effects::Way;
 
 bool TransactionModel::apply(const Effects& effects, Does does, bool guarded) {
-  tx.bound.reset();  // something comes between that Bind and its Execute
+  // Something comes between that Parse and its Bind, that Bind and its Execute.
+  tx.parsed.reset();
+  tx.bound.reset();
   // The end of a block takes back what was declared in it, and nothing else.
   const bool ends = effects.kind == Kind::commit || effects.kind == Kind::rollback || effects.kind == Kind::rollback_to || effects.kind == Kind::release;
   // What is declared in it may be so for this transaction alone.
   if (effects.changes_declaration && !ends) tx.declared_inside = tx.redeclared = true;
   const bool declares = effects.changes_declaration && (!ends || tx.declared_inside || effects.and_chain);
   if (does >= Does::fetch && does != Does::own_call && !(does == Does::declares && effects.exactly_declares && !effects.by_name)) {
-    tx.acted = tx.acted_since = true;
-    tx.code_declared |= effects.changes_declaration && (does != Does::declares || effects.by_name);
+    ran(effects.changes_declaration && (does != Does::declares || effects.by_name));
   }
   if (effects.opens_calling_cursor) tx.calling_cursor = true;
-  if (effects.kind == Kind::declare_cursor) tx.cursor = true;
   // The server gives a transaction back the access mode that it had at the savepoint.
   if (effects.kind == Kind::release) tx.locked = false;
   if (effects.kind == Kind::unparsable) {
@@ -38,15 +38,42 @@ bool TransactionModel::apply(const Effects& effects, Does does, bool guarded) {
   return declares;
 }
 
-void TransactionModel::on_bind(std::string_view portal, const Effects& effects) {
-  const bool declares = effects.input_runs_code || (effects.changes_declaration && !effects.exactly_declares);
-  tx.bound.reset();
-  if (declares && !tx.redeclared && !tx.code_declared) tx.bound = std::string(portal);
+namespace {
+
+bool may_declare_ahead(const Effects& effects) { return effects.input_runs_code || (effects.changes_declaration && !effects.exactly_declares); }
+
+}  // namespace
+
+void TransactionModel::ran(bool declares) {
+  if (declares) tx.redeclared = tx.declared_inside = true;
+  if (tx.locked) {
+    tx.left_over = true;
+    return;
+  }
   tx.acted = tx.acted_since = true;
-  if (declares) tx.redeclared = tx.code_declared = tx.declared_inside = true;
+  tx.code_declared |= declares;
 }
 
-// Planning and running are one unit.
+void TransactionModel::on_parse(std::string_view statement, const Effects& effects) {
+  const bool declares = may_declare_ahead(effects);
+  const bool alone = declares && !tx.redeclared && !tx.code_declared;
+  tx.bound.reset();
+  tx.parsed = alone ? std::optional<std::string>(statement) : std::nullopt;
+  ran(declares);
+}
+
+void TransactionModel::before_bind(std::string_view statement) {
+  if (std::exchange(tx.parsed, std::nullopt) == statement) tx.redeclared = tx.code_declared = false;
+}
+
+void TransactionModel::on_bind(std::string_view portal, const Effects& effects) {
+  const bool declares = may_declare_ahead(effects);
+  const bool alone = declares && !tx.redeclared && !tx.code_declared;
+  tx.parsed.reset();
+  tx.bound = alone ? std::optional<std::string>(portal) : std::nullopt;
+  ran(declares);
+}
+
 void TransactionModel::on_execute(std::string_view portal) {
   if (std::exchange(tx.bound, std::nullopt) == portal) tx.redeclared = tx.code_declared = false;
 }

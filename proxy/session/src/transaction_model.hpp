@@ -34,10 +34,11 @@ struct Transaction {
   bool declared_inside = false;   // scope or term may have been declared in it
   bool suspect = false;           // something in it may have changed the session's default
   bool calling_cursor = false;    // FETCH may run functions
-  bool cursor = false;            // one was declared: WITH HOLD its query runs at the COMMIT, when no savepoint keeps it READ ONLY any more
+  bool left_over = false;         // something ran while it was locked; what that left for the COMMIT runs when no savepoint keeps it READ ONLY any more
+  bool marked = false;            // a savepoint of ours stands before the client's first
   std::vector<Pair> passed;       // by comments
   Pair last;                      // as the check answered
-  std::optional<std::string> bound;  // the portal whose Bind alone may have declared anew
+  std::optional<std::string> parsed, bound;  // the statement whose Parse, the portal whose Bind alone may have declared anew
 
   bool passed_any() const noexcept { return session_passed || other_passed; }
   // Whatever lock there was may be gone.
@@ -47,6 +48,7 @@ struct Transaction {
     acted_since = acted;
     code_declared = acted;  // a check that failed, or was undone, has cleared nobody
     passed.clear();
+    parsed.reset();
     bound.reset();
   }
 };
@@ -72,7 +74,10 @@ struct TransactionModel {
   // A statement goes to the server. `does`: as the decision sees it. `guarded`: the server session is READ ONLY by default. True: what the
   // session declares may be another claim once it has run.
   bool apply(const Effects& effects, Does does, bool guarded);
-  // A Bind that runs code goes to the server, and the Execute of its portal. What the planner ran may have declared, and written under it.
+  // A Parse or a Bind that runs code goes to the server: what it ran may have declared, and written under it. Parse, Bind and Execute of one statement
+  // with nothing in between are one unit.
+  void on_parse(std::string_view statement, const Effects& effects);
+  void before_bind(std::string_view statement);
   void on_bind(std::string_view portal, const Effects& effects);
   void on_execute(std::string_view portal);
   // A BEGIN of ours, or one of the client's that ours stands in for.
@@ -95,6 +100,8 @@ struct TransactionModel {
   void assert_consistent() const noexcept;
 
  private:
+  // Code of the client's ran; `declares`: it may have declared.
+  void ran(bool declares);
   void apply_to_access_mode(const Effects& effects, bool ends, bool guarded);
   void apply_control(const Effects& effects);
 };

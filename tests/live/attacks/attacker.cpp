@@ -313,9 +313,12 @@ class Maker {
     const std::string cs = claim ? "'" + claim->scope + "'" : "NULL", ct = claim ? "'" + claim->term + "'" : "NULL";
     const std::string args = label_ + ",'" + tag + "'," + cs + "," + ct, columns = "(label, way, cs, ct)";
     const std::string w = "attack.w(" + args + ")";
-    const std::string packed = "'" + label_ + "|" + tag + "|" + (claim ? claim->scope + "|" + claim->term : "|") + "'";
+    const std::string inner = label_ + "|" + tag + "|" + (claim ? claim->scope + "|" + claim->term : "|"), packed = "'" + inner + "'";
     const auto select_like = [&]() -> std::string {
-      switch (below(15)) {
+      switch (below(18)) {
+        case 15: return "SELECT '{\"" + inner + "\"}'::attack.dom[]";
+        case 16: return "SELECT '(\"" + inner + "\")'::attack.boxed";
+        case 17: return "SELECT attack.run($q$DECLARE " + pick({"h", "h2"}) + " CURSOR WITH HOLD FOR SELECT " + w + "$q$)";
         case 13: case 14: return "SELECT attack.folded(" + args + ")";
         case 0: return "SELECT " + w;
         case 1: return "SELECT * FROM attack.many(" + args + ")";
@@ -506,6 +509,7 @@ class Maker {
       wire::append_parse(step_.bytes, name, sql);
       step_.said += "Parse " + name + "[" + sql + "] ";
       if (one_in(8)) flush();
+      if (one_in(12)) return;  // parsed, and no more
       wire::append_bind(step_.bytes, portal, name, values);
       step_.said += "Bind " + portal + " ";
       if (!values.empty()) step_.said += "(" + claim.scope + ", " + claim.term + ") ";
@@ -640,6 +644,14 @@ class Maker {
     if (!one_in(3)) texts.push_back(pick({"SELECT 1", "SELECT 1/0", "SELECT count(*) FROM attack.target", "SELECT attack.harmless()"}));
     texts.push_back(pick({"ROLLBACK AND CHAIN", "COMMIT AND CHAIN", "ROLLBACK TO a", "RELEASE a", "SELECT 1"}));
     if (one_in(4)) texts.push_back(declaration(a_claim()));
+    if (one_in(3)) {
+      const auto from = below(texts.size());
+      std::string text = texts[from];
+      for (std::size_t i = from + 1; i < texts.size(); ++i) text += "; " + texts[i];
+      if (one_in(2)) text += "; " + writer("at the end of its text", none);
+      texts.resize(from);
+      texts.push_back(text);
+    }
     for (const std::string& text : texts) simple(text);
     switch (below(5)) {
       case 0: simple(writer("behind a savepoint", none)); break;
@@ -650,6 +662,10 @@ class Maker {
           const std::string sql = one_in(2) ? "SELECT attack.folded(" + label_ + ",'planned',NULL,NULL)" : writer("planned", none, true);
           wire::append_parse(step_.bytes, "", sql);
           step_.said += "Parse [" + sql + "] ";
+          if (one_in(3)) {
+            sync();
+            break;
+          }
         }
         wire::append_bind(step_.bytes, "", swapped ? name : "", {});
         step_.said += "Bind ";
@@ -661,7 +677,9 @@ class Maker {
         break;
     }
     if (one_in(4)) simple(declaration(a_claim()));
-    simple("COMMIT");
+    if (one_in(4)) simple(pick({"RELEASE a", "SAVEPOINT b", "ROLLBACK TO a", "SAVEPOINT b; SELECT 1; RELEASE b"}));
+    simple(pick({"COMMIT", "COMMIT", "COMMIT AND CHAIN"}));
+    if (one_in(2)) simple("COMMIT");
   }
 
   void a_step() {

@@ -72,6 +72,7 @@ CREATE FUNCTION attack.packed_true(packed text) RETURNS boolean LANGUAGE plpgsql
 CREATE FUNCTION attack.sum(state text, packed text) RETURNS text LANGUAGE sql AS 'SELECT attack.packed($2)';
 CREATE OPERATOR attack.<<% (LEFTARG = text, RIGHTARG = int, FUNCTION = attack.packed);
 CREATE DOMAIN attack.dom AS text CHECK (attack.packed_true(VALUE));
+CREATE TYPE attack.boxed AS (d attack.dom);  -- its literals run the CHECK when they are parsed
 CREATE AGGREGATE attack.agg (text) (SFUNC = attack.sum, STYPE = text, INITCOND = '');
 CREATE TYPE attack.cell AS (v text);
 CREATE FUNCTION attack.to_cell(packed text) RETURNS attack.cell LANGUAGE sql AS 'SELECT ROW(attack.packed($1))::attack.cell';

@@ -197,6 +197,9 @@ CREATE PROCEDURE app.declaring(scope text, term text) LANGUAGE plpgsql AS $$BEGI
 CREATE OPERATOR app.<<% (LEFTARG = bigint, RIGHTARG = bigint, FUNCTION = app.bad);
 CREATE DOMAIN app.checked AS bigint CHECK (app.bad_true(VALUE));
 CREATE TYPE app.wrapped AS (i bigint);
+CREATE TYPE app.composed AS (i app.checked);
+CREATE TYPE app.ranged AS RANGE (SUBTYPE = app.checked);
+CREATE TABLE app.arrays (a app.checked[]);
 CREATE FUNCTION app.to_wrapped(v bigint) RETURNS app.wrapped LANGUAGE sql AS 'SELECT app.bad($1); SELECT ROW($1)::app.wrapped';
 CREATE CAST (bigint AS app.wrapped) WITH FUNCTION app.to_wrapped(bigint);
 CREATE AGGREGATE app.sums (bigint) (SFUNC = app.bad, STYPE = bigint, INITCOND = '0');

@@ -482,6 +482,81 @@ def planning():
     return rows
 
 
+def parsing():
+    """A Parse runs code: a literal of an array, a composite or a range type runs the CHECK of a domain in it."""
+    rows = []
+    literals = {"array": "'{@N@}'::app.checked[]", "composite": "'(@N@)'::app.composed", "array of composites": "'{(@N@)}'::app.composed[]", "range": "'[@N@,@N@]'::app.ranged"}
+    texts = {**{name: "SELECT " + literal for name, literal in literals.items()}, "a column's type": "INSERT INTO app.arrays VALUES ('{@N@}')", "compared with a column": "SELECT 1 FROM app.arrays WHERE a = '{@N@}'",
+             "DECLARE": "DECLARE c CURSOR FOR SELECT '{@N@}'::app.checked[]", "EXPLAIN": "EXPLAIN SELECT '{@N@}'::app.checked[]", "PREPARE": "PREPARE x AS SELECT '{@N@}'::app.checked[]", "COPY": "COPY (SELECT '{@N@}'::app.checked[]) TO STDOUT",
+             "set_config": "SELECT set_config('termgate.scope', ('{@N@}'::app.checked[])[1]::text, true)", "check_term": "SELECT termgate.check_term('@B@', ('{@N@}'::app.checked[])[1]::bigint)", "INSERT": "INSERT INTO app.scratch SELECT ('{@N@}'::app.checked[])[1], 'x'"}
+    runs = {"DECLARE", "PREPARE", "EXPLAIN", "COPY"}  # they read their literals when they run
+    for (name, sql), (behind, steps) in itertools.product(texts.items(), BEHIND.items()):
+        for end, last in {"Parse": [S], "Parse, described": [D("S"), S], "Parse, flushed": [H, S], "Parse and Bind": [B(), S], "all": [B(), E(), S]}.items():
+            if end != "all" and name in runs:
+                continue
+            for claim in ("none", "stale"):
+                rows.append(Row("1", f"{end} of a literal, {name}, behind {behind}, {claim}", [*steps, [P("", sql), *last], [Q("COMMIT")]], claim=claim))
+    stale = ["SET LOCAL termgate.scope = '@A@'", f"SET LOCAL termgate.term = {STALE}"]
+    back = ["SET LOCAL termgate.scope = '@B@'", f"SET LOCAL termgate.term = {OTHER}"]
+    comment = f"/*termgate.scope='@A@',termgate.term='{STALE}'*/ "
+    for name, sql in texts.items():
+        if name in runs:
+            continue
+        rows.append(Row("1", f"Parse of a literal between two claims, {name}", [[Q("BEGIN")], [Q("SELECT 1")], *[[Q(sql)] for sql in stale], [P("", sql), S], *[[Q(sql)] for sql in back], [Q("COMMIT")]], claim="other"))
+        rows.append(Row("1", f"Parse of a literal behind SET LOCAL in its group, {name}", [[*[message for sql in stale for message in one(sql)], P("", sql), S]], claim="none", modes=("reject", "read-only", "allow")))
+        rows.append(Row("1", f"Parse of a literal with a stale comment before a write, {name}", [[P("s", comment + sql), *one(GOOD), S]], claim="other"))
+        rows.append(Row("1", f"Parse of a literal with a stale comment, {name}", [[P("s", comment + sql), S]], claim="none", modes=("reject", "read-only", "allow")))
+        rows.append(Row("1", f"Parse of a literal in a chained block of a claim that has become stale, {name}", [[Q("BEGIN")], [Q("SELECT 1")], [Q("COMMIT AND CHAIN")], sealed, [P("", sql), S], [Q("COMMIT")]], claim="current"))
+    # What a Parse, a Bind or a PREPARE has declared is in force until something else is.
+    declares = f"app.declare_and_write('@A@', '{STALE}', @N@)"
+    for name, steps in {"SET LOCAL by simple queries between a Bind and its Execute": [[P("s", BAD), B("p", "s"), S], *[[Q(sql)] for sql in stale], [E("p"), S]],
+                        "a function that declares between a Bind and its Execute": [[P("s", "SELECT $1::text"), B("p", "s", ("1",)), S], [Q(f"SELECT app.run('SELECT {declares.replace(chr(39), chr(39) * 2)}')")], [E("p"), S]],
+                        "a function that declares between a Parse and its Bind": [[P("s", "SELECT app.run('SELECT 1')"), S], [Q(f"SELECT app.run('SELECT {declares.replace(chr(39), chr(39) * 2)}')")], [B("", "s"), E(), S]],
+                        "a Parse between": [[P("s", "SELECT app.run('SELECT 1')"), S], [P("", f"SELECT {declares}"), B(), E(), P("t", "SELECT 1"), S], [B("", "s"), E(), S], *[[Q(sql)] for sql in back]]}.items():
+        rows.append(Row("2", name, [[Q("BEGIN")], *steps, [Q("COMMIT")]], claim="other"))
+    return rows
+
+
+def sealed(bench, n):
+    bench.ask(f"SELECT termgate.seal('a{n}', 7, '50 ms')")
+
+
+def left_over():
+    """What runs READ ONLY inside a savepoint may leave something for the COMMIT, when no savepoint keeps it so any more."""
+    rows = []
+    held = "app.run('DECLARE held CURSOR WITH HOLD FOR SELECT app.wr(@N@)')"
+    leaves = {"a cursor WITH HOLD of a function": f"SELECT {held}", "the same in a subselect": f"SELECT (SELECT {held})", "a cursor WITH HOLD": "DECLARE held CURSOR WITH HOLD FOR SELECT app.wr(@N@)", "a cursor WITH HOLD over a view": "DECLARE held CURSOR WITH HOLD FOR TABLE app.writing"}
+    ends = {"COMMIT": [[Q("COMMIT")]], "COMMIT by Parse": [group("COMMIT")], "RELEASE": [[Q("RELEASE a")], [Q("COMMIT")]], "AND CHAIN": [[Q("COMMIT AND CHAIN")], [Q("COMMIT")]], "a savepoint more": [[Q("SAVEPOINT b")], [Q("SELECT 1")], [Q("RELEASE b")], [Q("COMMIT")]],
+            "ROLLBACK TO of an inner one": [[Q("SAVEPOINT b")], [Q("ROLLBACK TO b")], [Q("COMMIT")]], "a text": [[Q("SELECT 1; RELEASE a; COMMIT")]], "a group": [group("SELECT 1", "COMMIT")]}
+    for (name, sql), (end, last) in itertools.product(leaves.items(), ends.items()):
+        for how, step in {"simple": [Q(sql)], "extended": group(sql)}.items():
+            for claim in ("none", "stale"):
+                rows.append(Row("1", f"{name}, {how}, ended by {end}, {claim}", [[Q("BEGIN")], [Q("SAVEPOINT a")], step, *last], claim=claim))
+            rows.append(Row("1", f"{name}, {how}, ended by {end}, a claim that has become stale", [[Q(GOOD)], sealed, [Q("BEGIN")], [Q("SAVEPOINT a")], step, *last], claim="current"))
+    for name, sql in leaves.items():
+        valid = f"/*termgate.scope='@B@',termgate.term='{OTHER}'*/ " + GOOD
+        rows.append(Row("1", f"{name}, then a write of another claim by a comment", [[Q("BEGIN")], [Q("SAVEPOINT a")], [Q(sql)], [Q("RELEASE a")], [Q(valid)], [Q("COMMIT")]], claim="stale"))
+        rows.append(Row("1", f"{name} in one text", [[Q(f"BEGIN; SAVEPOINT a; {sql}; COMMIT")]]))
+    late = [[Q("CREATE TEMP TABLE kept (n bigint)")], [Q("CREATE FUNCTION pg_temp.writes() RETURNS trigger LANGUAGE plpgsql AS $x$ BEGIN PERFORM app.wr(NEW.n); RETURN NULL; END $x$")],
+            [Q("CREATE CONSTRAINT TRIGGER t AFTER INSERT ON kept DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION pg_temp.writes()")]]
+    for name, steps in {"COMMIT": [[Q("COMMIT")]], "RELEASE": [[Q("RELEASE a")], [Q("COMMIT")]], "SET CONSTRAINTS": [[Q("RELEASE a")], [Q("SET CONSTRAINTS ALL IMMEDIATE")], [Q("COMMIT")]], "a group": [group("SET CONSTRAINTS ALL IMMEDIATE", "COMMIT")]}.items():
+        rows.append(Row("1", f"a deferred trigger of a temporary table, {name}", [*late, sealed, [Q("BEGIN")], [Q("SAVEPOINT a")], [Q("SELECT app.run('INSERT INTO kept VALUES (@N@)')")], *steps], claim="current"))
+    # Who only reads commits as without us; and who chains a block in the middle of a text goes on.
+    read = "SELECT count(*) FROM app.scratch"
+    for name, steps in {"a read": [[Q(read)]], "two savepoints": [[Q(read)], [Q("SAVEPOINT b")], [Q(read)], [Q("RELEASE b")]], "RELEASE and a read": [[Q(read)], [Q("RELEASE a")], [Q(read)]], "ROLLBACK TO and a read": [[Q(read)], [Q("ROLLBACK TO a")], [Q(read)], [Q("RELEASE a")], [Q(read)]],
+                        "a cursor WITH HOLD": [[Q("DECLARE held CURSOR WITH HOLD FOR SELECT n FROM app.ids LIMIT 2")], [Q("COMMIT")], [Q("FETCH ALL FROM held")]], "functions": [[Q("SELECT app.run('SELECT 1')")], [Q("RELEASE a")], group("SELECT app.run('SELECT 1')")],
+                        "an error in it": [[Q(read)], [Q("SELECT 1/0")], [Q("ROLLBACK TO a")], group(read)], "pipelined": [[*group(read), *group("SELECT app.run('SELECT 1')"), *group("RELEASE a"), *group(read)]], "an error in a pipeline": [[*group("SELECT 1/0"), *group(read), *group("ROLLBACK TO a"), *group(read)]]}.items():
+        # Whoever calls functions is checked where something is declared, and under `allow` needs the right to be.
+        calls = name in ("functions", "pipelined", "an error in a pipeline")
+        roles = ("write", "lead", "operate") if calls else ("none", "read", "write")
+        for claim in ("none",) if calls else ("none", "stale"):
+            rows.append(Row("6 rightful", f"reads behind a savepoint, {name}, {claim}", [[Q("BEGIN")], [Q("SAVEPOINT a")], *steps, [Q("COMMIT")], [Q(read)]], "works", claim, roles, modes=("read-only", "allow"), good=0, same=True))
+    for name, steps in {"a failed block": [[Q("BEGIN")], [Q(GOOD)], [Q("SELECT 1/0")], [Q(f"ROLLBACK AND CHAIN; {GOOD}; COMMIT")]], "a failed block by COMMIT": [[Q("BEGIN")], [Q(GOOD)], [Q("SELECT 1/0")], [Q(f"COMMIT AND CHAIN; SELECT app.wr(@N@, 'good'); COMMIT")]],
+                        "a failed block, then a read": [[Q("BEGIN")], [Q(GOOD)], [Q("SELECT 1/0")], [Q(f"ROLLBACK AND CHAIN; SELECT 1; {GOOD}; COMMIT")]], "a failed block, then a savepoint": [[Q("BEGIN")], [Q(GOOD)], [Q("SELECT 1/0")], [Q(f"ROLLBACK AND CHAIN; SAVEPOINT s; {GOOD}; COMMIT")]]}.items():
+        rows.append(Row("2 rightful", f"a text that chains out of {name}", steps, "works", "current", ("write", "lead", "operate", "maker"), same=True))
+    return rows
+
+
 def renamed():
     """Code drops a prepared statement that is known to be harmless, and gives its name to one that writes."""
     rows = []
@@ -591,4 +666,4 @@ def finding_9():
 
 
 def rows():
-    return [*finding_1(), *finding_2(), *finding_3(), *finding_8(), *finding_9(), *finding_13(), *finding_s2(), *finding_s4(), *undeclared(), *alone_in_a_pipeline(), *planning(), *renamed(), *at_once(), *rightful(), *transparent()]
+    return [*finding_1(), *finding_2(), *finding_3(), *finding_8(), *finding_9(), *finding_13(), *finding_s2(), *finding_s4(), *undeclared(), *alone_in_a_pipeline(), *planning(), *parsing(), *left_over(), *renamed(), *at_once(), *rightful(), *transparent()]

@@ -295,7 +295,7 @@ TEST_CASE("session: a read that calls functions is opened at once and checked ag
   script.replay();
 }
 
-TEST_CASE("session: what must run alone does not make writable what stands before it in its pipeline, in a transaction of its own", "[F1][F6][proxy]") {
+TEST_CASE("session: what must run alone in a pipeline leaves READ ONLY what an earlier transaction of it has read", "[F1][F6][proxy]") {
   const std::string claim = "/*termgate.scope='orders',termgate.term='5'*/ ";
   for (const std::string alone : {"CALL p()", "VACUUM t"}) {
     for (const std::string before : {"SELECT f()", "SELECT a FROM t"}) {
@@ -313,25 +313,86 @@ TEST_CASE("session: what a Bind runs is checked whether or not it is executed", 
   const auto begun = [](Script& script) {
     script.client(query("BEGIN")).to_server(query("BEGIN"));
     script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-    script.client(query("SAVEPOINT s")).to_server(writable(true, block) + sync_message() + query("SAVEPOINT s"));
-    script.server(set_done(true, block) + ready('T') + complete("SAVEPOINT") + ready('T')).to_client(complete("SAVEPOINT") + ready('T'));
+    script.client(query("SAVEPOINT s")).to_server(writable(true, block) + mark() + sync_message() + query("SAVEPOINT s"));
+    script.server(set_done(true, block) + mark_done() + ready('T') + complete("SAVEPOINT") + ready('T')).to_client(complete("SAVEPOINT") + ready('T'));
   };
-  const std::string planned = parse("", "SELECT f()") + bind_message("", "") , domain = parse("", "SHOW work_mem", {16400}) + bind_message("", "", {"1"});
+  const std::string planned = parse("", "SELECT f()") + bind_message("", ""), domain = parse("", "SHOW work_mem", {16400}) + bind_message("", "", {"1"});
   // Without a claim it plans READ ONLY.
   for (const std::string& what : {planned, domain}) {
     Script none;
     none.application_name.clear();
     begun(none);
-    const std::size_t at = what.find('B');
+    const std::size_t at = what == planned ? 0 : what.find('B');
     none.client(what + sync_message()).to_server(what.substr(0, at) + locked(true, block) + what.substr(at) + sync_message());
     none.replay();
   }
-  // With one it is checked before, and what it may have declared before the COMMIT. Its own Execute is the same unit.
+  // With one it is checked before, and what it may have declared before the COMMIT. Parse, Bind and Execute are one unit.
   Script script;
   begun(script);
-  script.client(planned + sync_message()).to_server(parse("", "SELECT f()") + check_declared(true, block) + bind_message("", "") + sync_message());
-  script.server(parse_complete() + check_done("5", true, block) + bind_complete() + ready('T')).to_client(parse_complete() + bind_complete() + ready('T')).told({"fenced orders 5/5"});
+  script.client(planned + sync_message()).to_server(check_declared(true, block) + planned + sync_message());
+  script.server(check_done("5", true, block) + parse_complete() + bind_complete() + ready('T')).to_client(parse_complete() + bind_complete() + ready('T')).told({"fenced orders 5/5"});
   script.client(query("COMMIT")).to_server(check_again() + sync_message() + query("COMMIT"));
+  script.replay();
+}
+
+TEST_CASE("session: a Parse runs code where a literal of its text has a domain in its type", "[F1][F6][proxy]") {
+  const std::string literal = "SELECT '{x}'::app.checked[]", insert_literal = "INSERT INTO arrays VALUES ('{x}')";
+  const auto begun = [](Script& script) {
+    script.client(query("BEGIN")).to_server(query("BEGIN"));
+    script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
+    script.client(query("SAVEPOINT s")).to_server(writable(true, block) + mark() + sync_message() + query("SAVEPOINT s"));
+    script.server(set_done(true, block) + mark_done() + ready('T') + complete("SAVEPOINT") + ready('T')).to_client(complete("SAVEPOINT") + ready('T'));
+  };
+  // Without a claim a read is parsed READ ONLY. A write may be declared yet: it is parsed, and checked before the COMMIT at the latest.
+  Script read;
+  read.application_name.clear();
+  begun(read);
+  read.client(parse("", literal) + sync_message()).to_server(locked(true, block) + parse("", literal) + sync_message());
+  read.replay();
+  Script write;
+  write.application_name.clear();
+  begun(write);
+  write.client(parse("", insert_literal) + sync_message()).to_server(parse("", insert_literal) + sync_message());
+  write.server(parse_complete() + ready('T')).to_client(parse_complete() + ready('T'));
+  write.client(query("COMMIT")).to_server(check_declared(true, block) + sync_message() + query("COMMIT"));
+  write.replay();
+  // With one: checked before it, as one unit with its Bind, and not with what comes between.
+  Script unit;
+  begun(unit);
+  unit.client(parse("s", literal) + sync_message()).to_server(check_declared(true, block) + parse("s", literal) + sync_message());
+  unit.server(check_done("5", true, block) + parse_complete() + ready('T')).to_client(parse_complete() + ready('T')).told({"fenced orders 5/5"});
+  unit.client(bind_message("", "s") + execute() + sync_message()).to_server(bind_message("", "s") + execute() + sync_message());
+  const std::string rows = bind_complete() + row({"{x}"}) + complete("SELECT 1") + ready('T');
+  unit.server(rows).to_client(rows);
+  unit.client(parse("t", literal) + sync_message()).to_server(check_again() + parse("t", literal) + sync_message());
+  unit.server(check_done("5", true, block) + parse_complete() + ready('T')).to_client(parse_complete() + ready('T'));
+  unit.client(query("SET LOCAL termgate.term = '4'")).to_server(check_again() + sync_message() + query("SET LOCAL termgate.term = '4'"));
+  unit.replay();
+}
+
+TEST_CASE("session: what comes between a Bind and its Execute is no part of them", "[F1][F2][proxy]") {
+  const std::string set = "SET LOCAL termgate.term = '4'";
+  Script script;
+  script.client(query("BEGIN")).to_server(query("BEGIN"));
+  script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
+  script.client(parse("s", "SELECT f()") + bind_message("p", "s") + sync_message()).to_server(opening(true, block) + parse("s", "SELECT f()") + bind_message("p", "s") + sync_message());
+  script.server(opening_done(true, block) + parse_complete() + bind_complete() + ready('T')).to_client(parse_complete() + bind_complete() + ready('T')).told({"fenced orders 5/5"});
+  script.client(query(set)).to_server(check_again() + sync_message() + query(set));
+  script.server(check_done("5", true, block) + ready('T') + complete("SET") + ready('T')).to_client(complete("SET") + ready('T'));
+  script.client(execute("p") + sync_message()).to_server(check_again() + execute("p") + sync_message());
+  script.replay();
+}
+
+TEST_CASE("session: a text that is read in another way by now counts as unknown when its name is bound", "[F1][F6][proxy]") {
+  const std::string plain = "SELECT set_config('termgate.scope', 'orders', true)", sent = "SELECT pg_catalog.set_config('termgate.scope', 'orders', true)";
+  Script script;
+  script.client(parse("s", plain) + sync_message()).to_server(parse("s", sent) + sync_message());
+  script.server(parse_complete() + ready('I')).to_client(parse_complete() + ready('I'));
+  script.client(query("SET standard_conforming_strings = off")).to_server(query("SET standard_conforming_strings = off"));
+  script.server(complete("SET") + status("standard_conforming_strings", "off") + ready('I')).to_client(complete("SET") + status("standard_conforming_strings", "off") + ready('I'));
+  script.client(query("BEGIN")).to_server(query("BEGIN"));
+  script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
+  script.client(bind_message("", "s") + execute() + sync_message()).to_server(opening(true, block) + bind_message("", "s") + execute() + sync_message());
   script.replay();
 }
 

@@ -32,11 +32,11 @@ void all_combinations(Look look) {
   for (int does = 0; does < does_count; ++does)
     for (const bool hole : both)
       for (const bool named : both)
-        for (unsigned bits = 0; bits < 1u << 12; ++bits)
+        for (unsigned bits = 0; bits < 1u << 13; ++bits)
           for (int standing = 0; standing < standing_count; ++standing) {
             const auto bit = [bits](unsigned at) { return (bits >> at & 1u) != 0; };
             const TransactionView view{.open = bit(0), .failed = bit(1), .read_only = bit(2), .fixed = bit(3), .writable = bit(4), .session_passed = bit(5),
-                                       .other_passed = bit(6), .named_passed = bit(7), .redeclared = bit(8), .acted = bit(9), .acted_since = bit(10), .code_declared = bit(11)};
+                                       .other_passed = bit(6), .named_passed = bit(7), .redeclared = bit(8), .acted = bit(9), .acted_since = bit(10), .code_declared = bit(11), .left_over = bit(12)};
             look(Unit{static_cast<Does>(does), hole, named}, view, static_cast<Standing>(standing));
           }
 }
@@ -56,7 +56,7 @@ TEST_CASE("guard: no possible writer runs in a transaction that can write withou
     CAPTURE(static_cast<int>(unit.does), unit.hole, unit.named, static_cast<int>(claim), view.open, view.read_only, view.fixed, view.writable, view.redeclared, static_cast<int>(act));
     FAIL("it would run without a check");
   });
-  CHECK(seen == std::size_t{does_count} * 4 * 4096 * standing_count);
+  CHECK(seen == std::size_t{does_count} * 4 * 8192 * standing_count);
 }
 
 TEST_CASE("guard: READ ONLY is never trusted with what it does not stop", "[F6][proxy]") {
@@ -132,6 +132,9 @@ TEST_CASE("guard: what stands for what", "[F1][F2][F4][F6][proxy]") {
       {"a write after it", {Does::writes}, {.open = true, .writable = true}, Standing::none, Act::check},
       {"a COMMIT after set_config alone", {Does::commit}, {.open = true, .writable = true, .redeclared = true}, Standing::uncertain, Act::pass},
       {"a COMMIT of what was never checked", {Does::commit}, {.open = true, .writable = true, .acted = true}, Standing::none, Act::check},
+      {"a COMMIT of what was READ ONLY inside a savepoint", {Does::commit}, {.open = true, .writable = true, .left_over = true}, Standing::stale, Act::lock},
+      {"… and of what ran outside of it too", {Does::commit}, {.open = true, .writable = true, .acted = true, .left_over = true}, Standing::none, Act::check},
+      {"… and of what has passed since", {Does::commit}, {.open = true, .writable = true, .session_passed = true, .left_over = true}, Standing::current, Act::pass},
       {"DO in the client's READ ONLY block", {Does::writes, true}, {.open = true, .read_only = true}, Standing::none, Act::refuse_no_term},
       {"the same with a claim", {Does::writes, true}, {.open = true, .read_only = true}, Standing::current, Act::check},
       {"DO outside of it", {Does::writes, true}, {.read_only = true}, Standing::current, Act::frame},
@@ -217,6 +220,8 @@ std::string one_transaction(World& world, Fault planted) {
   world.declared_before = world.declared;
   World::Claim last_in_force{};  // what was declared in it last; what stood before counts for what ran under it
   bool hole_unchecked = false;
+  // READ ONLY inside a savepoint only; and a cursor WITH HOLD or a deferred trigger that writes at the COMMIT.
+  bool savepoint = false, locked_inside = false, writes_at_commit = false;
 
   const auto standing = [&](const World::Claim& claim, bool named) {
     if (!named && !world.certain) return world.spoke ? Standing::uncertain : Standing::none;
@@ -226,6 +231,7 @@ std::string one_transaction(World& world, Fault planted) {
   };
   // What add_check and add_recheck make of an act (inject.cpp).
   const auto carry_out = [&](Act act, const World::Claim& claim, bool named) {
+    if (makes_writable(act) && world.view.fixed) return world.fail();  // 25001
     if (makes_writable(act)) world.writable = world.view.writable = true;
     if (act == Act::open || act == Act::check) {
       if (!world.check(named ? claim : world.declared)) return;
@@ -252,6 +258,7 @@ std::string one_transaction(World& world, Fault planted) {
       world.named_passed.insert(claim);
     }
     if (act == Act::lock) {
+      locked_inside = savepoint;
       world.writable = world.view.writable = false;
       world.view.fixed = true;
     }
@@ -286,14 +293,23 @@ std::string one_transaction(World& world, Fault planted) {
     const World::Claim claim = unit.named ? comment : world.known;
     world.view.named_passed = unit.named && world.named_passed.contains(comment);
     unit.redeclares = unit.does == Does::declares;
+    if (last) world.view.writable |= locked_inside;
     const Act act = faulty_decide(planted, unit, world.view, standing(claim, unit.named));
     carry_out(act, comment, unit.named);
     if (world.failed) break;
-    if (last) break;
+    if (last) {
+      if (writes_at_commit && act == Act::lock) world.fail();  // 25006
+      if (writes_at_commit && act != Act::lock && (world.writable || locked_inside)) {
+        world.wrote = true;
+        world.under.push_back(world.declared);
+      }
+      break;
+    }
 
     // It runs.
     const bool can_write = world.writable;
     if (unit.does == Does::savepoint && !world.writable) world.view.fixed = true;
+    savepoint |= unit.does == Does::savepoint && world.writable;
     if (unit.does >= Does::fetch && !world.writable && act != Act::open_unchecked) world.view.fixed = true;
     const World::Claim in_force = unit.named ? comment : world.declared;
     if (unit.does == Does::declares || (unit.does == Does::calls && world.below(2) == 0) || (unit.does == Does::writes && unit.hole)) {
@@ -324,8 +340,18 @@ std::string one_transaction(World& world, Fault planted) {
       else world.fail();  // 25006
     }
     if (unit.does >= Does::fetch && unit.does != Does::own_call && unit.does != Does::declares) {
-      world.view.acted = world.view.acted_since = true;
-      world.view.code_declared |= unit.does == Does::calls || unit.hole;
+      if (locked_inside) {
+        world.view.left_over = true;
+        writes_at_commit |= world.below(3) == 0;
+      } else {
+        world.view.acted = world.view.acted_since = true;
+        world.view.code_declared |= unit.does == Does::calls || unit.hole;
+      }
+    }
+    // RELEASE: what was READ ONLY inside the savepoint is so no more.
+    if (unit.does == Does::rollback && locked_inside && world.below(2) == 0) {
+      locked_inside = world.view.fixed = false;
+      world.writable = world.view.writable = true;
     }
     if (unit.does == Does::rollback && !world.failed && world.below(2) == 0) {
       // ROLLBACK TO: the checks since are lost.

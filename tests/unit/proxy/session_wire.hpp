@@ -113,6 +113,9 @@ inline std::string ours(const std::string& name, std::string_view sql, std::vect
 }
 inline std::string writable(bool first = true, In in = In::beginning) { return ours(named("_termgate_writable_"), "SET transaction_read_only TO off", {}, {}, first, in); }
 inline std::string locked(bool first = true, In in = In::beginning) { return ours(named("_termgate_locked_"), "SET transaction_read_only TO on", {}, {}, first, in); }
+// Before the client's first savepoint in a block that nothing has passed in, and the way back to it before the COMMIT.
+inline std::string mark() { return ours(named("_termgate_mark_"), "SAVEPOINT _termgate_first", {}, {}, true, In::block); }
+inline std::string unmark() { return ours(named("_termgate_unmark_"), "RELEASE SAVEPOINT _termgate_first", {}, {}, true, In::block); }
 inline std::string check_claim(pgwire::Field scope, pgwire::Field term, In in, pgwire::Field else_scope = {}, pgwire::Field else_term = {}) {
   return ours(named("_termgate_check_"), "SELECT * FROM \"termgate\".check_claim($1, $2, $3, $4)", {25, 20, 25, 20}, {scope, term, else_scope, else_term}, true, in);
 }
@@ -136,6 +139,8 @@ inline std::string release(std::string_view scope) {
 inline std::string prepared(bool) { return close_complete() + parse_complete(); }
 inline std::string portal_closed(In in) { return (in == block ? close_complete() : std::string()) + close_complete(); }
 inline std::string set_done(bool first = true, In in = In::beginning) { return prepared(first) + bind_complete() + complete("SET") + portal_closed(in); }
+inline std::string mark_done() { return prepared(true) + bind_complete() + complete("SAVEPOINT") + portal_closed(block); }
+inline std::string unmark_done() { return prepared(true) + bind_complete() + complete("RELEASE") + portal_closed(block); }
 inline std::string check_done(std::string_view fence = "5", bool = true, In in = In::beginning, std::string_view scope = "orders", std::string_view term = "5") {
   return prepared(true) + bind_complete() + row({scope, term, fence}) + complete("SELECT 1") + portal_closed(in);
 }
