@@ -31,7 +31,7 @@ PROGRAMS = {
     "node_pg": ("node", ["./node.sh", "node_pg.mjs"]),
     "postgres_js": ("node", ["./node.sh", "postgres_js.mjs"]),
     "jdbc": ("javac:/usr/share/java/postgresql.jar", ["./jdbc.sh"]),
-    "lib_pq": ("go:/usr/share/gocode/src/github.com/lib/pq", ["./lib_pq.sh"]),
+    "lib_pq": ("go:/usr/share/gocode/src/github.com/lib/pq", ["./go.sh", "lib_pq"]),
     "pgbench": ("pgbench", ["./pgbench.sh"]),
 }
 # What differs, by program: a HINT guesses at a name; a DETAIL names the values of a duplicate key, which SQLite does not tell; a function's name is said without

@@ -24,7 +24,7 @@ constexpr int reads_at_once = 4;                              // of a buffer eac
 constexpr std::chrono::seconds last_words_take{5};            // to a client that does not read them
 constexpr std::chrono::seconds farewell_takes{1};             // until a client has closed its side
 constexpr std::chrono::seconds greeting_in_drain{1};          // for who is in the door when the proxy drains
-constexpr std::chrono::milliseconds version_wait_max{2000};
+constexpr std::chrono::milliseconds version_wait_max{2000};   // a client waits no longer until the server's version is known
 constexpr std::string_view shutting_down = "the proxy is shutting down";
 constexpr char tls_handshake = 0x16;
 constexpr std::size_t secret_bytes = 32;

@@ -96,7 +96,7 @@ bool Session::State::guard_parse(std::string_view name, Effects effects, const s
   effects.input_runs_code = false;
   const Known known{.effects = effects, .declared = statement.declared, .executes = effects.runs_prepared ? std::string(cut(statement.name)) : std::string()};
   const bool code = runs_code_ahead(effects);
-  const Claim claim = claim_for(known.declared, effects, known.executes);
+  const Claim claim = claim_for(known);
   if (model_.tx.in_block && group_.direct) {
     guard_block(effects, claim, Step::parses);
     if (effects.takes_snapshot && !model_.tx.writable) model_.tx.snapshot = true;
@@ -105,9 +105,13 @@ bool Session::State::guard_parse(std::string_view name, Effects effects, const s
   } else if (code) {
     // Where what is held is opened yet, it is so in front of this.
     if (claim.named) note_named(claim);
+    const Does does = unit_of(effects, claim.named, claims_.final_rule()).does;
+    const Standing standing = standing_of(claim);
+    group_.called |= does == Does::calls && standing != Standing::current && standing != Standing::uncertain;
     group_.acted_here |= effects.calls_unknown;
+    group_.planned |= effects.way != Way::alone;
   }
-  if (code && may_write() && !model_.tx.failed) model_.on_parse(name, effects);
+  if (code && !model_.tx.failed) model_.on_parse(name, effects, claim.named);
   return stage_ == Stage::ready && !group_.refused;
 }
 
@@ -157,7 +161,7 @@ void Session::State::on_bind(const Event& event) {
   group_.planned |= may_run_code(effects) && effects.way != Effects::Way::alone;
   if (bound.again) parse_again(event, statement, *bound.again);
   model_.tx.bound.reset();
-  if (runs_code_ahead(effects)) model_.on_bind(portal, effects);
+  if (runs_code_ahead(effects)) model_.on_bind(portal, effects, claim_for(bound).named);
   forward_extended(event, {.request = Request::bind, .read_hash = bound.hash, .text = portal});
 }
 
@@ -192,7 +196,7 @@ void Session::State::on_execute(const Event& event) {
   forward_extended(event, {.request = Request::execute, .change = change_of(effects), .read_hash = known.hash});
 
   const bool was_block = model_.tx.in_block;
-  note_sent(effects);
+  note_sent(effects, claim_for(known).named);
   if (model_.by_default.broken && !model_.by_default.reported) group_.suspect = true;
   if (!claims_.active() || group_.needs_hold) return;
   if (model_.tx.in_block && !was_block && !group_.direct) {

@@ -21,9 +21,7 @@ void Session::State::group_begins() {
 // What a statement is about to run means for the group; puts what is needed in front of it.
 void Session::State::guard_group(const Effects& effects, const Known& known, Step step, bool whole) {
   const bool runs = step == Step::runs;
-  Effects executes;
-  executes.runs_prepared = !known.executes.empty();
-  const Claim claim = claim_for(known.declared, executes, known.executes);
+  const Claim claim = claim_for(known);
   if (const Refusal refusal = refusal_of_prepared(effects); refusal && runs && !model_.tx.failed) return refuse_from_memory(refusal, claim.pair);
   if (!claims_.active()) {
     if (runs) observe(effects, claim);
@@ -193,7 +191,7 @@ void Session::State::commit_to_group() {
   const bool stale_members = std::any_of(group_.named.begin(), group_.named.end(), [&](const Claim& named) { return standing_of(named) > Standing::current; });
   if (!model_.by_default.believed && !stale_members && (standing == Standing::current || standing == Standing::uncertain) && (group_.executed || writes_parsed) && group_.opening_possible && !group_.called) {
     if (!group_.touched_server) raise_in_advance(claim);
-    open_group(claim, !model_.tx.redeclared || model_.tx.bound);
+    open_group(claim, !model_.tx.redeclared || model_.tx.parsed || model_.tx.bound);
     return;
   }
   if (!group_.held.empty()) {
@@ -205,20 +203,25 @@ void Session::State::commit_to_group() {
 
 // The opening goes where the group's implicit transaction begins, before anything of it that takes a snapshot.
 void Session::State::open_group(const Claim& claim, bool with_check) {
-  const bool redeclared = model_.tx.redeclared, acted = model_.tx.acted, since = model_.tx.acted_since, code = model_.tx.code_declared;
+  const Transaction before = model_.tx;
   Batch opening;
   add_opening(opening, claim, with_check);
+  // The claim of a comment, or of arguments, does not stand for what was read before under what the session declares.
+  const bool read_before = model_.tx.unnamed && !model_.tx.session_passed && standing_of(claims_.claim_of(nullptr)) != Standing::none;
+  if (read_before && !before.redeclared) add_recheck(opening);
   // What was read so far may write by now, each under the claim that it names.
   for (const Claim& named : group_.named) add_check(opening, named, Role::check);
   group_.named.clear();
   group_.held.insert_at(group_.beginning, std::move(opening));
   // What stands after the opening by now counts as run after it.
-  model_.tx.redeclared = redeclared || (model_.tx.redeclared && !with_check);
-  model_.tx.acted = acted;
-  model_.tx.acted_since = since;
-  model_.tx.code_declared = code;
+  model_.tx.redeclared = before.redeclared || (model_.tx.redeclared && !with_check);
+  model_.tx.acted = before.acted;
+  model_.tx.acted_since = before.acted_since;
+  model_.tx.code_declared = before.code_declared;
+  model_.tx.unnamed = false;
   flush_group();
   group_.direct = true;
+  if (read_before && before.redeclared) add_recheck(server_);
 }
 
 // A transaction that begins before all answers are here may begin writable: something that runs yet may change the session's default.

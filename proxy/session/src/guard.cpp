@@ -24,7 +24,8 @@ Act in_writable(const Unit& unit, const TransactionView& transaction, Standing c
   const bool passed = transaction.session_passed || transaction.other_passed;
   if (looks_like_read && !unit.named && (claim == Standing::none || is_refused(claim)) && !passed && !transaction.acted) return Act::lock;
   if (is_refused(claim)) return refusal_of(claim);
-  if (unit.named) return !transaction.code_declared ? Act::check : transaction.named_passed ? Act::recheck : Act::check_both;
+  const bool others_first = transaction.code_declared || (transaction.unnamed && !transaction.session_passed);
+  if (unit.named) return !others_first ? Act::check : transaction.named_passed ? Act::recheck : Act::check_both;
   // What was passed is still passed unless the session has declared something else since.
   if (transaction.session_passed) return Act::recheck;
   // A check by arguments or by a comment counts for a session that declares nothing; whether it does, the server knows.
@@ -55,7 +56,7 @@ Act in_read_only(const Unit& unit, const TransactionView& transaction, Standing 
 }  // namespace
 
 bool covered(const Unit& unit, const TransactionView& transaction, Standing claim) noexcept {
-  if (unit.named) return transaction.named_passed && !transaction.code_declared;
+  if (unit.named) return transaction.named_passed && !transaction.code_declared && !(transaction.unnamed && !transaction.session_passed);
   if (transaction.redeclared) return false;
   if (transaction.session_passed) return true;
   return claim == Standing::none && transaction.other_passed;
@@ -66,8 +67,7 @@ namespace {
 Act sound_before_commit(const TransactionView& transaction, const Policy& policy) noexcept {
   if (!policy.enforce || transaction.failed || !transaction.writable || !(transaction.acted || transaction.left_over)) return Act::pass;
   const bool passed = transaction.session_passed || transaction.other_passed;
-  // What was left over runs under what the session declares.
-  if (passed) return transaction.redeclared || (transaction.left_over && !transaction.session_passed) ? Act::recheck : Act::pass;
+  if (passed) return transaction.redeclared || (transaction.unnamed && !transaction.session_passed) ? Act::recheck : Act::pass;
   return transaction.acted ? Act::check : Act::lock;
 }
 

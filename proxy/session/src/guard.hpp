@@ -65,6 +65,7 @@ struct TransactionView {
   bool acted = false;           // something ran in it that needs a check: all but declarations and calls of layer 1
   bool acted_since = false;     // … since the last check of what the session declares
   bool code_declared = false;   // something that acted may have declared since the last check: what it wrote after that is under that claim
+  bool unnamed = false;         // something acted under what the session declares since that was checked: a comment's claim does not stand for it
   bool left_over = false;       // something ran while we had made it READ ONLY again: a cursor WITH HOLD or a deferred trigger of it may run at the COMMIT
 
   bool operator==(const TransactionView&) const = default;

@@ -21,6 +21,7 @@ enum class Fault {
   holes_in_read_only,           // READ ONLY is believed to stop everything
   code_then_declaration,        // what code declared and wrote under is forgotten at the next declaration
   rollback_to_keeps_the_check,  // the model's (proxy_savepoint), not the decision's
+  a_comment_stands_for_all,     // the claim of a comment is believed to stand for what was read before it in its pipeline
   lock_lasts_to_the_commit,     // what is READ ONLY inside a savepoint is believed to be so at the COMMIT
   count
 };
@@ -54,6 +55,7 @@ Act decide_with(Fault fault, Unit unit, TransactionView view, Standing claim, De
       if (unit.does == Does::commit) return Act::pass;
       break;
     case Fault::holes_in_read_only: unit.hole = false; break;
+    case Fault::a_comment_stands_for_all: view.unnamed = false; break;
     case Fault::lock_lasts_to_the_commit: view.left_over = false; break;
     case Fault::own_call_spares_neighbours:
       if (view.writable && !view.session_passed && !view.other_passed && (unit.does == Does::commit || view.acted)) return Act::pass;

@@ -146,7 +146,7 @@ void Session::State::add_check(Batch& to, const Claim& claim, Role role) {
     model_.tx.other_passed = true;
     if (claim.pair.complete()) model_.tx.passed.push_back(claim.pair);
   } else {
-    model_.tx.redeclared = model_.tx.code_declared = model_.tx.acted_since = false;
+    model_.tx.checked();
     model_.tx.session_passed = true;
   }
 }
@@ -157,7 +157,7 @@ void Session::State::add_recheck(Batch& to) {
   check_.pair = Pair();
   check_.given = false;
   run_ours(to, ours_again, Role::check, {});
-  model_.tx.redeclared = model_.tx.code_declared = model_.tx.acted_since = false;
+  model_.tx.checked();
 }
 
 // SET takes no snapshot, so it comes first, before even the Parse of the check, which takes one.

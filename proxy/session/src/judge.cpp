@@ -119,6 +119,12 @@ Claim Session::State::claim_for(const statements::Declaration& own, const Effect
   return claims_.claim_of(&own);
 }
 
+Claim Session::State::claim_for(const Known& known) const {
+  Effects effects;
+  effects.runs_prepared = !known.executes.empty();
+  return claim_for(known.declared, effects, known.executes);
+}
+
 Standing Session::State::standing_of(const Claim& claim) const { return claims_.standing_of(claim, claim.problem.empty() ? refusal_from_memory(claim) : Refusal()); }
 
 TransactionView Session::State::view_of(const Claim& claim, bool open) const {
@@ -135,6 +141,7 @@ TransactionView Session::State::view_of(const Claim& claim, bool open) const {
   view.acted = model_.tx.acted;
   view.acted_since = model_.tx.acted_since;
   view.code_declared = model_.tx.code_declared;
+  view.unnamed = model_.tx.unnamed && standing_of(claim) != Standing::none;
   view.left_over = model_.tx.left_over;
   return view;
 }

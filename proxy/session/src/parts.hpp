@@ -73,7 +73,7 @@ struct Group {
   bool touched_server = false;  // something of it was sent
   bool bound = false;           // a Bind of the client's was sent: its unnamed portal may be alive
   bool executed = false;
-  bool planned = false;         // a Bind planned what may run code, which the planner runs too
+  bool planned = false;         // something was parsed or bound that may run code then
   bool discarded = false;       // DISCARD ALL ran in it
   bool executed_here = false;   // since the last transaction that ended in it
   bool acted_here = false;      // … something other than SET and plain declarations: it may run code

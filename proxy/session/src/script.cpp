@@ -92,7 +92,7 @@ void Session::State::next_piece() {
       if (model_.tx.failed && !was_failed) return;  // refused
     }
     if (added) add_sync(Role::silent);
-    note_sent(effects);
+    note_sent(effects, script.claim.named);
 
     return send_piece(effects);
   }
@@ -148,7 +148,7 @@ void Session::State::send_piece(const Effects& effects) {
       const Effects one = resolved_statement(all[end]);
       if (stands_apart(one) || declares(one) || one.unsettles || !all[end].declared.empty()) break;
       if (decided_in_script(all[end], one) != Act::pass || unit_of(one, false, claims_.final_rule()).does == Does::own_call) break;
-      note_sent(one);
+      note_sent(one, false);
     }
   }
   const statements::Statement& last = all[end - 1];

@@ -299,7 +299,7 @@ void Session::State::run_under_hold() {
   }
   // DO and CALL may declare: what their last transaction leaves in force is checked before it commits.
   model_.tx.writable = model_.tx.session_passed = true;
-  note_sent(hold_.effects);
+  note_sent(hold_.effects, false);
   if (hold_.effects.kind != Kind::call && hold_.effects.kind != Kind::do_block) model_.tx = Transaction();
   if (hold_.extended) {
     server_.append(std::move(hold_.messages));

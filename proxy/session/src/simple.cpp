@@ -58,7 +58,7 @@ void Session::State::on_query(std::string_view sql) {
   if (!claims_.active()) {
     if (const Refusal refusal = refusal_of_prepared(effects); refusal && !model_.tx.failed) return refuse_from_memory(refusal, claim.pair);
     observe(effects, claim);
-    note_sent(effects);
+    note_sent(effects, claim.named);
     return run_plain_query(sql, Role::client, change_of(effects));
   }
   run_statement(sql, effects, claim, *text);
@@ -67,7 +67,7 @@ void Session::State::on_query(std::string_view sql) {
 // One statement: the decision, and what it asks for in the terms of simple queries.
 void Session::State::run_statement(std::string_view sql, Effects effects, const Claim& claim, const statements::Classified& text) {
   if (model_.tx.failed) {
-    note_sent(effects);
+    note_sent(effects, claim.named);
     return effects.kind == Kind::unparsable ? run_converted(sql) : run_plain_query(sql, Role::client, change_of(effects));
   }
   const statements::Statement& statement = text.statements.front();
@@ -96,7 +96,7 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
     const bool added = guard_block(effects, claim, Step::runs);
     if (model_.tx.failed) return;  // refused
     if (added) add_sync(Role::silent);
-    note_sent(effects);
+    note_sent(effects, claim.named);
     if (effects.kind == Kind::unparsable) return run_converted(sql);
     run_plain_query(sql, Role::client, change_of(effects), read_hash);
     if (server_says) {
@@ -117,7 +117,7 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
       if (unit.does == Does::begin && standing == Standing::current) raise_in_advance(claim);
       // A transaction of its own that stays READ ONLY; in a session that is not guarded yet it may write, and may have declared.
       if (!claims_.guards() && effects.changes_declaration && (unit.does >= Does::calls || effects.by_name) && !script_.running && text.single) break;
-      note_sent(effects);
+      note_sent(effects, claim.named);
       return run_plain_query(sql, Role::client, change_of(effects), read_hash);
     case Act::frame: return start_script(for_script, std::make_shared<statements::Classified>(text));
     case Act::refuse_claim:
@@ -141,7 +141,7 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
   const bool by_rule = has_rules_ && unit.does == Does::writes && effects.kind == Kind::write && !script_.running;
   if (effects.kind == Kind::unparsable || (text.single && !effects.is_copy_in && !has_parameter(sql) && !by_rule)) {
     add_opening(server_, claim, with_check);
-    note_sent(effects);
+    note_sent(effects, claim.named);
     return run_converted(sql, change_of(effects), read_hash);
   }
   start_script(for_script, std::make_shared<statements::Classified>(text));
@@ -218,7 +218,7 @@ void Session::State::on_function_call(const Event& event) {
       if (added) add_sync(Role::silent);
     }
   }
-  note_sent(effects);
+  note_sent(effects, claim.named);
   server_.add(event.frame, {.request = Request::function_call});
   client_mid_frame_ = !event.last;
 }

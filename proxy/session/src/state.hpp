@@ -96,6 +96,7 @@ class Session::State {
   void remember_writer(std::size_t hash);
   void unit_begins();
   Claim claim_for(const statements::Declaration& own, const Effects& effects, std::string_view executes) const;
+  Claim claim_for(const Known& known) const;
   Standing standing_of(const Claim& claim) const;
   TransactionView view_of(const Claim& claim, bool open) const;
   Policy policy() const noexcept;
@@ -107,7 +108,7 @@ class Session::State {
   void observe(const Effects& effects, const Claim& claim);
 
   // --- transaction.cpp ---
-  void note_sent(const Effects& effects);       // what will be otherwise once this has run
+  void note_sent(const Effects& effects, bool named);  // what will be otherwise once this has run; `named`: by a comment
   void note_prepared(const Effects& effects);
   // In a transaction that goes on: puts in front of a statement what the decision wants there. True: a message of ours was added; where the
   // statement is refused, it is so already, and the transaction has failed.

@@ -39,9 +39,9 @@ void Session::State::note_prepared(const Effects& effects) {
   }
 }
 
-void Session::State::note_sent(const Effects& effects) {
+void Session::State::note_sent(const Effects& effects, bool named) {
   note_prepared(effects);
-  if (model_.apply(effects, unit_of(effects, false, claims_.final_rule()).does, claims_.guards())) claims_.may_declare();
+  if (model_.apply(effects, unit_of(effects, false, claims_.final_rule()).does, claims_.guards(), named)) claims_.may_declare();
   const bool code = effects.kind == Kind::call || effects.kind == Kind::do_block;
   if (effects.unsettles) outstanding_.wait_for_all = true;
   if (effects.takes_snapshot) outstanding_.functions = true;  // a view may hide them

@@ -11,7 +11,7 @@ using statements::Access;
 using statements::Kind;
 using Way = Effects::Way;
 
-bool TransactionModel::apply(const Effects& effects, Does does, bool guarded) {
+bool TransactionModel::apply(const Effects& effects, Does does, bool guarded, bool named) {
   // Something comes between that Parse and its Bind, that Bind and its Execute.
   tx.parsed.reset();
   tx.bound.reset();
@@ -21,7 +21,7 @@ bool TransactionModel::apply(const Effects& effects, Does does, bool guarded) {
   if (effects.changes_declaration && !ends) tx.declared_inside = tx.redeclared = true;
   const bool declares = effects.changes_declaration && (!ends || tx.declared_inside || effects.and_chain);
   if (does >= Does::fetch && does != Does::own_call && !(does == Does::declares && effects.exactly_declares && !effects.by_name)) {
-    ran(effects.changes_declaration && (does != Does::declares || effects.by_name));
+    ran(effects.changes_declaration && (does != Does::declares || effects.by_name), named);
   }
   if (effects.opens_calling_cursor) tx.calling_cursor = true;
   // The server gives a transaction back the access mode that it had at the savepoint.
@@ -44,7 +44,8 @@ bool may_declare_ahead(const Effects& effects) { return effects.input_runs_code 
 
 }  // namespace
 
-void TransactionModel::ran(bool declares) {
+void TransactionModel::ran(bool declares, bool named) {
+  tx.unnamed |= !named;
   if (declares) tx.redeclared = tx.declared_inside = true;
   if (tx.locked) {
     tx.left_over = true;
@@ -54,24 +55,24 @@ void TransactionModel::ran(bool declares) {
   tx.code_declared |= declares;
 }
 
-void TransactionModel::on_parse(std::string_view statement, const Effects& effects) {
+void TransactionModel::on_parse(std::string_view statement, const Effects& effects, bool named) {
   const bool declares = may_declare_ahead(effects);
   const bool alone = declares && !tx.redeclared && !tx.code_declared;
   tx.bound.reset();
   tx.parsed = alone ? std::optional<std::string>(statement) : std::nullopt;
-  ran(declares);
+  ran(declares, named);
 }
 
 void TransactionModel::before_bind(std::string_view statement) {
   if (std::exchange(tx.parsed, std::nullopt) == statement) tx.redeclared = tx.code_declared = false;
 }
 
-void TransactionModel::on_bind(std::string_view portal, const Effects& effects) {
+void TransactionModel::on_bind(std::string_view portal, const Effects& effects, bool named) {
   const bool declares = may_declare_ahead(effects);
   const bool alone = declares && !tx.redeclared && !tx.code_declared;
   tx.parsed.reset();
   tx.bound = alone ? std::optional<std::string>(portal) : std::nullopt;
-  ran(declares);
+  ran(declares, named);
 }
 
 void TransactionModel::on_execute(std::string_view portal) {

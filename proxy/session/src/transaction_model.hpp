@@ -34,6 +34,7 @@ struct Transaction {
   bool declared_inside = false;   // scope or term may have been declared in it
   bool suspect = false;           // something in it may have changed the session's default
   bool calling_cursor = false;    // FETCH may run functions
+  bool unnamed = false;           // something acted under what the session declares, since the last check of that
   bool left_over = false;         // something ran while it was locked; what that left for the COMMIT runs when no savepoint keeps it READ ONLY any more
   bool marked = false;            // a savepoint of ours stands before the client's first
   std::vector<Pair> passed;       // by comments
@@ -41,11 +42,13 @@ struct Transaction {
   std::optional<std::string> parsed, bound;  // the statement whose Parse, the portal whose Bind alone may have declared anew
 
   bool passed_any() const noexcept { return session_passed || other_passed; }
+  // What the session declares was checked.
+  void checked() { redeclared = code_declared = acted_since = unnamed = false; }
   // Whatever lock there was may be gone.
   void forget_checks() {
     session_passed = other_passed = false;
     redeclared = true;
-    acted_since = acted;
+    acted_since = unnamed = acted;
     code_declared = acted;  // a check that failed, or was undone, has cleared nobody
     passed.clear();
     parsed.reset();
@@ -72,13 +75,13 @@ struct TransactionModel {
 
   // --- predicted ---
   // A statement goes to the server. `does`: as the decision sees it. `guarded`: the server session is READ ONLY by default. True: what the
-  // session declares may be another claim once it has run.
-  bool apply(const Effects& effects, Does does, bool guarded);
+  // session declares may be another claim once it has run. `named`: it names its claim itself.
+  bool apply(const Effects& effects, Does does, bool guarded, bool named);
   // A Parse or a Bind that runs code goes to the server: what it ran may have declared, and written under it. Parse, Bind and Execute of one statement
   // with nothing in between are one unit.
-  void on_parse(std::string_view statement, const Effects& effects);
+  void on_parse(std::string_view statement, const Effects& effects, bool named);
   void before_bind(std::string_view statement);
-  void on_bind(std::string_view portal, const Effects& effects);
+  void on_bind(std::string_view portal, const Effects& effects, bool named);
   void on_execute(std::string_view portal);
   // A BEGIN of ours, or one of the client's that ours stands in for.
   void begin_block();
@@ -101,7 +104,7 @@ struct TransactionModel {
 
  private:
   // Code of the client's ran; `declares`: it may have declared.
-  void ran(bool declares);
+  void ran(bool declares, bool named);
   void apply_to_access_mode(const Effects& effects, bool ends, bool guarded);
   void apply_control(const Effects& effects);
 };

@@ -682,6 +682,32 @@ class Maker {
     if (one_in(2)) simple("COMMIT");
   }
 
+  // What looks surely like a read writes, in a pipeline with what has a claim of its own.
+  void a_view() {
+    simple("SET attack.packed = '" + label_ + "|view||'");
+    const auto send = [&](const std::string& sql) {
+      wire::append_parse(step_.bytes, "", sql);
+      step_.said += "Parse [" + sql + "] ";
+      if (one_in(8)) return;
+      wire::append_bind(step_.bytes, "", "", {});
+      step_.said += "Bind ";
+      if (one_in(8)) return;
+      wire::append_execute(step_.bytes, "");
+      step_.said += "Execute ";
+    };
+    if (one_in(4)) send(control());
+    if (one_in(4)) send(statement("before a view"));
+    send("TABLE attack.viewed");
+    if (one_in(6)) flush();
+    for (auto count = 1 + below(2); count > 0; --count) {
+      const Claim claim = a_claim();
+      send(one_in(2) ? decorated(writer("behind a view", claim), claim) : one_in(2) ? layer_1() : statement("behind a view"));
+    }
+    if (one_in(4)) send("TABLE attack.viewed");
+    if (one_in(4)) send("COMMIT");
+    sync();
+  }
+
   void a_step() {
     if (unsynced_) {
       if (one_in(3)) {
@@ -694,8 +720,9 @@ class Maker {
       step_.open = unsynced_;
       return;
     }
-    switch (below(23)) {
+    switch (below(24)) {
       case 21: behind_a_savepoint(); break;
+      case 22: a_view(); break;
       case 0: case 1: case 2: case 3: simple(statement("simple")); break;
       case 4: case 5: case 6: {  // several statements in a text
         std::string text;

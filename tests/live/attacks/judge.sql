@@ -72,6 +72,7 @@ CREATE FUNCTION attack.packed_true(packed text) RETURNS boolean LANGUAGE plpgsql
 CREATE FUNCTION attack.sum(state text, packed text) RETURNS text LANGUAGE sql AS 'SELECT attack.packed($2)';
 CREATE OPERATOR attack.<<% (LEFTARG = text, RIGHTARG = int, FUNCTION = attack.packed);
 CREATE DOMAIN attack.dom AS text CHECK (attack.packed_true(VALUE));
+CREATE VIEW attack.viewed AS SELECT attack.packed(p) FROM (SELECT current_setting('attack.packed') AS p) s;  -- writes, and its text does not show it
 CREATE TYPE attack.boxed AS (d attack.dom);  -- its literals run the CHECK when they are parsed
 CREATE AGGREGATE attack.agg (text) (SFUNC = attack.sum, STYPE = text, INITCOND = '');
 CREATE TYPE attack.cell AS (v text);

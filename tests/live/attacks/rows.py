@@ -507,6 +507,12 @@ def parsing():
         rows.append(Row("1", f"Parse of a literal with a stale comment before a write, {name}", [[P("s", comment + sql), *one(GOOD), S]], claim="other"))
         rows.append(Row("1", f"Parse of a literal with a stale comment, {name}", [[P("s", comment + sql), S]], claim="none", modes=("reject", "read-only", "allow")))
         rows.append(Row("1", f"Parse of a literal in a chained block of a claim that has become stale, {name}", [[Q("BEGIN")], [Q("SELECT 1")], [Q("COMMIT AND CHAIN")], sealed, [P("", sql), S], [Q("COMMIT")]], claim="current"))
+    valid = f"/*termgate.scope='@B@',termgate.term='{OTHER}'*/ "
+    for name in literals:
+        for alone in ("CALL app.execute('SELECT 1')", "DO $x$ BEGIN PERFORM 1; END $x$", "VACUUM app.t"):
+            # DO runs in the pipeline's own transaction, where its claim stands for a session that declares nothing.
+            for claim in ("stale",) if alone.startswith("DO") else ("none", "stale"):
+                rows.append(Row("1", f"Parse of a literal, {name}, before {alone.split()[0]} of another claim in one pipeline, {claim}", [[P("s", texts[name]), *one(valid + alone), S]], claim=claim))
     # What a Parse, a Bind or a PREPARE has declared is in force until something else is.
     declares = f"app.declare_and_write('@A@', '{STALE}', @N@)"
     for name, steps in {"SET LOCAL by simple queries between a Bind and its Execute": [[P("s", BAD), B("p", "s"), S], *[[Q(sql)] for sql in stale], [E("p"), S]],
@@ -546,14 +552,31 @@ def left_over():
     for name, steps in {"a read": [[Q(read)]], "two savepoints": [[Q(read)], [Q("SAVEPOINT b")], [Q(read)], [Q("RELEASE b")]], "RELEASE and a read": [[Q(read)], [Q("RELEASE a")], [Q(read)]], "ROLLBACK TO and a read": [[Q(read)], [Q("ROLLBACK TO a")], [Q(read)], [Q("RELEASE a")], [Q(read)]],
                         "a cursor WITH HOLD": [[Q("DECLARE held CURSOR WITH HOLD FOR SELECT n FROM app.ids LIMIT 2")], [Q("COMMIT")], [Q("FETCH ALL FROM held")]], "functions": [[Q("SELECT app.run('SELECT 1')")], [Q("RELEASE a")], group("SELECT app.run('SELECT 1')")],
                         "an error in it": [[Q(read)], [Q("SELECT 1/0")], [Q("ROLLBACK TO a")], group(read)], "pipelined": [[*group(read), *group("SELECT app.run('SELECT 1')"), *group("RELEASE a"), *group(read)]], "an error in a pipeline": [[*group("SELECT 1/0"), *group(read), *group("ROLLBACK TO a"), *group(read)]]}.items():
-        # Whoever calls functions is checked where something is declared, and under `allow` needs the right to be.
-        calls = name in ("functions", "pipelined", "an error in a pipeline")
-        roles = ("write", "lead", "operate") if calls else ("none", "read", "write")
-        for claim in ("none",) if calls else ("none", "stale"):
-            rows.append(Row("6 rightful", f"reads behind a savepoint, {name}, {claim}", [[Q("BEGIN")], [Q("SAVEPOINT a")], *steps, [Q("COMMIT")], [Q(read)]], "works", claim, roles, modes=("read-only", "allow"), good=0, same=True))
+        # Under `allow` whoever calls functions needs the right to be checked.
+        roles = ("write", "lead", "operate") if name in ("functions", "pipelined", "an error in a pipeline") else ("none", "read", "write")
+        rows.append(Row("6 rightful", f"reads behind a savepoint, {name}", [[Q("BEGIN")], [Q("SAVEPOINT a")], *steps, [Q("COMMIT")], [Q(read)]], "works", "none", roles, modes=("read-only", "allow"), good=0, same=True))
     for name, steps in {"a failed block": [[Q("BEGIN")], [Q(GOOD)], [Q("SELECT 1/0")], [Q(f"ROLLBACK AND CHAIN; {GOOD}; COMMIT")]], "a failed block by COMMIT": [[Q("BEGIN")], [Q(GOOD)], [Q("SELECT 1/0")], [Q(f"COMMIT AND CHAIN; SELECT app.wr(@N@, 'good'); COMMIT")]],
                         "a failed block, then a read": [[Q("BEGIN")], [Q(GOOD)], [Q("SELECT 1/0")], [Q(f"ROLLBACK AND CHAIN; SELECT 1; {GOOD}; COMMIT")]], "a failed block, then a savepoint": [[Q("BEGIN")], [Q(GOOD)], [Q("SELECT 1/0")], [Q(f"ROLLBACK AND CHAIN; SAVEPOINT s; {GOOD}; COMMIT")]]}.items():
         rows.append(Row("2 rightful", f"a text that chains out of {name}", steps, "works", "current", ("write", "lead", "operate", "maker"), same=True))
+    return rows
+
+
+def read_before():
+    """What was read in a pipeline before something else made it writable: its own claim must pass too."""
+    rows = []
+    valid = f"/*termgate.scope='@B@',termgate.term='{OTHER}'*/ "
+    argument = f"SELECT termgate.check_term('@B@', {OTHER})"
+    behind = {"a comment": [valid + GOOD], "check_term": [argument], "check_term and a write": [argument, GOOD], "a read with a comment": [valid + "SELECT 1", valid + GOOD], "a comment on a call that declares": [valid + f"SELECT app.declare('@B@', '{OTHER}')"],
+              "set_config": [f"SELECT {pair('@B@', OTHER)}", GOOD], "a savepoint": ["BEGIN", "SAVEPOINT a", valid + GOOD, "COMMIT"], "COMMIT": ["COMMIT", valid + GOOD]}
+    for name, writes in behind.items():
+        then = [message for sql in writes for message in one(sql)]
+        ends = name in ("a savepoint", "COMMIT")
+        for writer in ("view", "policy", "function", "domain"):
+            rows.append(Row("3", f"{writer} read before {name}", [[*one(HIDDEN[writer]), *then, S]], claim="stale"))
+            if not ends:
+                rows.append(Row("3", f"{writer} bound before {name}, executed behind it", [[P("", HIDDEN[writer]), B("q"), *then, E("q"), S]], claim="stale"))
+        for how, first in {"literal parsed": [P("", "SELECT '{@N@}'::app.checked[]")], "immutable function bound": [P("", "SELECT app.planned(@N@)"), B("q")], "literal of a column's type parsed": [P("", "SELECT 1 FROM app.arrays WHERE a = '{@N@}'")]}.items():
+            rows.append(Row("3", f"{how} before {name}", [[*first, *then, S]], claim="stale"))
     return rows
 
 
@@ -666,4 +689,4 @@ def finding_9():
 
 
 def rows():
-    return [*finding_1(), *finding_2(), *finding_3(), *finding_8(), *finding_9(), *finding_13(), *finding_s2(), *finding_s4(), *undeclared(), *alone_in_a_pipeline(), *planning(), *parsing(), *left_over(), *renamed(), *at_once(), *rightful(), *transparent()]
+    return [*finding_1(), *finding_2(), *finding_3(), *finding_8(), *finding_9(), *finding_13(), *finding_s2(), *finding_s4(), *undeclared(), *alone_in_a_pipeline(), *planning(), *parsing(), *left_over(), *read_before(), *renamed(), *at_once(), *rightful(), *transparent()]

@@ -32,11 +32,11 @@ void all_combinations(Look look) {
   for (int does = 0; does < does_count; ++does)
     for (const bool hole : both)
       for (const bool named : both)
-        for (unsigned bits = 0; bits < 1u << 13; ++bits)
+        for (unsigned bits = 0; bits < 1u << 14; ++bits)
           for (int standing = 0; standing < standing_count; ++standing) {
             const auto bit = [bits](unsigned at) { return (bits >> at & 1u) != 0; };
             const TransactionView view{.open = bit(0), .failed = bit(1), .read_only = bit(2), .fixed = bit(3), .writable = bit(4), .session_passed = bit(5),
-                                       .other_passed = bit(6), .named_passed = bit(7), .redeclared = bit(8), .acted = bit(9), .acted_since = bit(10), .code_declared = bit(11), .left_over = bit(12)};
+                                       .other_passed = bit(6), .named_passed = bit(7), .redeclared = bit(8), .acted = bit(9), .acted_since = bit(10), .code_declared = bit(11), .unnamed = bit(12), .left_over = bit(13)};
             look(Unit{static_cast<Does>(does), hole, named}, view, static_cast<Standing>(standing));
           }
 }
@@ -56,7 +56,7 @@ TEST_CASE("guard: no possible writer runs in a transaction that can write withou
     CAPTURE(static_cast<int>(unit.does), unit.hole, unit.named, static_cast<int>(claim), view.open, view.read_only, view.fixed, view.writable, view.redeclared, static_cast<int>(act));
     FAIL("it would run without a check");
   });
-  CHECK(seen == std::size_t{does_count} * 4 * 8192 * standing_count);
+  CHECK(seen == std::size_t{does_count} * 4 * 16384 * standing_count);
 }
 
 TEST_CASE("guard: READ ONLY is never trusted with what it does not stop", "[F6][proxy]") {
@@ -134,6 +134,7 @@ TEST_CASE("guard: what stands for what", "[F1][F2][F4][F6][proxy]") {
       {"a COMMIT of what was never checked", {Does::commit}, {.open = true, .writable = true, .acted = true}, Standing::none, Act::check},
       {"a COMMIT of what was READ ONLY inside a savepoint", {Does::commit}, {.open = true, .writable = true, .left_over = true}, Standing::stale, Act::lock},
       {"… and of what ran outside of it too", {Does::commit}, {.open = true, .writable = true, .acted = true, .left_over = true}, Standing::none, Act::check},
+      {"a COMMIT of what a comment has passed for, and of something without one", {Does::commit}, {.open = true, .writable = true, .other_passed = true, .acted = true, .unnamed = true}, Standing::current, Act::recheck},
       {"… and of what has passed since", {Does::commit}, {.open = true, .writable = true, .session_passed = true, .left_over = true}, Standing::current, Act::pass},
       {"DO in the client's READ ONLY block", {Does::writes, true}, {.open = true, .read_only = true}, Standing::none, Act::refuse_no_term},
       {"the same with a claim", {Does::writes, true}, {.open = true, .read_only = true}, Standing::current, Act::check},
@@ -222,6 +223,9 @@ std::string one_transaction(World& world, Fault planted) {
   bool hole_unchecked = false;
   // READ ONLY inside a savepoint only; and a cursor WITH HOLD or a deferred trigger that writes at the COMMIT.
   bool savepoint = false, locked_inside = false, writes_at_commit = false;
+  // A pipeline that is held until something of it writes: then it is opened where it begins, and what it has read before may write.
+  const bool pipeline = world.below(4) == 0;
+  std::vector<World::Claim> held_reads;
 
   const auto standing = [&](const World::Claim& claim, bool named) {
     if (!named && !world.certain) return world.spoke ? Standing::uncertain : Standing::none;
@@ -235,7 +239,7 @@ std::string one_transaction(World& world, Fault planted) {
     if (makes_writable(act)) world.writable = world.view.writable = true;
     if (act == Act::open || act == Act::check) {
       if (!world.check(named ? claim : world.declared)) return;
-      if (!named) world.view.redeclared = world.view.code_declared = world.view.acted_since = false;
+      if (!named) world.view.redeclared = world.view.code_declared = world.view.acted_since = world.view.unnamed = false;
       if (named) {
         world.view.other_passed = true;
         world.named_passed.insert(claim);
@@ -249,7 +253,7 @@ std::string one_transaction(World& world, Fault planted) {
       if (world.declared.scope != 0 && !(world.declared == as)) {
         if (!world.check(world.declared)) return;
       }
-      world.view.redeclared = world.view.code_declared = world.view.acted_since = false;
+      world.view.redeclared = world.view.code_declared = world.view.acted_since = world.view.unnamed = false;
       world.checked_as = none;
     }
     if (act == Act::check_both) {
@@ -294,9 +298,23 @@ std::string one_transaction(World& world, Fault planted) {
     world.view.named_passed = unit.named && world.named_passed.contains(comment);
     unit.redeclares = unit.does == Does::declares;
     if (last) world.view.writable |= locked_inside;
+    if (last && standing(world.known, false) == Standing::none) world.view.unnamed = false;
+    // Another claim does not take the place of the one that was read under: the pipeline stays READ ONLY.
+    if (unit.redeclares && !held_reads.empty() && !world.writable) world.view.fixed = true;
     const Act act = faulty_decide(planted, unit, world.view, standing(claim, unit.named));
     carry_out(act, comment, unit.named);
     if (world.failed) break;
+    if (makes_writable(act)) {
+      for (const World::Claim& under : held_reads) {
+        world.wrote = true;
+        world.under.push_back(under);
+      }
+      // open_group(): the claim of a comment, or of arguments, does not stand for what was read before.
+      if (!held_reads.empty() && (unit.named || act == Act::open_unchecked) && planted != Fault::a_comment_stands_for_all) {
+        if (world.declared.scope != 0 && !world.check(world.declared)) break;
+        world.view.unnamed = false;
+      }
+    }
     if (last) {
       if (writes_at_commit && act == Act::lock) world.fail();  // 25006
       if (writes_at_commit && act != Act::lock && (world.writable || locked_inside)) {
@@ -310,7 +328,13 @@ std::string one_transaction(World& world, Fault planted) {
     const bool can_write = world.writable;
     if (unit.does == Does::savepoint && !world.writable) world.view.fixed = true;
     savepoint |= unit.does == Does::savepoint && world.writable;
-    if (unit.does >= Does::fetch && !world.writable && act != Act::open_unchecked) world.view.fixed = true;
+    const bool is_held = pipeline && unit.does == Does::reads && !unit.named && !world.writable && act == Act::pass && !world.view.fixed && !world.view.read_only;
+    if (is_held) {
+      held_reads.push_back(world.declared);
+      world.view.unnamed = true;
+    } else if (unit.does >= Does::fetch && !world.writable && act != Act::open_unchecked) {
+      world.view.fixed = true;
+    }
     const World::Claim in_force = unit.named ? comment : world.declared;
     if (unit.does == Does::declares || (unit.does == Does::calls && world.below(2) == 0) || (unit.does == Does::writes && unit.hole)) {
       const int scope = world.below(3);
@@ -329,7 +353,7 @@ std::string one_transaction(World& world, Fault planted) {
       world.passed.insert(exact);
       world.view.other_passed = true;
     }
-    const bool writes = unit.does == Does::writes || ((unit.does == Does::reads || unit.does == Does::calls || unit.does == Does::fetch) && world.below(3) == 0);
+    const bool writes = is_held ? false : unit.does == Does::writes || ((unit.does == Does::reads || unit.does == Does::calls || unit.does == Does::fetch) && world.below(3) == 0);
     if (writes && can_write) {
       world.wrote = true;
       // What was in force when it began, and what it declared itself before it wrote.
@@ -340,6 +364,7 @@ std::string one_transaction(World& world, Fault planted) {
       else world.fail();  // 25006
     }
     if (unit.does >= Does::fetch && unit.does != Does::own_call && unit.does != Does::declares) {
+      world.view.unnamed |= !unit.named;
       if (locked_inside) {
         world.view.left_over = true;
         writes_at_commit |= world.below(3) == 0;
@@ -363,7 +388,7 @@ std::string one_transaction(World& world, Fault planted) {
         world.named_passed.clear();
         world.checked_as = none;
         world.view.redeclared = true;
-        world.view.acted_since = world.view.acted;
+        world.view.acted_since = world.view.unnamed = world.view.acted;
       }
     }
   }
