@@ -41,7 +41,7 @@ class PostgresModel {
  public:
   // What a text means here. Whatever is not in the list is a syntax error.
   enum class What {
-    unknown, empty, read, hidden_write, write, hole, flip_default, begin, begin_read_only, begin_read_write, commit, commit_chain, rollback, savepoint, rollback_to, release,
+    unknown, empty, read, hidden_write, write, hole, flip_default, begin, begin_read_only, begin_read_write, commit, commit_chain, rollback, savepoint, rollback_to, release, mark, unmark,
     set_transaction_off, set_transaction_on, set_default_off, set_default_on, reset_default, set_term_4, set_term_5, set_local_term_4, set_scope, copy_in, copy_out, vacuum, call,
     prepare_write, prepare_read, execute_x, execute_y, deallocate_all, discard_all, show_default, show_answer, who_serves, check, check_again, hold, release_hold,
   };
@@ -98,13 +98,15 @@ class PostgresModel {
       {"FROB t", What::unknown},
       // A client's up to here.
       {"SELECT pg_catalog.pg_backend_pid(), pg_catalog.current_setting('termgate.scope', true), pg_catalog.current_setting('termgate.term', true), "
-       "EXISTS (SELECT FROM pg_catalog.pg_rewrite r WHERE r.ev_type OPERATOR(pg_catalog.<>) '1' AND r.ev_class OPERATOR(pg_catalog.>=) 16384::pg_catalog.oid)",
+       "EXISTS (SELECT FROM pg_catalog.pg_rewrite r WHERE r.ev_type OPERATOR(pg_catalog.<>) '1' AND r.ev_class OPERATOR(pg_catalog.>=) 16384::pg_catalog.oid), pg_catalog.current_setting('search_path', true)",
        What::who_serves},
       {"SELECT 'off'::text AS default_transaction_read_only", What::show_answer},
       {"SELECT 'on'::text AS default_transaction_read_only", What::show_answer},
       {"SET default_transaction_read_only TO on", What::set_default_on},
       {"SET default_transaction_read_only TO off", What::set_default_off},
       {"SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY", What::set_default_on},
+      {"SAVEPOINT _termgate_first", What::mark},
+      {"RELEASE SAVEPOINT _termgate_first", What::unmark},
       {"SET transaction_read_only TO on", What::set_transaction_on},
       {"SET transaction_read_only TO off", What::set_transaction_off},
       {"SELECT * FROM \"termgate\".check_claim($1, $2, $3, $4)", What::check},
@@ -174,6 +176,7 @@ class PostgresModel {
     bool read_only, checked, wrote;
     std::int64_t term;
     Settings settings, kept;
+    bool ours = false;
   };
   struct Transaction {
     bool active = false, block = false, failed = false, read_only = false, snapshot = false, checked = false, wrote = false;
@@ -385,14 +388,15 @@ class PostgresModel {
         tag = "ROLLBACK";
         abort();
         break;
+      case What::mark:
       case What::savepoint:
         if (!tx_.block) return Failure{"25P01", "SAVEPOINT can only be used in transaction blocks"};
-        tx_.savepoints.push_back({tx_.read_only, tx_.checked, tx_.wrote, tx_.term, now_, kept_});
+        tx_.savepoints.push_back({tx_.read_only, tx_.checked, tx_.wrote, tx_.term, now_, kept_, what == What::mark});
         tag = "SAVEPOINT";
         break;
       case What::rollback_to:
         if (!tx_.block) return Failure{"25P01", "ROLLBACK TO SAVEPOINT can only be used in transaction blocks"};
-        if (tx_.savepoints.empty()) return Failure{"3B001", "savepoint does not exist"};
+        if (tx_.savepoints.empty() || tx_.savepoints.back().ours) return Failure{"3B001", "savepoint does not exist"};
         tx_.failed = false;
         tx_.read_only = tx_.savepoints.back().read_only;
         tx_.checked = tx_.savepoints.back().checked;
@@ -403,10 +407,19 @@ class PostgresModel {
         break;
       case What::release:
         if (!tx_.block) return Failure{"25P01", "RELEASE SAVEPOINT can only be used in transaction blocks"};
-        if (tx_.savepoints.empty()) return Failure{"3B001", "savepoint does not exist"};
+        if (tx_.savepoints.empty() || tx_.savepoints.back().ours) return Failure{"3B001", "savepoint does not exist"};
+        tx_.read_only = tx_.savepoints.back().read_only;
         tx_.savepoints.pop_back();
         tag = "RELEASE";
         break;
+      case What::unmark: {
+        const auto mark = std::find_if(tx_.savepoints.begin(), tx_.savepoints.end(), [](const auto& open) { return open.ours; });
+        if (mark == tx_.savepoints.end()) return Failure{"3B001", "savepoint does not exist"};
+        tx_.read_only = mark->read_only;
+        tx_.savepoints.erase(mark, tx_.savepoints.end());
+        tag = "RELEASE";
+        break;
+      }
       case What::set_transaction_off:
         if (tx_.read_only && (tx_.snapshot || !tx_.savepoints.empty())) return Failure{"25001", "transaction read-write mode must be set before any query"};
         tx_.read_only = false;

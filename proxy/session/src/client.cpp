@@ -196,12 +196,7 @@ void Session::State::client_event(const Event& event) {
     case frontend::parse: return on_parse(event);
     case frontend::bind: return on_bind(event);
     case frontend::execute: return on_execute(event);
-    case frontend::describe: {
-      const auto named = pgwire::decode_describe(event.body);
-      if (!named) return end("08P01", named.problem().reason());
-      group_begins();
-      return forward_extended(event, {.request = named->portal ? Request::describe_portal : Request::describe_statement});
-    }
+    case frontend::describe: return on_describe(event);
     case frontend::close: return on_close(event);
     case frontend::sync: return on_sync(event);
     case frontend::flush: return on_flush(event);

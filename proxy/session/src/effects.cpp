@@ -1,6 +1,7 @@
 #include "effects.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <cctype>
 
@@ -22,9 +23,14 @@ bool holds_word(std::string_view text, std::string_view word) noexcept {
   return std::search(text.begin(), text.end(), word.begin(), word.end(), [](char a, char b) { return lower(a) == b; }) != text.end();
 }
 
+bool is_grammars_type(std::string_view word) noexcept {
+  static constexpr std::array<std::string_view, 12> all{"bigint", "boolean", "char", "character", "decimal", "int", "integer", "interval", "numeric", "smallint", "timestamp", "varchar"};
+  return std::find(all.begin(), all.end(), word) != all.end();
+}
+
 // Nothing but SELECT [* FROM] schema.function(literals and parameters): whatever else stood in the statement would run without a check. Returns the
-// function's name, empty for anything else. That the schema is layer 1's is the caller's to know.
-std::string only_call(std::string_view text) {
+// function's name, empty for anything else; `acts`: a cast in it may run code. That the schema is layer 1's is the caller's to know.
+std::string only_call(std::string_view text, bool& acts) {
   std::size_t at = 0;
   const auto skip = [&] {
     while (at < text.size() && std::isspace(static_cast<unsigned char>(text[at])) != 0) ++at;
@@ -70,10 +76,18 @@ std::string only_call(std::string_view text) {
     } else if (letter == '-') {
       // Of a number, never of a comment.
       if (++at >= text.size() || std::isdigit(static_cast<unsigned char>(text[at])) == 0) return {};
-    } else if (symbol("::") || symbol("=>") || symbol(":=")) {
-      // Types and the names of parameters are words, as NULL is.
-    } else if (word().empty()) {
-      return {};
+    } else if (symbol("::")) {
+      // Of the words of the grammar nobody can make a type of his own; of others he can.
+      const std::string type = word();
+      if (!is_grammars_type(type)) acts = true;
+    } else if (symbol("=>") || symbol(":=")) {
+      // The names of parameters are words, as NULL is.
+    } else {
+      const std::string name = word();
+      if (name.empty()) return {};
+      skip();
+      // A type in front of its constant.
+      if (at < text.size() && text[at] == '\'' && !is_grammars_type(name)) return {};
     }
   }
   symbol(";");
@@ -150,6 +164,7 @@ Effects effects_of(const Statement& statement, std::string_view sql) {
       effects.takes_snapshot = false;
       effects.unsettles = true;
       effects.changes_declaration = statement.kind != Kind::begin && statement.kind != Kind::savepoint;
+      if (statement.kind == Kind::savepoint || statement.kind == Kind::rollback_to || statement.kind == Kind::release) effects.savepoint = cut(statement.name);
       if (statement.kind == Kind::begin && statement.access != Access::unspecified) effects.sets_access = true;
       break;
     case Kind::set_transaction:
@@ -204,6 +219,7 @@ Effects effects_of(const Statement& statement, std::string_view sql) {
       effects.prepares_declares = statement.only_declares;
       effects.prepares_exactly = statement.exactly_declares;
       effects.prepares_declared = statement.declared;
+      effects.prepares_input = statement.unknown_parameters;
       break;
     case Kind::execute: effects.runs_prepared = true; break;
     case Kind::explain: effects.runs_prepared = statement.inner == Kind::execute; break;
@@ -245,7 +261,9 @@ Effects effects_of(const Statement& statement, std::string_view sql) {
   }
   if (statement.calls_termgate && effects.kind == Kind::write) {
     const std::string_view text = sql.substr(std::min(statement.offset, sql.size()), statement.length);
-    const std::string function = only_call(text);
+    bool acts = false;
+    const std::string function = only_call(text, acts);
+    effects.own_check_acts = acts;
     effects.own_check = !function.empty();
     // append() does not pass for what follows: with a write id of old it answers a stale writer too.
     effects.own_check_passes = function == "check_term";
@@ -274,6 +292,9 @@ void add(Effects& all, const Effects& one) {
   all.own_check &= one.own_check;
   all.own_check_passes &= one.own_check_passes;
   all.own_check_writes |= one.own_check_writes;
+  all.own_check_acts |= one.own_check_acts;
+  all.literals |= one.literals;
+  all.prepares_input |= one.prepares_input;
   all.changes_declaration |= one.changes_declaration;
   all.only_declares &= one.only_declares;
   all.exactly_declares &= one.exactly_declares;
@@ -346,6 +367,7 @@ std::string with_own_set_config(std::string_view sql, const statements::Statemen
 Change change_of(const Effects& effects) noexcept {
   if (effects.kind == Kind::commit) return Change::commit;
   if (effects.kind == Kind::rollback) return Change::rollback;
+  if (effects.kind == Kind::prepare_transaction) return Change::prepared;
   // SET LOCAL ends with the block, and so before the default counts.
   if (!effects.sets_default_access || effects.access_refused || effects.kind == Kind::set_local) return Change::none;
   return effects.access == Access::read_only ? Change::on : Change::off;
@@ -407,16 +429,44 @@ bool holds_rule(std::string_view sql) noexcept {
 
 }  // namespace
 
+bool puts_own_names_first(std::string_view search_path) noexcept {
+  constexpr std::string_view own = "pg_catalog";
+  const auto at = std::search(search_path.begin(), search_path.end(), own.begin(), own.end(), [](char a, char b) { return lower(a) == b; });
+  return at == search_path.end() || std::all_of(search_path.begin(), at, [](char letter) { return std::string_view(" \t\r\n\"'=(,").find(letter) != std::string_view::npos; });
+}
+
+namespace {
+
+// In whatever statement of the text it stands, SET or set_config().
+bool sets_own_names_first(std::string_view sql) noexcept {
+  constexpr std::string_view name = "search_path";
+  const auto at = std::search(sql.begin(), sql.end(), name.begin(), name.end(), [](char a, char b) { return lower(a) == b; });
+  if (at == sql.end()) return true;
+  std::string_view value(at + name.size(), sql.end());
+  const std::size_t word = value.find_first_not_of(" \t\r\n\"'=,");
+  if (word != std::string_view::npos && value.size() > word + 2 && lower(value[word]) == 't' && lower(value[word + 1]) == 'o' && std::isspace(static_cast<unsigned char>(value[word + 2])) != 0) value.remove_prefix(word + 2);
+  return puts_own_names_first(value);
+}
+
+}  // namespace
+
 Learned learned_of(const statements::Classified& text, std::string_view sql) {
   Learned learned;
+  learned.own_names_first = sets_own_names_first(sql);
   learned.speaks_of_terms = text.speaks_of_terms || !text.declared.empty();
   for (const Statement& statement : text.statements) {
     if (statement.calls_unknown) learned.calls_unknown = true;
+    if (statements::is_declared_setting(statement.name) && (statement.kind == Kind::set || statement.kind == Kind::set_local || statement.kind == Kind::reset)) learned.speaks_of_terms = true;
     if (!learned.may_make_rules && statement.kind != Kind::provably_read && holds_rule(sql)) learned.may_make_rules = true;
     if (statement.kind == Kind::deallocate && !statement.all) learned.deallocates.emplace_back(cut(statement.name));
     if ((statement.kind == Kind::set || statement.kind == Kind::reset) && statement.name == "role") learned.role = statement.value.value_or("");
   }
   return learned;
+}
+
+bool asks_for_read_write(const Effects& effects, const Statement& statement) noexcept {
+  const bool sets = statement.kind == Kind::set_transaction || statement.kind == Kind::set || statement.kind == Kind::set_local || statement.kind == Kind::begin;
+  return sets && effects.sets_access && !effects.sets_default_access && !effects.access_refused && !statement.to_default && effects.access == Access::read_write;
 }
 
 std::string rewritten_for(std::string_view sql, const Effects& effects, const Statement& statement) {

@@ -21,10 +21,14 @@ struct Learned {
   bool speaks_of_terms = false;  // it declares, or may
   bool calls_unknown = false;    // code that may declare without a word of it in the text
   bool may_make_rules = false;   // CREATE RULE, in whatever it stands
+  bool own_names_first = true;   // no search_path that it sets puts other schemas before pg_catalog
   std::vector<std::string> deallocates{};
   std::optional<std::string> role{};  // SET ROLE; empty: the user
 };
 Learned learned_of(const statements::Classified& text, std::string_view sql);
+
+// Whether pg_catalog, where a search_path names it at all, stands first in it.
+bool puts_own_names_first(std::string_view search_path) noexcept;
 
 struct Effects {
   enum class Way : std::uint8_t {
@@ -42,21 +46,25 @@ struct Effects {
   bool calls_unknown = false;        // functions that are not among the usual ones of the server
   bool own_check = false;            // nothing but a call of layer 1, which brings scope and term as its arguments
   bool own_check_passes = false;     // … and that passes the check for the rest of the transaction
+  bool own_check_acts = false;       // … or whose arguments may run code
   bool own_check_writes = false;     // … or that writes itself: what must not happen where a fence is in doubt
   bool changes_declaration = false;  // of scope and term, or may
   bool only_declares = false;        // a query with set_config() of scope or term that is a read otherwise
   bool exactly_declares = false;     // … and surely does nothing else
   bool by_name = false;              // … and was prepared by SQL: code of the client's may have put something else in its place
   bool input_runs_code = false;      // a parameter is of a user's own type
+  bool literals = true;              // it has constants, which are read by the input of their types
   bool opens_calling_cursor = false;  // DECLARE of a query that calls functions: FETCH runs them
   bool unsettles = false;            // what follows cannot be judged before its answer is here
   bool forgets_prepared = false;     // DEALLOCATE ALL, DISCARD ALL
   bool unlocks = false;              // names a function that would give up the lock it runs under
   bool runs_prepared = false;        // EXECUTE: `name` was prepared before
   bool is_copy_in = false;
+  std::string savepoint;             // of SAVEPOINT, RELEASE, ROLLBACK TO
   std::string prepares;              // the name that a PREPARE gives, and what it gives it to
   statements::Declaration prepares_declared;  // … with the claim of its comments, which binds every EXECUTE
   bool prepares_declares = false, prepares_exactly = false;
+  bool prepares_input = false;       // … with parameters of types that are not the server's own
   bool prepares_read = false, prepares_plain_write = false, prepares_calls = false;
   // SET and the like of what is ours to keep: the session's or the transaction's access mode.
   bool sets_default_access = false;
@@ -88,6 +96,9 @@ Effects effects_of_unknown();
 // The text with every way of asking for READ WRITE turned into one that asks for READ ONLY, of the same length where it can be:
 // it is the check that makes a transaction writable, never the client.
 std::string without_read_write(std::string_view sql, const Effects& effects);
+
+// SET TRANSACTION READ WRITE, SET transaction_read_only to a value, BEGIN READ WRITE: of the transaction that is open, where one is.
+bool asks_for_read_write(const Effects& effects, const statements::Statement& statement) noexcept;
 
 // The text as it goes to the server where that is not as the client wrote it: one of the two above. Empty: as the client wrote it.
 std::string rewritten_for(std::string_view sql, const Effects& effects, const statements::Statement& statement);

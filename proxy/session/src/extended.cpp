@@ -16,6 +16,15 @@ namespace {
 
 constexpr std::size_t again_bytes_max = 4096;
 
+// A string, which is read by the input of whatever type it turns out to be of.
+bool holds_literal(std::string_view sql) noexcept {
+  for (std::size_t at = 0; at < sql.size(); ++at) {
+    if (sql[at] == '\'') return true;
+    if (sql[at] == '$' && (at + 1 == sql.size() || sql[at + 1] < '0' || sql[at + 1] > '9')) return true;
+  }
+  return false;
+}
+
 bool may_run_code(const Effects& effects) {
   const Does does = unit_of(effects, false, false).does;
   return does != Does::quiet && !(does == Does::declares && effects.exactly_declares);
@@ -47,6 +56,8 @@ void Session::State::on_parse(const Event& event) {
     effects.own_check = effects.own_check_passes = false;
   }
 
+  effects.literals = holds_literal(sql);
+
   std::string rewritten, frame;
   if (claims_.active() && effects.kind == Kind::show) {
     const std::string& name = statement.name;
@@ -62,25 +73,35 @@ void Session::State::on_parse(const Event& event) {
   const std::string name(cut(parse->statement));
   const std::size_t identity = std::hash<std::string_view>()(sql);
   const bool existed = !name.empty() && statements_.count(name) != 0;
+  Known known{.effects = effects, .declared = statement.declared, .executes = effects.runs_prepared ? std::string(cut(statement.name)) : std::string(), .identity = identity, .hash = hash};
   if (statements_.size() < names_max || statements_.count(name) != 0) {
-    Known known{effects, statement.declared, effects.runs_prepared ? std::string(cut(statement.name)) : std::string(), identity, hash};
     // What is let through because it runs no code: before each Bind it is made anew, for code can drop a name and give it to something else.
-    if (!name.empty() && !effects.runs_prepared && unit_of(effects, false, false).does < Does::reads) {
-      std::string again;
-      pgwire::append_parse(again, parse->statement, rewritten.empty() ? sql : std::string_view(rewritten), types);
-      if (again.size() > again_bytes_max) known.effects = effects_of_unknown();
-      else known.again = std::make_shared<const std::string>(std::move(again));
+    const bool asks = claims_.active() && asks_for_read_write(effects, statement);
+    if ((!name.empty() || asks) && !effects.runs_prepared && unit_of(effects, false, false).does < Does::reads) {
+      const auto parse_of = [&](std::string_view written) {
+        std::string bytes;
+        pgwire::append_parse(bytes, parse->statement, written, types);
+        return std::make_shared<const std::string>(std::move(bytes));
+      };
+      known.again = parse_of(rewritten.empty() ? sql : std::string_view(rewritten));
+      if (asks) known.as_it_is = parse_of(sql);
+      if (known.again->size() > again_bytes_max) {
+        known.effects = effects_of_unknown();
+        known.again.reset();
+        known.as_it_is.reset();
+      }
       known.read_as = settings_.standard_conforming_strings;
       known.read_as_ascii = settings_.ascii_safe_encoding;
     }
     const auto [at, added] = statements_.try_emplace(name, known);
     // A name that stands for something else already: the server refuses it, unless that was closed behind our back.
-    if (!added && (name.empty() || at->second.identity == identity)) at->second = std::move(known);
-    else if (!added) at->second.effects = effects_of_unknown(), at->second.again.reset();
+    if (!added && (name.empty() || at->second.identity == identity)) at->second = known;
+    else if (!added) at->second.effects = effects_of_unknown(), at->second.again.reset(), at->second.as_it_is.reset();
     if (added) group_.parsed.push_back(name);
   }
-  const Effects what = resolved(effects, statement.name);
-  if (!guard_parse(parse->statement, what, statement)) return;
+  known.effects = resolved(effects, statement.name);
+  if (!guard_parse(parse->statement, std::move(known))) return;
+  group_.just_parsed = name;
   Event other = event;
   if (!rewritten.empty()) {
     pgwire::append_parse(frame, parse->statement, rewritten, types);
@@ -90,12 +111,12 @@ void Session::State::on_parse(const Event& event) {
 }
 
 // A Parse writes nothing by itself, but it fixes the access mode of its transaction, and may run code. False: it is refused.
-bool Session::State::guard_parse(std::string_view name, Effects effects, const statements::Statement& statement) {
+bool Session::State::guard_parse(std::string_view name, Known known) {
   if (!claims_.active() || model_.tx.failed) return true;
+  Effects& effects = known.effects;
   // The input of a parameter runs at the Bind.
   effects.input_runs_code = false;
-  const Known known{.effects = effects, .declared = statement.declared, .executes = effects.runs_prepared ? std::string(cut(statement.name)) : std::string()};
-  const bool code = runs_code_ahead(effects);
+  const bool code = runs_code_ahead(effects, Step::parses);
   const Claim claim = claim_for(known);
   if (model_.tx.in_block && group_.direct) {
     guard_block(effects, claim, Step::parses);
@@ -111,8 +132,25 @@ bool Session::State::guard_parse(std::string_view name, Effects effects, const s
     group_.acted_here |= effects.calls_unknown;
     group_.planned |= effects.way != Way::alone;
   }
+  group_.snapshot_here |= effects.takes_snapshot;
   if (code && !model_.tx.failed) model_.on_parse(name, effects, claim.named);
   return stage_ == Stage::ready && !group_.refused;
+}
+
+// The server may read the text of a statement anew, with its literals: then it is a Parse once more.
+void Session::State::on_describe(const Event& event) {
+  const auto named = pgwire::decode_describe(event.body);
+  if (!named) return end("08P01", named.problem().reason());
+  group_begins();
+  if (!named->portal && group_.just_parsed != cut(named->name)) {
+    const Known* known = known_statement(named->name);
+    Known described;
+    if (known != nullptr) described = *known;
+    else described.effects = effects_of_unknown();
+    described.effects = resolved(described.effects, described.executes);
+    if (!guard_parse(named->name, std::move(described))) return;
+  }
+  forward_extended(event, {.request = named->portal ? Request::describe_portal : Request::describe_statement});
 }
 
 void Session::State::on_bind(const Event& event) {
@@ -141,10 +179,11 @@ void Session::State::on_bind(const Event& event) {
   else bound.effects = effects_of_unknown();
   // The server would read the text in another way by now than it was judged.
   if (bound.again && (bound.read_as != settings_.standard_conforming_strings || bound.read_as_ascii != settings_.ascii_safe_encoding)) bound = Known{.effects = effects_of_unknown()};
+  bound.made = portals_made_;
   if (portals_.size() < names_max || portals_.count(portal) != 0) portals_[portal] = bound;
   // A write is decided here already, so that its values, however many, go straight through.
   const Effects effects = resolved(bound.effects, bound.executes);
-  if (effects.way == Way::write || model_.tx.in_block || !event.last || runs_code_ahead(effects)) {
+  if (effects.way == Way::write || model_.tx.in_block || !event.last || runs_code_ahead(effects, Step::plans)) {
     guard_group(effects, bound, Step::plans, event.last);
     if (stage_ != Stage::ready) return;
     if (group_.refused) {
@@ -159,9 +198,12 @@ void Session::State::on_bind(const Event& event) {
   }
   group_.acted_here |= may_run_code(effects);  // a Bind plans, and planning runs functions
   group_.planned |= may_run_code(effects) && effects.way != Effects::Way::alone;
-  if (bound.again) parse_again(event, statement, *bound.again);
+  const bool writable = model_.tx.in_block && model_.tx.writable && !model_.tx.locked;
+  if (bound.again) parse_again(event, statement, writable && bound.as_it_is ? *bound.as_it_is : *bound.again);
+  group_.just_parsed.reset();
+  group_.snapshot_here |= effects.takes_snapshot;
   model_.tx.bound.reset();
-  if (runs_code_ahead(effects)) model_.on_bind(portal, effects, claim_for(bound).named);
+  if (runs_code_ahead(effects, Step::plans) && !model_.tx.failed) model_.on_bind(portal, effects, claim_for(bound).named);
   forward_extended(event, {.request = Request::bind, .read_hash = bound.hash, .text = portal});
 }
 
@@ -188,6 +230,13 @@ void Session::State::on_execute(const Event& event) {
   else known.effects = effects_of_unknown();
   Effects effects = resolved(known.effects, known.executes);
   learn_from_refusals(effects, known.hash);
+  if (known.made != portals_made_) {
+    // A cursor may have taken the portal's name since.
+    if (effects.way == Way::read || effects.way == Way::write || effects.kind == Kind::fetch) effects.calls_functions = effects.calls_unknown = effects.changes_declaration = true;
+    else if (effects.way != Way::alone) effects = effects_of_unknown();
+    effects.own_check = effects.own_check_passes = false;
+  }
+  group_.just_parsed.reset();
   model_.on_execute(execute->portal);
   guard_group(effects, known, Step::runs, true);
   if (stage_ != Stage::ready || group_.refused) return;
@@ -197,6 +246,8 @@ void Session::State::on_execute(const Event& event) {
 
   const bool was_block = model_.tx.in_block;
   note_sent(effects, claim_for(known).named);
+  // Where an error comes before it the server skips it, and is in the same transaction still: what follows the Sync waits for the answer.
+  if (effects.kind == Kind::commit || effects.kind == Kind::rollback || effects.kind == Kind::prepare_transaction) outstanding_.wait_for_all = true;
   if (model_.by_default.broken && !model_.by_default.reported) group_.suspect = true;
   if (!claims_.active() || group_.needs_hold) return;
   if (model_.tx.in_block && !was_block && !group_.direct) {
@@ -208,12 +259,12 @@ void Session::State::on_execute(const Event& event) {
     // Behind its COMMIT another implicit transaction begins.
     group_.direct = false;
     group_.ended_one = true;
-    group_.executed_here = group_.acted_here = group_.called = group_.bound = false;
+    group_.executed_here = group_.snapshot_here = group_.acted_here = group_.called = group_.bound = false;
     group_.opening_possible = true;
   } else if (!group_.direct && effects.way == Way::control) {
     lock_group();
     group_.ended_one = true;
-    group_.executed_here = group_.acted_here = group_.called = group_.bound = false;
+    group_.executed_here = group_.snapshot_here = group_.acted_here = group_.called = group_.bound = false;
     group_.beginning = group_.held.end();
   }
 }

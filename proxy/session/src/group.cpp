@@ -10,6 +10,12 @@ namespace termgate::session {
 using statements::Kind;
 using Way = Effects::Way;
 
+namespace {
+
+constexpr std::size_t claims_max = 256;  // of comments, in one pipeline: each of them is looked up for each statement
+
+}  // namespace
+
 void Session::State::group_begins() {
   if (group_.begun) return;
   unit_begins();
@@ -128,7 +134,9 @@ void Session::State::redeclares_after_reads(const Unit& unit, const Claim& claim
 
 void Session::State::note_named(const Claim& claim) {
   const auto same = [&](const Claim& one) { return one.given == claim.given && one.pair == claim.pair; };
-  if (std::none_of(group_.named.begin(), group_.named.end(), same)) group_.named.push_back(claim);
+  if (std::any_of(group_.named.begin(), group_.named.end(), same)) return;
+  if (group_.named.size() >= claims_max) return refuse("54000", "Termgate takes no more than 256 different scopes and terms in comments of one pipeline", "");
+  group_.named.push_back(claim);
 }
 
 void Session::State::pass_in_group(const Unit& unit, const Claim& claim) {
@@ -137,7 +145,7 @@ void Session::State::pass_in_group(const Unit& unit, const Claim& claim) {
   if (unit.does == Does::begin && standing_of(claim) == Standing::current && group_.opening_possible && !group_.direct) {
     if (!group_.touched_server && group_.beginning.bytes == 0) raise_in_advance(claim);
     // What was read before belongs to the block's transaction, and has fixed its mode unless it is opened before that.
-    if (group_.executed_here) open_group(claim, true);
+    if (group_.executed_here || group_.snapshot_here) open_group(claim, true);
   }
 }
 
@@ -228,7 +236,7 @@ void Session::State::open_group(const Claim& claim, bool with_check) {
 void Session::State::lock_group() {
   if (!claims_.guards() || (server_.replies.empty() && !group_.ended_one)) return;
   Batch lock;
-  run_ours(lock, ours_locked, Role::put_back, {});
+  run_ours(lock, ours_locked, Role::mode, {});
   group_.held.insert_at(group_.beginning, std::move(lock));
 }
 

@@ -26,8 +26,8 @@ Act in_writable(const Unit& unit, const TransactionView& transaction, Standing c
   if (is_refused(claim)) return refusal_of(claim);
   const bool others_first = transaction.code_declared || (transaction.unnamed && !transaction.session_passed);
   if (unit.named) return !others_first ? Act::check : transaction.named_passed ? Act::recheck : Act::check_both;
-  // What was passed is still passed unless the session has declared something else since.
-  if (transaction.session_passed) return Act::recheck;
+  // What was passed is still passed unless the session has declared something else since, or takes back what it had declared.
+  if (transaction.session_passed) return unit.does >= Does::calls ? Act::check : Act::recheck;
   // A check by arguments or by a comment counts for a session that declares nothing; whether it does, the server knows.
   if (transaction.other_passed && (claim == Standing::uncertain || claim == Standing::none)) return Act::recheck;
   return Act::check;

@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::array<std::string_view, ours_count> names{"_termgate_writable_", "_termgate_locked_", "_termgate_mark_", "_termgate_unmark_", "_termgate_default_on_", "_termgate_default_off_", "_termgate_check_", "_termgate_again_", "_termgate_prepared_", "_termgate_hold_", "_termgate_release_"};
 constexpr std::string_view portal = "_termgate";
+constexpr std::size_t passed_max = 256;  // claims of comments that are remembered to have passed in a transaction; others are checked again
 
 std::string quoted(std::string_view name) {
   std::string result = "\"";
@@ -144,7 +145,10 @@ void Session::State::add_check(Batch& to, const Claim& claim, Role role) {
   // What a comment names says nothing of what the session has declared since.
   if (claim.named) {
     model_.tx.other_passed = true;
-    if (claim.pair.complete()) model_.tx.passed.push_back(claim.pair);
+    if (claim.pair.complete()) {
+      if (model_.tx.passed.size() >= passed_max) model_.tx.passed.erase(model_.tx.passed.begin());
+      model_.tx.passed.push_back(claim.pair);
+    }
   } else {
     model_.tx.checked();
     model_.tx.session_passed = true;
@@ -154,9 +158,17 @@ void Session::State::add_check(Batch& to, const Claim& claim, Role role) {
 // Whatever the session declares by now. It is not spared where that is what was checked before: only the server knows what that was.
 void Session::State::add_recheck(Batch& to) {
   check_.sent = now_;
-  check_.pair = Pair();
-  check_.given = false;
-  run_ours(to, ours_again, Role::check, {});
+  const Claim claim = claims_.claim_of(nullptr);
+  check_.pair = claim.given;
+  check_.given = claim.given.complete();
+  if (claim.given.empty() && claim.otherwise.empty()) {
+    run_ours(to, ours_again, Role::check, {});
+  } else {
+    // A rule speaks for the session, or where it is silent.
+    const Values first(claim.given), second(claim.otherwise);
+    const std::array<pgwire::Field, 4> values{first.fields[0], first.fields[1], second.fields[0], second.fields[1]};
+    run_ours(to, ours_check, Role::check, values);
+  }
   model_.tx.checked();
 }
 
@@ -243,7 +255,7 @@ void Session::State::release() {
 void Session::State::ask_who_serves() {
   if (options_.server_pooler) return;
   std::string sql = "SELECT pg_catalog.pg_backend_pid(), pg_catalog.current_setting('termgate.scope', true), pg_catalog.current_setting('termgate.term', true)";
-  if (options_.server_has_rules) sql += ", EXISTS (SELECT FROM pg_catalog.pg_rewrite r WHERE r.ev_type OPERATOR(pg_catalog.<>) '1' AND r.ev_class OPERATOR(pg_catalog.>=) 16384::pg_catalog.oid)";
+  if (options_.server_has_rules) sql += ", EXISTS (SELECT FROM pg_catalog.pg_rewrite r WHERE r.ev_type OPERATOR(pg_catalog.<>) '1' AND r.ev_class OPERATOR(pg_catalog.>=) 16384::pg_catalog.oid), pg_catalog.current_setting('search_path', true)";
   add_hidden_query(sql, Role::who_serves);
 }
 

@@ -110,6 +110,7 @@ void Session::State::startup_read(const pgwire::StartupEvent& event) {
   // Of two places the later one counts, each half by itself; application_name stands below the options.
   claims_.declare(declared);
   claims_.declare(by_options);
+  settings_.own_names_first = puts_own_names_first(named("search_path")) && puts_own_names_first(named("options"));
   for (const auto& [name, value] : startup.parameters) {
     if (!statements::is_declared_setting(name)) continue;
     statements::Declaration one;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -60,6 +61,8 @@ struct Known {
   std::string executes{};              // of EXECUTE: the name of what it runs
   std::size_t identity = 0;          // of its whole text
   std::size_t hash = 0;              // of its text without its values, where it is taken for a read
+  std::size_t made = 0;              // of a portal: portals_made_ when it was bound
+  std::shared_ptr<const std::string> as_it_is{};  // its Parse, where READ WRITE may be asked for
   std::shared_ptr<const std::string> again{};  // its Parse, where the name must not stand for anything else
   statements::ConformingStrings read_as = statements::ConformingStrings::unknown;  // … and how its text was read
   bool read_as_ascii = false;
@@ -76,6 +79,7 @@ struct Group {
   bool planned = false;         // something was parsed or bound that may run code then
   bool discarded = false;       // DISCARD ALL ran in it
   bool executed_here = false;   // since the last transaction that ended in it
+  bool snapshot_here = false;   // … something that fixes the access mode was parsed or bound
   bool acted_here = false;      // … something other than SET and plain declarations: it may run code
   bool suspect = false;         // may change the session's default, on a server that does not report it
   bool called = false;          // something that is not surely a read was executed READ ONLY
@@ -85,6 +89,7 @@ struct Group {
   bool opening_possible = true;
   bool ended_one = false;       // a transaction ended in it, so what follows begins another before its answers are here
   std::vector<Claim> named;     // claims that its members name themselves
+  std::optional<std::string> just_parsed;  // nothing has come since
   std::vector<std::string> parsed;  // names, to be forgotten where the group is refused
   Effects effects;              // of what runs under a lock at session level
   Claim claim;

@@ -36,6 +36,7 @@ enum class Role : std::uint8_t {
   silent,       // ours, of no interest unless it fails
   who_serves,   // pg_backend_pid(), to be compared with BackendKeyData
   put_back,     // of the session's access mode, without which nothing that follows is safe
+  mode,         // of the transaction's, and the savepoint that keeps it: where it fails, so does the transaction
   writable,     // SET transaction_read_only = off
   check,        // check_claim(), check_again(): its row is scope, term, fence
   in_advance,   // the same two in a transaction of their own, so that a raise is committed by itself; what fails fails again later
@@ -50,7 +51,7 @@ enum class Role : std::uint8_t {
 };
 
 // What a statement of the client's does to default_transaction_read_only as the client is to see it, once it has succeeded.
-enum class Change : std::uint8_t { none, on, off, commit, rollback };
+enum class Change : std::uint8_t { none, on, off, commit, rollback, prepared };
 
 struct PendingReply {
   Request request = Request::query;

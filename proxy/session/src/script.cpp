@@ -80,7 +80,8 @@ void Session::State::next_piece() {
 
     const Act act = decided_in_script(first, effects);
     router_.release_framed();
-    bool added = !model_.tx.failed && effects.takes_snapshot && settle_mode();
+    bool added = !model_.tx.failed && release_mark();
+    added |= !model_.tx.failed && effects.takes_snapshot && settle_mode();
     if (act != Act::pass || unit_of(effects, false, claims_.final_rule()).does == Does::own_call) {
       const bool was_failed = model_.tx.failed;
       if (!model_.tx.in_block && (act == Act::frame || act == Act::hold || act == Act::refuse_no_term)) {

@@ -105,6 +105,8 @@ void Session::State::parameter_status(const Event& event) {
     settings_.standard_conforming_strings = reported_conforming_;
   } else if (status->name == "server_version") {
     model_.by_default.reported = number(status->value.substr(0, status->value.find_first_not_of("0123456789"))) >= 14;
+  } else if (status->name == "search_path") {  // 18 and later
+    settings_.own_names_first &= puts_own_names_first(status->value);
   } else if (status->name == "client_encoding") {
     settings_.ascii_safe_encoding = statements::encoding_is_ascii_safe(status->value);
   }
@@ -196,6 +198,7 @@ void Session::State::served_by(std::string_view row) {
   if (!column(row, 2, term)) term = "?";
   claims_.server_declares(scope, term);
   if (column(row, 3, rules)) has_rules_ = rules == "t";
+  if (std::string_view path; column(row, 4, path)) settings_.own_names_first &= puts_own_names_first(path);
 }
 
 void Session::State::check_answered(std::string_view row) {

@@ -1,5 +1,6 @@
 // The server's errors: whose they are, what the client sees of them, and what of the pipeline is lost with them.
 #include <algorithm>
+#include <cctype>
 
 #include "numbers.hpp"
 #include "state.hpp"
@@ -13,6 +14,12 @@ namespace {
 
 std::size_t characters(std::string_view text) noexcept {
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char byte) { return (static_cast<unsigned char>(byte) & 0xc0) != 0x80; }));
+}
+
+bool holds_from(std::string_view sql) {
+  std::string lowered(sql);
+  std::transform(lowered.begin(), lowered.end(), lowered.begin(), [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+  return lowered.find("from") != std::string::npos || lowered.find("table") != std::string::npos;
 }
 
 }  // namespace
@@ -106,6 +113,8 @@ void Session::State::read_has_written(const pgwire::ReportFields& report) {
 void Session::State::remember_writers_of_piece() {
   for (const auto& statement : script_.text->statements) {
     if (statement.offset < script_.offset || statement.offset >= script_.offset + script_.bytes) continue;
+    // What names no table and calls nothing has not written.
+    if (!statement.calls_functions && !holds_from(std::string_view(script_.sql).substr(statement.offset, statement.length))) continue;
     remember_writer(hash_of(std::string_view(script_.sql).substr(statement.offset, statement.length)));
   }
 }
@@ -135,15 +144,15 @@ void Session::State::ours_failed(const Event& event, const pgwire::ReportFields&
       router_.drop_framed();
       router_.forward(event);
       break;
-    case Role::put_back:
-      if (report.sqlstate() == "25P02") {
-        // The transaction had failed already, and writes nothing.
-        ours_refused(report, head.role);
-        opening_refused_ = true;
-        break;
-      }
-      [[fallthrough]];
-    case Role::who_serves: return end("08006", "the server session could not be made read-only again");
+    case Role::mode:
+      // It had failed already, or was cancelled: it writes nothing.
+      ours_refused(report, head.role);
+      opening_refused_ = true;
+      model_.tx.forget_checks();
+      if (script_.ending) router_.drop_framed();
+      break;
+    case Role::who_serves:
+    case Role::put_back: return end("08006", "the server session could not be made read-only again");
     case Role::release: return end("08006", "the lock of a statement that ran alone could not be given back");
     case Role::in_advance: {
       // Whatever it is, the check itself meets it again; that the term is stale is worth knowing before.

@@ -23,12 +23,6 @@ bool has_parameter(std::string_view sql) noexcept {
   return false;
 }
 
-// SET TRANSACTION READ WRITE and SET transaction_read_only to a value, of the transaction that is open.
-bool asks_for_read_write(const Effects& effects, const statements::Statement& statement) noexcept {
-  const bool sets = statement.kind == Kind::set_transaction || statement.kind == Kind::set || statement.kind == Kind::set_local;
-  return sets && effects.sets_access && !effects.sets_default_access && !effects.access_refused && !statement.to_default && effects.access == Access::read_write;
-}
-
 // pg_proc's OIDs of PostgreSQL's own: lo_create, loread, lo_open and their kind.
 bool is_large_object_function(std::uint32_t oid) noexcept {
   static constexpr std::array<std::uint32_t, 17> all{715, 764, 765, 767, 952, 953, 954, 955, 956, 957, 958, 964, 1004, 3170, 3171, 3172, 3457};
@@ -80,7 +74,7 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
   // In a READ ONLY transaction of the client's own the server says whether READ WRITE may still be; what makes it so is the check. In one that counts as
   // writable already it changes nothing of what is checked.
   const bool asks = model_.tx.in_block && asks_for_read_write(effects, statement);
-  const bool server_says = asks && model_.tx.client_read_only && !model_.tx.writable;
+  const bool server_says = asks && effects.kind != Kind::begin && model_.tx.client_read_only && !model_.tx.writable;
   const bool as_it_is = asks && model_.tx.writable && !model_.tx.locked;
   const std::string rewritten = server_says ? std::string(sql) + "\n;SET transaction_read_only TO on" : as_it_is ? std::string() : rewritten_for(sql, effects, statement);
   // A script puts pg_catalog in front of set_config itself.

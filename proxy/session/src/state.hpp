@@ -114,10 +114,11 @@ class Session::State {
   // statement is refused, it is so already, and the transaction has failed.
   enum class Step : std::uint8_t { parses, plans, runs };  // Parse, Bind, Execute or a simple query
   bool guard_block(const Effects& effects, const Claim& claim, Step step);
-  static bool runs_code_ahead(const Effects& effects) noexcept;
+  static bool runs_code_ahead(const Effects& effects, Step step) noexcept;
   bool may_write() const noexcept;
   bool settle_mode();
   bool mark();
+  bool release_mark();
   bool lock_for_commit();
   // Does what the decision says, in the transaction that is open; the acts `frame` and `hold` are the caller's.
   bool carry_out(Act act, const Effects& effects, const Claim& claim);
@@ -147,7 +148,8 @@ class Session::State {
 
   // --- extended.cpp ---
   void on_parse(const pgwire::Event& event);
-  bool guard_parse(std::string_view name, Effects effects, const statements::Statement& statement);
+  bool guard_parse(std::string_view name, Known known);
+  void on_describe(const pgwire::Event& event);
   void on_bind(const pgwire::Event& event);
   void parse_again(const pgwire::Event& event, std::string_view name, std::string_view parse);
   void on_execute(const pgwire::Event& event);
@@ -276,6 +278,7 @@ class Session::State {
   statements::Settings settings_;
   statements::ConformingStrings reported_conforming_ = statements::ConformingStrings::on;
   std::map<std::string, Known, std::less<>> statements_, portals_;
+  std::size_t portals_made_ = 0;           // how often something may have put another cursor in the place of a portal
   std::vector<std::size_t> writers_;       // hashes of texts that looked like reads and met READ ONLY
   bool has_rules_ = false;                 // the database has rules: a rewritten statement may answer with rows of another
   std::string role_;                       // as SET ROLE said last; empty: the user

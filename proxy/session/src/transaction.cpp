@@ -28,6 +28,10 @@ void Session::State::note_prepared(const Effects& effects) {
     known.effects.exactly_declares = effects.prepares_exactly;
     known.effects.by_name = true;
   }
+  if (effects.prepares_input) {
+    known.effects.input_runs_code = known.effects.calls_functions = known.effects.calls_unknown = known.effects.changes_declaration = true;
+    known.effects.exactly_declares = false;
+  }
   known.declared = effects.prepares_declared;
   const std::string name(cut(effects.prepares));
   const auto found = statements_.find(name);
@@ -51,11 +55,15 @@ void Session::State::note_sent(const Effects& effects, bool named) {
     settings_.standard_conforming_strings = statements::ConformingStrings::unknown;
   }
   if (effects.forgets_prepared) statements_.clear();
+  // Code, or a word of the client's, may have put another cursor in the place of a portal.
+  const bool ends = effects.kind == Kind::commit || effects.kind == Kind::rollback || effects.kind == Kind::rollback_to;
+  if (ends || code || effects.calls_unknown || effects.kind == Kind::close || effects.kind == Kind::declare_cursor || effects.kind == Kind::unparsable || effects.kind == Kind::discard_all) ++portals_made_;
 }
 
 // Whether a Parse or a Bind of it runs code of the client's. Parse reads its literals, by the checks of the domains in their types; the planner calls
 // immutable functions, and a parameter's input those of its type.
-bool Session::State::runs_code_ahead(const Effects& effects) noexcept {
+bool Session::State::runs_code_ahead(const Effects& effects, Step step) noexcept {
+  if (step == Step::parses && !effects.literals) return false;
   const Does does = unit_of(effects, false, false).does;
   return effects.input_runs_code || (does >= Does::reads && does != Does::own_call) || (does == Does::declares && !effects.exactly_declares);
 }
@@ -71,9 +79,10 @@ bool Session::State::guard_block(const Effects& effects, const Claim& claim, Ste
   if (!claims_.active() || model_.tx.failed) return false;
   const bool runs = step == Step::runs;
   Unit unit = unit_of(effects, claim.named, claims_.final_rule());
-  const bool ahead = !runs && runs_code_ahead(effects);
+  const bool ahead = !runs && runs_code_ahead(effects, step);
   if (unit.does == Does::commit && !ahead) return runs && add_before_commit();
-  const bool settled = (runs || ahead) && unit.does >= Does::savepoint && settle_mode();
+  const bool unmarked = runs && unit.does != Does::savepoint && unit.does != Does::rollback && release_mark();
+  const bool settled = ((runs || ahead) && unit.does >= Does::savepoint && settle_mode()) || unmarked;
   if (ahead && may_write()) {
     // What a statement will run under may be declared after its Parse and its Bind. Whatever those have run is checked then, or before the COMMIT.
     const bool undeclared = !unit.named && !model_.tx.passed_any() && standing_of(claim) == Standing::none;
@@ -88,7 +97,6 @@ bool Session::State::guard_block(const Effects& effects, const Claim& claim, Ste
     if (unit.does < Does::savepoint || unit.does == Does::commit || unit.does == Does::fetch) return false;
     if (unit.does >= Does::writes && !model_.tx.writable && !model_.tx.snapshot && !model_.tx.client_read_only && standing_of(claim) == Standing::none) {
       // What it will run under may be declared before it runs, and then it is too late to make the transaction writable.
-      model_.tx.acted = model_.tx.acted_since = true;
       add_opening(server_, claim, false);
       return true;
     }
@@ -106,15 +114,23 @@ bool Session::State::may_write() const noexcept { return (model_.tx.writable && 
 // What is READ ONLY only inside a savepoint of the client's is so no more at the COMMIT, and what was left for it would write. From our savepoint there is a
 // way back to where READ ONLY holds for all of it.
 bool Session::State::mark() {
-  if (!may_write() || model_.tx.acted || model_.tx.failed || std::exchange(model_.tx.marked, true)) return false;
-  run_ours(server_, ours_mark, Role::put_back, {});
+  if (!may_write() || model_.tx.acted || model_.tx.failed || model_.tx.savepoint || std::exchange(model_.tx.marked, true)) return false;
+  run_ours(server_, ours_mark, Role::mode, {});
+  return true;
+}
+
+// Behind the last of the client's savepoints ours is in the way: SET TRANSACTION ISOLATION LEVEL would be refused, and rows would carry its transaction id.
+bool Session::State::release_mark() {
+  if (!model_.tx.marked || !model_.tx.savepoints || !model_.tx.savepoints->empty()) return false;
+  run_ours(server_, ours_unmark, Role::mode, {});
+  model_.tx.marked = model_.tx.savepoint = false;
   return true;
 }
 
 bool Session::State::lock_for_commit() {
-  if (model_.tx.locked && !model_.tx.marked) return false;
-  if (std::exchange(model_.tx.marked, false)) run_ours(server_, ours_unmark, Role::put_back, {});
-  run_ours(server_, ours_locked, Role::put_back, {});
+  if (model_.tx.locked && model_.tx.lock_stays) return false;
+  if (std::exchange(model_.tx.marked, false)) run_ours(server_, ours_unmark, Role::mode, {});
+  run_ours(server_, ours_locked, Role::mode, {});
   model_.tx.locked = true;
   return true;
 }
@@ -140,8 +156,9 @@ bool Session::State::carry_out(Act act, const Effects& effects, const Claim& cla
       add_check(server_, claim, Role::check);
       return true;
     case Act::lock:
-      run_ours(server_, ours_locked, Role::put_back, {});
+      run_ours(server_, ours_locked, Role::mode, {});
       model_.tx.locked = true;
+      model_.tx.lock_stays = !model_.tx.savepoint;
       return true;
     case Act::refuse_claim: refuse_claim(claim); return false;
     case Act::refuse_known: refuse_from_memory(refusal_from_memory(claim), claim.pair); return false;

@@ -1,5 +1,6 @@
 #include "transaction_model.hpp"
 
+#include <algorithm>
 #include <cassert>
 
 #include <termgate/detail/plant.hpp>
@@ -20,12 +21,13 @@ bool TransactionModel::apply(const Effects& effects, Does does, bool guarded, bo
   // What is declared in it may be so for this transaction alone.
   if (effects.changes_declaration && !ends) tx.declared_inside = tx.redeclared = true;
   const bool declares = effects.changes_declaration && (!ends || tx.declared_inside || effects.and_chain);
-  if (does >= Does::fetch && does != Does::own_call && !(does == Does::declares && effects.exactly_declares && !effects.by_name)) {
+  if (effects.own_check_acts && does == Does::own_call && !tx.failed) ran(true, named);
+  if (!tx.failed && does >= Does::fetch && does != Does::own_call && !(does == Does::declares && effects.exactly_declares && !effects.by_name)) {
     ran(effects.changes_declaration && (does != Does::declares || effects.by_name), named);
   }
   if (effects.opens_calling_cursor) tx.calling_cursor = true;
   // The server gives a transaction back the access mode that it had at the savepoint.
-  if (effects.kind == Kind::release) tx.locked = false;
+  if (effects.kind == Kind::release && !tx.lock_stays) tx.locked = false;
   if (effects.kind == Kind::unparsable) {
     // It may have been COMMIT AND CHAIN, or ROLLBACK TO: whatever lock there was may be gone.
     tx.forget_checks();
@@ -46,6 +48,7 @@ bool may_declare_ahead(const Effects& effects) { return effects.input_runs_code 
 
 void TransactionModel::ran(bool declares, bool named) {
   tx.unnamed |= !named;
+  if (declares) tx.calling_cursor = true;  // it may have opened one; and a portal is one
   if (declares) tx.redeclared = tx.declared_inside = true;
   if (tx.locked) {
     tx.left_over = true;
@@ -93,7 +96,18 @@ void TransactionModel::apply_to_access_mode(const Effects& effects, bool ends, b
   if (effects.sets_default_access && guarded && comes_back) by_default.broken = true;
 }
 
+void TransactionModel::follow_savepoints(const Effects& effects) {
+  if (!tx.savepoints || tx.failed) return tx.savepoints.reset();
+  if (effects.kind == Kind::savepoint) return tx.savepoints->push_back(effects.savepoint);
+  if (effects.kind == Kind::unparsable) return tx.savepoints.reset();
+  if (effects.kind != Kind::release && effects.kind != Kind::rollback_to) return;
+  const auto last = std::find(tx.savepoints->rbegin(), tx.savepoints->rend(), effects.savepoint);
+  if (last == tx.savepoints->rend()) return tx.savepoints.reset();
+  tx.savepoints->erase(last.base() - (effects.kind == Kind::release ? 1 : 0), tx.savepoints->end());
+}
+
 void TransactionModel::apply_control(const Effects& effects) {
+  follow_savepoints(effects);
   switch (effects.kind) {
     case Kind::begin:
       if (!tx.in_block) {
@@ -106,7 +120,8 @@ void TransactionModel::apply_control(const Effects& effects) {
       // A COMMIT undoes a failed block.
       if ((effects.kind == Kind::rollback || tx.failed) && tx.in_block) by_default.believed = by_default.before_block;
       const bool chained = effects.and_chain && tx.in_block;
-      const Transaction before = tx;
+      ended.push_back(tx);
+      const Transaction& before = ended.back();
       tx = Transaction();
       if (chained) {
         // A chained transaction keeps its modes, writable among them, and has passed no check.
@@ -118,7 +133,10 @@ void TransactionModel::apply_control(const Effects& effects) {
       }
       break;
     }
-    case Kind::prepare_transaction: tx = Transaction(); break;
+    case Kind::prepare_transaction:
+      ended.push_back(tx);
+      tx = Transaction();
+      break;
     case Kind::rollback_to:
       // The lock went with what was rolled back.
       if (TERMGATE_PLANTED(proxy_savepoint)) {
@@ -127,12 +145,13 @@ void TransactionModel::apply_control(const Effects& effects) {
       } else {
         tx.forget_checks();
       }
-      tx.locked = false;  // SET is undone with the rest
+      if (!tx.lock_stays) tx.locked = false;  // SET is undone with the rest
       tx.failed = false;
       break;
     default:
       if (effects.sets_access && !effects.access_refused && tx.in_block && !tx.writable) tx.client_read_only = effects.access == Access::read_only;
       if ((effects.takes_snapshot || effects.kind == Kind::savepoint) && tx.in_block && !tx.writable) tx.snapshot = true;
+      if (effects.kind == Kind::savepoint && !tx.failed) tx.savepoint = true;
       break;
   }
 }
@@ -143,8 +162,11 @@ void TransactionModel::begin_block() {
 }
 
 void TransactionModel::on_command_complete(Change change, std::string_view tag) {
+  const bool ends = change == Change::commit || change == Change::rollback || change == Change::prepared;
+  if (ends && !ended.empty()) ended.erase(ended.begin());
   switch (change) {
-    case Change::none: break;
+    case Change::none:
+    case Change::prepared: break;
     case Change::on:
     case Change::off: by_default.answered = change == Change::on; break;
     case Change::commit:
@@ -173,9 +195,16 @@ void TransactionModel::settle() {
   if (status == TransactionStatus::idle) {
     tx = Transaction();
   } else {
+    if (!ended.empty()) {
+      // An error came before that end, so the server has not looked at it.
+      tx = ended.front();
+      tx.forget_checks();
+    }
+    if (status == TransactionStatus::failed) tx.savepoints.reset();
     tx.in_block = true;
     tx.failed = status == TransactionStatus::failed;
   }
+  ended.clear();
   by_default.believed = by_default.answered;
   assert_consistent();
 }

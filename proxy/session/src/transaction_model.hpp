@@ -36,7 +36,10 @@ struct Transaction {
   bool calling_cursor = false;    // FETCH may run functions
   bool unnamed = false;           // something acted under what the session declares, since the last check of that
   bool left_over = false;         // something ran while it was locked; what that left for the COMMIT runs when no savepoint keeps it READ ONLY any more
-  bool marked = false;            // a savepoint of ours stands before the client's first
+  bool savepoint = false;         // one of the client's was set in it
+  std::optional<std::vector<std::string>> savepoints{std::in_place};  // those that are open, by name; nothing: not known after an error
+  bool marked = false;            // … and one of ours stands before the first
+  bool lock_stays = false;        // it was locked before any savepoint
   std::vector<Pair> passed;       // by comments
   Pair last;                      // as the check answered
   std::optional<std::string> parsed, bound;  // the statement whose Parse, the portal whose Bind alone may have declared anew
@@ -72,6 +75,7 @@ struct TransactionModel {
   Transaction tx;
   Default by_default;
   pgwire::TransactionStatus status = pgwire::TransactionStatus::idle;  // by the last ReadyForQuery
+  std::vector<Transaction> ended;  // what was open before each end that is on its way: where the server skips it, it still is
 
   // --- predicted ---
   // A statement goes to the server. `does`: as the decision sees it. `guarded`: the server session is READ ONLY by default. True: what the
@@ -107,6 +111,7 @@ struct TransactionModel {
   void ran(bool declares, bool named);
   void apply_to_access_mode(const Effects& effects, bool ends, bool guarded);
   void apply_control(const Effects& effects);
+  void follow_savepoints(const Effects& effects);
 };
 
 }  // namespace termgate::session

@@ -352,7 +352,7 @@ class Classifier {
   // not the server's own.
   void functions(Tokens tokens, Statement& statement) const {
     for (std::size_t i = 0; i < tokens.size(); ++i) {
-      if (tokens[i].type == TokenType::operation && !is_everyday_operator(text_of(sql_, tokens[i]))) statement.calls_functions = statement.calls_unknown = true;
+      if (tokens[i].type == TokenType::operation && !(settings_.own_names_first && is_everyday_operator(text_of(sql_, tokens[i])))) statement.calls_functions = statement.calls_unknown = true;
       if (i >= 2 && tokens[i].type != TokenType::symbol && is_colon(tokens[i - 1]) && is_colon(tokens[i - 2]) && !is_everyday_type(tokens.subspan(i))) {
         statement.calls_functions = statement.calls_unknown = true;
       }
@@ -379,19 +379,19 @@ class Classifier {
       }
       const std::string name = token.type == TokenType::word ? lowered(written) : undoubled(written.substr(1, written.size() - 2), '"');
       if (token.type == TokenType::word && name == "cast" && !casts_to_everyday_type(tokens.subspan(i + 1))) statement.calls_functions = statement.calls_unknown = true;
-      if (token.type == TokenType::word && is_syntax_before_parenthesis(name)) continue;
+      const bool qualified = i > 0 && tokens[i - 1].type == TokenType::symbol && sql_[tokens[i - 1].offset] == '.';
+      const bool own = !qualified || (i > 1 && Tape(sql_, tokens.subspan(i - 2)).name() == "pg_catalog");
+      if (token.type == TokenType::word && !qualified && is_syntax_before_parenthesis(name)) continue;
       statement.calls_functions = true;
       if (name == "set_config") {
-        const bool qualified = i > 0 && tokens[i - 1].type == TokenType::symbol && sql_[tokens[i - 1].offset] == '.';
-        const bool own = !qualified || (i > 1 && Tape(sql_, tokens.subspan(i - 2)).name() == "pg_catalog");
         if (set_config(Tape(sql_, tokens.subspan(i + 1)), statement) && own) {
           statement.set_config_at.push_back(qualified ? npos : token.offset);
           continue;
         }
       }
       const bool of_layer1 = i >= 2 && tokens[i - 1].type == TokenType::symbol && sql_[tokens[i - 1].offset] == '.' && Tape(sql_, tokens.subspan(i - 2)).name() == settings_.schema;
-      const bool own_read = is_termgate_read(name) && (of_layer1 || name.starts_with("termgate_"));
-      if (!own_read && !is_everyday(name)) statement.calls_unknown = true;
+      const bool ours = of_layer1 || (settings_.prefix_is_ours && name.starts_with("termgate_"));
+      if (!(ours && is_termgate_read(name)) && !(own && settings_.own_names_first && is_everyday(name))) statement.calls_unknown = true;
       if (is_read_only_hole(name)) statement.read_only_hole = true;
       if (is_termgate_write(name) && i >= 2 && tokens[i - 1].type == TokenType::symbol && sql_[tokens[i - 1].offset] == '.') {
         const auto schema = Tape(sql_, tokens.subspan(i - 2)).name();
@@ -425,8 +425,11 @@ class Classifier {
     Tape tape(sql_, tokens);
     auto name = tape.name();
     if (name == "pg_catalog" && tape.take_symbol('.')) return true;
-    return name && !tape.symbol('.') && statements::is_everyday_type(*name);
+    return name && !tape.symbol('.') && is_everyday_word(*name);
   }
+
+  // Of what search_path finds in another schema first, only the words of the grammar are certain.
+  bool is_everyday_word(std::string_view word) const noexcept { return statements::is_everyday_type(word) && (settings_.own_names_first || is_syntax_before_parenthesis(word)); }
 
   // Of what ends right before a string: app.dom 'x' is a constant of that type, as DATE '…' is.
   bool names_unknown_type(Tokens tokens) const {
@@ -435,7 +438,9 @@ class Classifier {
     if (last.type != TokenType::word) return false;
     if (tokens.size() > 1 && tokens[tokens.size() - 2].type == TokenType::symbol && sql_[tokens[tokens.size() - 2].offset] == '.') return !is_everyday_type(tokens.last(std::min<std::size_t>(tokens.size(), 3)));
     const std::string word = lowered(text_of(sql_, last));
-    return !stands_before_a_constant(word) && !statements::is_everyday_type(word);
+    // AT TIME ZONE 'UTC'
+    if (word == "zone") return tokens.size() < 2 || lowered(text_of(sql_, tokens[tokens.size() - 2])) != "time";
+    return !stands_before_a_constant(word) && !is_everyday_word(word);
   }
 
   // Of CAST, from its parenthesis on: the type behind the AS that is its own.
@@ -807,7 +812,15 @@ class Classifier {
     if (!name) return false;
     statement.name = std::move(*name);
     const bool types = tape.symbol('(');
+    const std::size_t before = tokens.size() - tape.left();
     if (types && !tape.skip_parenthesis()) return false;
+    // Of the list of types each word, whatever it says of the type: one that is not the server's own may run code.
+    for (std::size_t i = before; i < tokens.size() - tape.left(); ++i) {
+      const std::string text = tokens[i].type == TokenType::word ? lowered(text_of(sql_, tokens[i])) : std::string();
+      const bool word = is_everyday_word(text) || text == "precision" || text == "varying" || text == "with" || text == "without" || text == "zone";
+      const bool named = tokens[i].type == TokenType::word || tokens[i].type == TokenType::quoted_name || tokens[i].type == TokenType::unicode_name;
+      if (named && !word) statement.unknown_parameters = true;
+    }
     if (!tape.take(Word::as) || tape.at_end()) return false;
     // A comment in front of what is prepared binds it as one at the ends of the text does.
     const std::size_t first = tape.peek()->offset;

@@ -109,7 +109,7 @@ BEGIN
   -- What release_session puts back; NULL and '' both mean not declared.
   PERFORM set_config('termgate.held_session',
                      json_build_object('queue', v_queue::text, 'scope', coalesce(current_setting('termgate.scope', true), ''),
-                                       'term', coalesce(current_setting('termgate.term', true), ''))::text, false);
+                                       'term', coalesce(current_setting('termgate.term', true), ''), 'held_scope', scope, 'held_term', term::text)::text, false);
   PERFORM set_config('termgate.scope', scope, false), set_config('termgate.term', term::text, false);
   PERFORM pg_advisory_lock_shared(v_queue);
 END $$;
@@ -133,7 +133,7 @@ BEGIN
   SELECT h.scope, h.term, h.fence INTO scope, term, fence FROM @schema@.hold_session(scope, term) h;
 END $$;
 
--- release_session(scope) → whether the lock was held. Gives back what hold_session took and puts back what was declared before. Safe to call when nothing is held (without
+-- release_session(scope) → whether the lock was held. Gives back what hold_session took and puts back what was declared before, unless something else was declared since. Safe to call when nothing is held (without
 -- a warning), when the transaction of hold_session was rolled back, and when the scope has moved on. No privilege is in it: the lock is this session's own.
 CREATE OR REPLACE FUNCTION @schema@.release_session(scope text DEFAULT NULL, OUT released boolean)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET client_min_messages = error AS $$
@@ -151,7 +151,13 @@ BEGIN
   v_queue := coalesce(@schema@._queue_key(nullif(scope, '')), v_kept);
   released := v_queue IS NOT NULL AND pg_advisory_unlock_shared(v_queue);
   IF v_kept = v_queue THEN
-    PERFORM set_config('termgate.scope', coalesce(v_held ->> 'scope', ''), false), set_config('termgate.term', coalesce(v_held ->> 'term', ''), false),
-            set_config('termgate.held_session', '', false);
+    -- What the statement itself has declared stays.
+    IF current_setting('termgate.scope', true) IS NOT DISTINCT FROM v_held ->> 'held_scope' THEN
+      PERFORM set_config('termgate.scope', coalesce(v_held ->> 'scope', ''), false);
+    END IF;
+    IF current_setting('termgate.term', true) IS NOT DISTINCT FROM v_held ->> 'held_term' THEN
+      PERFORM set_config('termgate.term', coalesce(v_held ->> 'term', ''), false);
+    END IF;
+    PERFORM set_config('termgate.held_session', '', false);
   END IF;
 END $$;

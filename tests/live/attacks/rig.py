@@ -200,6 +200,18 @@ CREATE TYPE app.wrapped AS (i bigint);
 CREATE TYPE app.composed AS (i app.checked);
 CREATE TYPE app.ranged AS RANGE (SUBTYPE = app.checked);
 CREATE TABLE app.arrays (a app.checked[]);
+-- Writes only once app.go is set, so that a text can be parsed before; and what declares the stale claim of that setting and writes under it.
+CREATE FUNCTION app.later(n bigint) RETURNS boolean LANGUAGE plpgsql AS $$BEGIN IF current_setting('app.go', true) <> '' THEN PERFORM app.bad(n); END IF; RETURN true; END$$;
+CREATE DOMAIN app.checked_later AS bigint CHECK (app.later(VALUE));
+CREATE FUNCTION app.claims(n bigint) RETURNS boolean LANGUAGE plpgsql AS $$BEGIN PERFORM app.declare_and_write('a' || n, '3', n); RETURN true; END$$;
+CREATE DOMAIN app.claiming AS bigint CHECK (app.claims(VALUE));
+CREATE SCHEMA own; GRANT USAGE ON SCHEMA own TO PUBLIC;
+CREATE FUNCTION own.md5(n bigint) RETURNS boolean LANGUAGE sql VOLATILE AS 'SELECT app.claims($1)';
+CREATE FUNCTION own.date(n bigint) RETURNS boolean LANGUAGE sql VOLATILE AS 'SELECT app.claims($1)';
+CREATE FUNCTION own.termgate_fence(n bigint) RETURNS boolean LANGUAGE sql VOLATILE AS 'SELECT app.claims($1)';
+CREATE FUNCTION own.length(n text) RETURNS boolean LANGUAGE sql VOLATILE AS 'SELECT app.claims($1::bigint)';
+CREATE DOMAIN own.zone AS bigint CHECK (app.claims(VALUE));
+CREATE DOMAIN own.writing AS text CHECK (app.bad_true(VALUE::bigint));
 CREATE FUNCTION app.to_wrapped(v bigint) RETURNS app.wrapped LANGUAGE sql AS 'SELECT app.bad($1); SELECT ROW($1)::app.wrapped';
 CREATE CAST (bigint AS app.wrapped) WITH FUNCTION app.to_wrapped(bigint);
 CREATE AGGREGATE app.sums (bigint) (SFUNC = app.bad, STYPE = bigint, INITCOND = '0');

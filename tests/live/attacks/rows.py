@@ -580,6 +580,86 @@ def read_before():
     return rows
 
 
+def skipped_ends():
+    """An end of the block that stands behind an error in its pipeline: the server does not look at it, and the block goes on."""
+    rows = []
+    for end in ("COMMIT", "ROLLBACK", "COMMIT AND CHAIN", "ROLLBACK AND CHAIN", "PREPARE TRANSACTION 'attack @N@'"):
+        for error in ("SHOW no.such", "SELEC", "SELECT 1/0"):
+            for writer in ("function", "view", "INSERT"):
+                for claim in ("none", "stale"):
+                    rows.append(Row("1", f"{end} behind {error}, then {writer}, {claim}", [[Q("BEGIN")], [Q("SAVEPOINT a")], group(error, end), [Q("ROLLBACK TO a")], [Q(WRITERS[writer])], [Q("COMMIT")]], claim=claim))
+                rows.append(Row("1", f"{end} behind {error}, then {writer}, all at once", [[Q("BEGIN")], [Q("SAVEPOINT a")], [*group(error, end), *group("ROLLBACK TO a"), *group(WRITERS[writer]), *group("COMMIT")]]))
+                rows.append(Row("1", f"{end} behind {error}, then {writer}, a claim that has become stale", [[Q("BEGIN")], [Q("SAVEPOINT a")], [Q(GOOD)], group(error, end), [Q("ROLLBACK TO a")], sealed, [Q(WRITERS[writer])], [Q("COMMIT")]], claim="current"))
+            rows.append(Row("2", f"{end} behind {error}, after code that declares", [[Q("BEGIN")], [Q("SELECT app.claims(@N@)")], [Q("SAVEPOINT a")], group(error, end), [Q("ROLLBACK TO a")], [Q("COMMIT")]], claim="other"))
+    return rows
+
+
+def own_names():
+    """Types and functions of a user's own under names that look like the server's, and constants of them where the text shows no call."""
+    rows = []
+    path, first = [Q("SET search_path = own, public")], [Q("SET search_path = own, pg_catalog")]
+    calls = {"release_lease": ("SELECT termgate.release_lease(writing '@N@', 'o', 5)", ("lead",)), "append": (f"SELECT termgate.append(writing '@N@', {FENCE}, 'x')", ("write", "lead"))}
+    for name, (sql, roles) in calls.items():
+        for form in ("simple", "extended"):
+            for claim in ("none", "stale"):
+                rows.append(Row("1", f"{name} with a constant of a domain, {form}, {claim}", [path, *ALONE[form](sql)], claim=claim, roles=roles))
+        rows.append(Row("1", f"{name} with a constant of a domain in a block", [path, [Q("BEGIN")], [Q(sql)], [Q("COMMIT")]], roles=roles))
+    for sql in ("SELECT termgate.check_term(writing '@N@', 5)", "SELECT termgate.check_term('@N@'::own.writing, 5)", "SELECT termgate.check_term('@N@'::writing, 5)"):
+        rows.append(Row("1", f"{sql.replace('@N@', 'N')} beside a stale claim", [path, [Q(sql)]], claim="stale"))
+    for name, steps in {"qualified md5": [[Q("BEGIN")], [Q("SELECT own.md5(@N@)")]], "qualified date": [[Q("BEGIN")], [Q("SELECT own.date(@N@)")]], "qualified in quotes": [[Q("BEGIN")], [Q('SELECT own."md5"(@N@)')]], "termgate_fence": [[Q("BEGIN")], [Q("SELECT own.termgate_fence(@N@)")]],
+                        "a type named zone": [path, [Q("BEGIN")], [Q("SELECT zone '@N@'")]], "length by search_path": [first, [Q("BEGIN")], [Q("SELECT length('@N@')")]], "search_path by set_config": [[Q("SELECT set_config('search_path', 'own, pg_catalog', false)")], [Q("BEGIN")], [Q("SELECT length('@N@')")]],
+                        "PREPARE of a domain": [[Q("BEGIN")], [Q("PREPARE p (app.claiming) AS SELECT 1")], [Q("EXECUTE p('@N@')")]], "PREPARE before the block": [[Q("PREPARE p (app.claiming) AS SELECT 1")], [Q("BEGIN")], [Q("EXECUTE p(@N@)")]]}.items():
+        rows.append(Row("2", f"{name} declares and writes", [*steps, [Q("COMMIT")]], claim="other"))
+        rows.append(Row("2", f"{name} declares, then a write", [*steps, [Q(BAD)], [Q("COMMIT")]], claim="other"))
+    for scope, term in (('SET "termgate"."scope" = \'@A@\'', f'SET "termgate"."term" = {STALE}'), ("SET termgate . scope = '@A@'", f"SET termgate . term = {STALE}"), ("SET termgate/**/./**/scope = '@A@'", f"SET termgate/* x */.term = {STALE}")):
+        for form in ("block", "text", "group", "text with BEGIN"):
+            rows.append(Row("5.2", f"{scope.replace('@A@', 'A')}, {form}", FORMS[form]([scope, term, BAD]), modes=("reject", "read-only", "allow")))
+        rows.append(Row("5.2", f"{scope.replace('@A@', 'A')} for the session", [[Q(scope)], [Q(term)], [Q(BAD)]], modes=("reject", "read-only", "allow")))
+    return rows
+
+
+def portals_and_texts():
+    """A portal, a cursor or a prepared text is something else by the time that it is used."""
+    rows = []
+    bound = lambda sql: [P("", sql), B("p"), S]
+    for harmless in ("SHOW work_mem", "SET work_mem = '4MB'", "LISTEN x", "SAVEPOINT z", "ROLLBACK TO b", "BEGIN", "ROLLBACK", "COMMIT", "SELECT set_config('termgate.scope', '@B@', true)"):
+        for claim in ("none", "stale"):
+            for close in ("CLOSE p", "ROLLBACK TO b"):
+                rows.append(Row("9", f"portal of {harmless} replaced after {close}, {claim}", [[Q("BEGIN")], [Q("SAVEPOINT a")], [Q("SAVEPOINT b")], bound(harmless), [Q(close)], [Q("DECLARE p CURSOR FOR SELECT app.wr(@N@)")], [Q("RELEASE b")], [E("p"), S], [Q("COMMIT")]], claim=claim))
+        rows.append(Row("9", f"portal of {harmless} replaced by code", [[Q("BEGIN")], [Q("SELECT 1")], bound(harmless), [Q("SELECT app.run('CLOSE p; DECLARE p CURSOR FOR SELECT app.claims(@N@)')")], [E("p"), S], [Q("COMMIT")]], claim="other"))
+        rows.append(Row("9", f"portal of {harmless} replaced by one that declares", [[Q("BEGIN")], bound(harmless), [Q("CLOSE p")], [Q("DECLARE p CURSOR FOR SELECT app.claims(@N@)")], [Q("SELECT count(*) FROM pg_type")], [E("p"), S], [Q("COMMIT")]], claim="other"))
+    for name, steps in {"a bound portal": [bound("SELECT app.claims(@N@)"), [Q("FETCH 1 FROM p")]], "a cursor of a function": [[Q("SELECT app.run('DECLARE c CURSOR FOR SELECT app.claims(@N@)')")], [Q("FETCH 1 FROM c")]], "a portal of EXPLAIN": [bound("EXPLAIN ANALYZE SELECT app.claims(@N@)"), [Q("FETCH 1 FROM p")]],
+                        "MOVE": [bound("SELECT app.claims(@N@)"), [Q("MOVE 1 FROM p")]]}.items():
+        rows.append(Row("2", f"FETCH of {name} that declares and writes", [[Q("BEGIN")], *steps, [Q("COMMIT")]], claim="other"))
+        rows.append(Row("2", f"FETCH of {name} that declares, then a write", [[Q("BEGIN")], *steps, [Q(BAD)], [Q("COMMIT")]], claim="other"))
+    # Describe reads the literals of a text anew, where the path has changed since.
+    text = [[P("s", "SELECT '{@N@}'::app.checked_later[]"), S], [Q("SET app.go = '1'")], [Q("SET search_path = app, public")]]
+    described = [[D("S", "s"), S]]
+    for (behind, steps), claim in itertools.product(BEHIND.items(), ("none", "stale")):
+        rows.append(Row("1", f"Describe behind {behind}, {claim}", [*text, *steps, *described, [Q("COMMIT")]], claim=claim))
+    rows.append(Row("1", "Describe in a chained block of a claim that has become stale", [*text, [Q("BEGIN")], [Q("SELECT 1")], [Q("COMMIT AND CHAIN")], sealed, *described, [Q("COMMIT")]], claim="current"))
+    # What is declared is taken back: nothing is written under it any more.
+    declare = ["SET LOCAL termgate.scope = '@A@'", f"SET LOCAL termgate.term = {FENCE}"]
+    for name, back in {"both": ["SET LOCAL termgate.term = ''", "SET LOCAL termgate.scope = ''"], "half": ["SET LOCAL termgate.term = ''"], "RESET": ["RESET termgate.term", "RESET termgate.scope"], "set_config": [f"SELECT {pair('', '')}"], "code": ["SELECT app.declare('', '')"]}.items():
+        for writer in ("INSERT", "function", "view"):
+            rows.append(Row("5.4", f"taken back in its block by {name}, {writer}", [[Q("BEGIN")], *[[Q(sql)] for sql in declare], [Q(GOOD)], *[[Q(sql)] for sql in back], [Q(WRITERS[writer])], [Q("COMMIT")]] if writer != "view" else
+                            [[Q("BEGIN")], *[[Q(sql)] for sql in declare], [Q(GOOD)], *[[Q(sql)] for sql in back], [Q("SELECT app.wr(@N@)")], [Q("COMMIT")]], modes=("reject", "read-only")))
+    roles = ("write", "lead", "operate", "maker")
+    leader = {"a Parse before BEGIN in its pipeline": [[P("q", "SELECT 2"), *one("BEGIN"), *one(GOOD), S], [Q("COMMIT")]], "its Parse before BEGIN": [[P("q", GOOD), *one("BEGIN"), B("", "q"), E(), S], [Q("COMMIT")]], "extended SET TRANSACTION READ WRITE": [[Q("BEGIN")], [Q("SELECT 1")], group("SET TRANSACTION READ WRITE"), [Q(GOOD)], [Q("COMMIT")]],
+              "the same behind a savepoint": [[Q("BEGIN")], [Q("SAVEPOINT a")], group("SET TRANSACTION READ WRITE"), [Q(GOOD)], [Q("COMMIT")]], "isolation behind RELEASE": [[Q("BEGIN")], [Q("SAVEPOINT a")], [Q("RELEASE a")], [Q("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")], [Q(GOOD)], [Q("COMMIT")]],
+              "its own transaction id behind RELEASE": [[Q("BEGIN")], [Q("SAVEPOINT a")], [Q("RELEASE a")], [Q(GOOD + " RETURNING xmin::text::bigint = txid_current()")], [Q("COMMIT")]]}
+    for name, steps in leader.items():
+        rows.append(Row("2 rightful", f"{name}", steps, "works", "current", roles, same=name != "extended SET TRANSACTION READ WRITE"))
+    reader = {"an error, one statement more, ROLLBACK TO": [[Q("BEGIN")], [Q("SAVEPOINT a")], [Q("SHOW no.such")], [Q("SELECT 1")], [Q("ROLLBACK TO a")], [Q("SELECT 2")], [Q("COMMIT")]], "it prepares a write and reads": [[Q("BEGIN")], [P("w", "INSERT INTO app.scratch VALUES ($1, $2)"), D("S", "w"), S], [Q("SELECT 1")], [Q("COMMIT")]],
+              "chains and savepoints": [[Q("BEGIN")], [Q("SAVEPOINT a")], [Q("SELECT 1")], [Q("COMMIT AND CHAIN")], [Q("SELECT 1")], [Q("SAVEPOINT a")], [Q("ROLLBACK TO a")], [Q("SAVEPOINT b")], [Q("ROLLBACK TO a")], [Q("SELECT 1")], [Q("COMMIT")], [Q("SELECT 5")]],
+              "isolation behind RELEASE": [[Q("BEGIN")], [Q("SAVEPOINT a")], [Q("RELEASE a")], [Q("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")], [Q("SELECT 1")], [Q("COMMIT")]]}
+    for name, steps in reader.items():
+        rows.append(Row("6 rightful", f"a reader: {name}", steps, "works", "none", ("none", "read", "write"), modes=("read-only", "allow"), good=0, same=True))
+    for form in ("simple", "extended"):
+        rows.append(Row("2 rightful", f"what a CALL declares stays, {form}", [*ALONE[form](f"CALL app.execute('SET termgate.scope = ''@B@''; SET termgate.term = {OTHER}')"), sealed, [Q(GOOD)]], "works", "current", roles))
+    return rows
+
+
 def renamed():
     """Code drops a prepared statement that is known to be harmless, and gives its name to one that writes."""
     rows = []
@@ -689,4 +769,4 @@ def finding_9():
 
 
 def rows():
-    return [*finding_1(), *finding_2(), *finding_3(), *finding_8(), *finding_9(), *finding_13(), *finding_s2(), *finding_s4(), *undeclared(), *alone_in_a_pipeline(), *planning(), *parsing(), *left_over(), *read_before(), *renamed(), *at_once(), *rightful(), *transparent()]
+    return [*finding_1(), *finding_2(), *finding_3(), *finding_8(), *finding_9(), *finding_13(), *finding_s2(), *finding_s4(), *undeclared(), *alone_in_a_pipeline(), *planning(), *parsing(), *left_over(), *read_before(), *skipped_ends(), *own_names(), *portals_and_texts(), *renamed(), *at_once(), *rightful(), *transparent()]

@@ -322,15 +322,15 @@ TEST_CASE("session: what a Bind runs is checked whether or not it is executed", 
     Script none;
     none.application_name.clear();
     begun(none);
-    const std::size_t at = what == planned ? 0 : what.find('B');
+    const std::size_t at = what.find('B');
     none.client(what + sync_message()).to_server(what.substr(0, at) + locked(true, block) + what.substr(at) + sync_message());
     none.replay();
   }
   // With one it is checked before, and what it may have declared before the COMMIT. Parse, Bind and Execute are one unit.
   Script script;
   begun(script);
-  script.client(planned + sync_message()).to_server(check_declared(true, block) + planned + sync_message());
-  script.server(check_done("5", true, block) + parse_complete() + bind_complete() + ready('T')).to_client(parse_complete() + bind_complete() + ready('T')).told({"fenced orders 5/5"});
+  script.client(planned + sync_message()).to_server(parse("", "SELECT f()") + check_declared(true, block) + bind_message("", "") + sync_message());
+  script.server(parse_complete() + check_done("5", true, block) + bind_complete() + ready('T')).to_client(parse_complete() + bind_complete() + ready('T')).told({"fenced orders 5/5"});
   script.client(query("COMMIT")).to_server(check_again() + sync_message() + query("COMMIT"));
   script.replay();
 }
@@ -364,10 +364,59 @@ TEST_CASE("session: a Parse runs code where a literal of its text has a domain i
   unit.client(bind_message("", "s") + execute() + sync_message()).to_server(bind_message("", "s") + execute() + sync_message());
   const std::string rows = bind_complete() + row({"{x}"}) + complete("SELECT 1") + ready('T');
   unit.server(rows).to_client(rows);
-  unit.client(parse("t", literal) + sync_message()).to_server(check_again() + parse("t", literal) + sync_message());
+  unit.client(parse("t", literal) + sync_message()).to_server(check_declared(true, block) + parse("t", literal) + sync_message());
   unit.server(check_done("5", true, block) + parse_complete() + ready('T')).to_client(parse_complete() + ready('T'));
   unit.client(query("SET LOCAL termgate.term = '4'")).to_server(check_again() + sync_message() + query("SET LOCAL termgate.term = '4'"));
   unit.replay();
+}
+
+TEST_CASE("session: an end of the block that the server skips has not ended it", "[F1][F6][proxy]") {
+  for (const std::string end : {"COMMIT", "ROLLBACK", "COMMIT AND CHAIN", "PREPARE TRANSACTION 'x'"}) {
+    Script script;
+    script.application_name.clear();
+    script.client(query("BEGIN")).to_server(query("BEGIN"));
+    script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
+    script.client(query("SAVEPOINT s")).to_server(writable(true, block) + mark() + sync_message() + query("SAVEPOINT s"));
+    script.server(set_done(true, block) + mark_done() + ready('T') + complete("SAVEPOINT") + ready('T')).to_client(complete("SAVEPOINT") + ready('T'));
+    const bool prepares = end.starts_with("PREPARE");
+    const std::string failing = one("SHOW no.such");
+    const std::string ending = prepares ? parse("", end) + bind_message("", "", {"1"}) + check_declared(true, block) + execute() : one(end);
+    // What follows waits for the answer.
+    script.client(failing + one(end) + sync_message() + one("ROLLBACK TO s") + sync_message()).to_server(failing + ending + sync_message());
+    script.server(error("42704", "unrecognized configuration parameter") + ready('E')).to_client(error("42704", "unrecognized configuration parameter") + ready('E')).to_server(one("ROLLBACK TO s") + sync_message());
+    script.server(done("ROLLBACK") + ready('T')).to_client(done("ROLLBACK") + ready('T'));
+    script.client(query("SELECT f()")).to_server((prepares ? check_declared(true, block) : locked(true, block)) + sync_message() + query("SELECT f()"));
+    script.replay();
+  }
+}
+
+TEST_CASE("session: a portal whose name another cursor may have taken is no more what it was", "[F1][F6][proxy]") {
+  Script script;
+  script.client(query("BEGIN")).to_server(query("BEGIN"));
+  script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
+  const std::string bound = parse("", "SHOW work_mem") + bind_message("p", "") + sync_message();
+  script.client(bound).to_server(bound);
+  script.server(parse_complete() + bind_complete() + ready('T')).to_client(parse_complete() + bind_complete() + ready('T'));
+  script.client(query("CLOSE p")).to_server(opening(true, block) + sync_message() + query("CLOSE p"));
+  script.server(opening_done(true, block) + ready('T') + complete("CLOSE CURSOR") + ready('T')).to_client(complete("CLOSE CURSOR") + ready('T')).told({"fenced orders 5/5"});
+  script.client(execute("p") + sync_message()).to_server(execute("p") + sync_message());
+  script.server(complete("SHOW") + ready('T')).to_client(complete("SHOW") + ready('T'));
+  // It may have been ROLLBACK TO, or code.
+  script.client(query("COMMIT")).to_server(check_declared(true, block) + sync_message() + query("COMMIT"));
+  script.replay();
+}
+
+TEST_CASE("session: Describe of a statement is a Parse once more, unless it comes right behind it", "[F1][F6][proxy]") {
+  const std::string literal = "SELECT '{x}'::app.checked[]";
+  Script script;
+  script.client(parse("s", literal) + describe_statement("s") + sync_message()).to_server(parse("s", literal) + describe_statement("s") + sync_message());
+  script.server(parse_complete() + parameters_none() + no_data() + ready('I')).to_client(parse_complete() + parameters_none() + no_data() + ready('I'));
+  script.client(query("BEGIN")).to_server(query("BEGIN"));
+  script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
+  script.client(describe_statement("s") + sync_message()).to_server(opening(true, block) + describe_statement("s") + sync_message());
+  script.server(opening_done(true, block) + parameters_none() + no_data() + ready('T')).to_client(parameters_none() + no_data() + ready('T')).told({"fenced orders 5/5"});
+  script.client(query("COMMIT")).to_server(check_again() + sync_message() + query("COMMIT"));
+  script.replay();
 }
 
 TEST_CASE("session: what comes between a Bind and its Execute is no part of them", "[F1][F2][proxy]") {
@@ -379,7 +428,7 @@ TEST_CASE("session: what comes between a Bind and its Execute is no part of them
   script.server(opening_done(true, block) + parse_complete() + bind_complete() + ready('T')).to_client(parse_complete() + bind_complete() + ready('T')).told({"fenced orders 5/5"});
   script.client(query(set)).to_server(check_again() + sync_message() + query(set));
   script.server(check_done("5", true, block) + ready('T') + complete("SET") + ready('T')).to_client(complete("SET") + ready('T'));
-  script.client(execute("p") + sync_message()).to_server(check_again() + execute("p") + sync_message());
+  script.client(execute("p") + sync_message()).to_server(check_declared(true, block) + execute("p") + sync_message());
   script.replay();
 }
 

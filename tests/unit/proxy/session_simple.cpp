@@ -343,7 +343,7 @@ TEST_CASE("session: set_config alone declares without a term and what follows is
   // Another one counts from its own statement on; what is in force until then is checked before it.
   script.client(query(set)).to_server(check_again() + sync_message() + query(own));
   script.server(check_done("5", true, block) + ready('T') + rows + ready('T')).to_client(rows + ready('T'));
-  script.client(query(insert)).to_server(check_again() + sync_message() + query(insert));
+  script.client(query(insert)).to_server(check_declared(true, block) + sync_message() + query(insert));
   script.server(check_done("5", true, block) + ready('T') + inserted('T')).to_client(inserted('T'));
   script.client(query("COMMIT")).to_server(query("COMMIT"));
   script.replay();
@@ -361,7 +361,7 @@ TEST_CASE("session: scope and term declared one after the other behind a write a
   script.server(check_done("5", true, block) + ready('T') + value("bills") + ready('T')).to_client(value("bills") + ready('T'));
   script.client(query("SELECT set_config('termgate.term', '2', true)")).to_server(query("SELECT pg_catalog.set_config('termgate.term', '2', true)"));
   script.server(value("2") + ready('T')).to_client(value("2") + ready('T'));
-  script.client(query(insert)).to_server(check_again() + sync_message() + query(insert));
+  script.client(query(insert)).to_server(check_declared(true, block) + sync_message() + query(insert));
   script.server(check_done("2", true, block) + ready('T') + inserted('T')).to_client(inserted('T'));
   script.client(query("COMMIT")).to_server(query("COMMIT"));
   script.replay();
@@ -422,21 +422,21 @@ TEST_CASE("session: what only reads behind a savepoint commits READ ONLY in all 
   begun(extended);
   extended.client(one("COMMIT") + sync_message()).to_server(parse("", "COMMIT") + bind_message("", "") + unmark() + locked(true, block) + execute() + sync_message());
   extended.replay();
-  // What is released is READ ONLY no more, so the next read is locked again.
+  // What is released is READ ONLY no more, so the next read is locked again: behind the last savepoint for all of the transaction.
   Script released;
   begun(released);
   released.client(query("RELEASE s")).to_server(query("RELEASE s"));
   released.server(complete("RELEASE") + ready('T')).to_client(complete("RELEASE") + ready('T'));
-  released.client(query(read)).to_server(locked(true, block) + sync_message() + query(read));
-  released.server(set_done(true, block) + ready('T') + rows + ready('T')).to_client(rows + ready('T'));
-  released.client(query("COMMIT")).to_server(unmark() + locked(true, block) + sync_message() + query("COMMIT"));
+  released.client(query(read)).to_server(unmark() + locked(true, block) + sync_message() + query(read));
+  released.server(unmark_done() + set_done(true, block) + ready('T') + rows + ready('T')).to_client(rows + ready('T'));
+  released.client(query("COMMIT")).to_server(query("COMMIT"));
   released.replay();
   // A transaction that has failed already writes nothing: the error is told, and the session goes on.
   Script failed;
   begun(failed);
   const std::string aborted = error("25P02", "current transaction is aborted, commands ignored until end of transaction block");
   failed.client(one("SELECT 1/0") + sync_message() + one("RELEASE s") + one(read) + sync_message());
-  failed.to_server(one("SELECT 1/0") + sync_message() + one("RELEASE s") + locked(true, block) + one(read) + sync_message());
+  failed.to_server(one("SELECT 1/0") + sync_message() + one("RELEASE s") + parse("", read) + locked(true, block) + bind_message("", "") + unmark() + execute() + sync_message());
   failed.server(error("22012", "division by zero") + ready('E') + aborted + ready('E')).to_client(error("22012", "division by zero") + ready('E') + aborted + ready('E'));
   failed.replay();
 }
@@ -842,7 +842,7 @@ TEST_CASE("session: SET CONSTRAINTS in a block that has written is a statement t
   script.server(opening_done(true, block) + ready('T') + inserted('T')).to_client(inserted('T'));
   script.client(query(set)).to_server(check_again() + sync_message() + query(set));
   script.server(check_done("5", true, block) + ready('T') + complete("SET") + ready('T')).to_client(complete("SET") + ready('T'));
-  script.client(query(now)).to_server(check_again() + sync_message() + query(now));
+  script.client(query(now)).to_server(check_declared(true, block) + sync_message() + query(now));
   script.server(prepared(true) + bind_complete() + error("TG001", stale) + ready('E')).to_client(error("TG001", stale));
   script.replay();
 }
@@ -857,7 +857,7 @@ TEST_CASE("session: a check that failed clears nobody of what was written before
   script.client(query("SAVEPOINT s")).to_server(query("SAVEPOINT s"));
   script.server(complete("SAVEPOINT") + ready('T')).to_client(complete("SAVEPOINT") + ready('T'));
   // It has declared something stale and written under it.
-  script.client(query(calls)).to_server(check_again() + sync_message() + query(calls));
+  script.client(query(calls)).to_server(check_declared(true, block) + sync_message() + query(calls));
   const std::string aborted = error("25P02", "current transaction is aborted");
   script.server(prepared(true) + bind_complete() + error("TG001", stale) + ready('E') + aborted + ready('E')).to_client(error("TG001", stale) + ready('E'));
   script.client(query("ROLLBACK TO s")).to_server(query("ROLLBACK TO s"));

@@ -103,6 +103,7 @@ struct Statement {
   // The same, and for certain it does nothing else: SELECT set_config('termgate.…', value, boolean), … with literals and parameters, as long
   // as set_config is the server's own.
   bool exactly_declares = false;
+  bool unknown_parameters = false;  // PREPARE: parameters of types that are not the server's own
   // Where in the text calls of set_config() name no schema: `pg_catalog.` put there makes them the server's own, whatever the search_path.
   std::vector<std::size_t> set_config_at;
   // Holds COMMIT, ROLLBACK or CALL among its words: of a DO, that it may end transactions.
