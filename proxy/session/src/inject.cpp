@@ -94,6 +94,7 @@ void Session::State::run_ours(Batch& to, Ours which, Role role, std::span<const 
   pgwire::append_execute(to.bytes.back(), through);
   PendingReply execute = ours(Request::execute, role, error);
   execute.changes = claims_.declarations();
+  execute.of = model_.ends_sent;
   // What it answers says nothing of the session, if this transaction may have declared it: a rollback takes that back, and SET LOCAL ends with a commit.
   execute.given = check_.given || model_.tx.declared_inside || model_.tx.acted;
   to.replies.push(std::move(execute));

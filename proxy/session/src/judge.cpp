@@ -134,7 +134,7 @@ TransactionView Session::State::view_of(const Claim& claim, bool open) const {
   view.open = model_.tx.in_block || open;
   view.failed = model_.tx.failed;
   view.read_only = model_.tx.in_block || model_.tx.writable ? model_.tx.client_read_only : model_.by_default.believed;
-  view.fixed = model_.tx.snapshot || model_.tx.locked;
+  view.fixed = model_.tx.snapshot || model_.tx.locked || model_.locked_for_good;
   view.writable = may_write();
   view.session_passed = model_.tx.session_passed;
   view.other_passed = model_.tx.other_passed;

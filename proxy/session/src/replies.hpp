@@ -36,6 +36,7 @@ enum class Role : std::uint8_t {
   silent,       // ours, of no interest unless it fails
   who_serves,   // pg_backend_pid(), to be compared with BackendKeyData
   put_back,     // of the session's access mode, without which nothing that follows is safe
+  lock,         // READ ONLY for all of the transaction
   mode,         // of the transaction's, and the savepoint that keeps it: where it fails, so does the transaction
   writable,     // SET transaction_read_only = off
   check,        // check_claim(), check_again(): its row is scope, term, fence
@@ -59,6 +60,7 @@ struct PendingReply {
   Change change = Change::none;
   bool hidden = false;        // its replies are not the client's
   std::size_t read_hash = 0;  // of a text that is taken for a read: where it meets READ ONLY, it is known as a writer from then on
+  std::size_t of = 0;         // of a `lock`: how many ends had been sent before it
   bool row_seen = false;
   bool existed = false;       // of a `parse`: the name stands for something already, and goes on doing so where this one fails
   bool copy_ends = false;     // the client's CopyDone or CopyFail went right behind it

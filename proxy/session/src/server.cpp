@@ -180,6 +180,8 @@ bool Session::State::command_completed(const Event& event) {
   PendingReply& head = server_.replies.head();
   const std::string_view tag = event.body;
   model_.on_command_complete(head.change, tag);
+  if (head.role == Role::mode) model_.on_mode_done(tag, {});
+  if (head.role == Role::lock) model_.on_mode_done(tag, head.of);
   if (opening_refused_ && (head.role == Role::client || head.role == Role::framed) && tag.starts_with("ROLLBACK") && head.change == Change::commit) {
     // The check in front of this COMMIT has failed, and the client knows why.
     opening_refused_ = false;

@@ -144,6 +144,7 @@ void Session::State::ours_failed(const Event& event, const pgwire::ReportFields&
       router_.drop_framed();
       router_.forward(event);
       break;
+    case Role::lock:
     case Role::mode:
       // It had failed already, or was cancelled: it writes nothing.
       ours_refused(report, head.role);

@@ -117,6 +117,7 @@ class Session::State {
   static bool runs_code_ahead(const Effects& effects, Step step) noexcept;
   bool may_write() const noexcept;
   bool settle_mode();
+  bool outside_savepoints() const noexcept;
   bool mark();
   bool release_mark();
   bool lock_for_commit();

@@ -109,12 +109,19 @@ bool Session::State::guard_block(const Effects& effects, const Claim& claim, Ste
 }
 
 // As far as is known here the server's transaction is not READ ONLY.
-bool Session::State::may_write() const noexcept { return (model_.tx.writable && !model_.tx.locked) || !claims_.guards(); }
+bool Session::State::may_write() const noexcept { return (model_.tx.writable && !model_.tx.locked && !model_.locked_for_good) || !claims_.guards(); }
+
+bool Session::State::outside_savepoints() const noexcept {
+  const Transaction& tx = model_.tx;
+  return !tx.marked && (!tx.savepoint || (tx.savepoints && tx.savepoints->empty()));
+}
 
 // What is READ ONLY only inside a savepoint of the client's is so no more at the COMMIT, and what was left for it would write. From our savepoint there is a
 // way back to where READ ONLY holds for all of it.
 bool Session::State::mark() {
-  if (!may_write() || model_.tx.acted || model_.tx.failed || model_.tx.savepoint || std::exchange(model_.tx.marked, true)) return false;
+  const bool outside = model_.tx.was_unmarked && model_.tx.savepoints && model_.tx.savepoints->empty() && server_.replies.empty() && !model_.mark_there;
+  if (!may_write() || model_.tx.acted || model_.tx.failed || model_.tx.marked || (model_.tx.savepoint && !outside)) return false;
+  model_.tx.marked = true;
   run_ours(server_, ours_mark, Role::mode, {});
   return true;
 }
@@ -123,12 +130,15 @@ bool Session::State::mark() {
 bool Session::State::release_mark() {
   if (!model_.tx.marked || !model_.tx.savepoints || !model_.tx.savepoints->empty()) return false;
   run_ours(server_, ours_unmark, Role::mode, {});
-  model_.tx.marked = model_.tx.savepoint = false;
+  model_.tx.marked = false;
+  model_.tx.was_unmarked = true;
   return true;
 }
 
 bool Session::State::lock_for_commit() {
-  if (model_.tx.locked && model_.tx.lock_stays) return false;
+  if (model_.locked_for_good || (model_.tx.locked && model_.tx.lock_stays)) return false;
+  // An error has hidden where its savepoints are: then its end is checked.
+  if (!model_.tx.marked && !outside_savepoints()) return add_check(server_, claims_.claim_of(nullptr), Role::check), true;
   if (std::exchange(model_.tx.marked, false)) run_ours(server_, ours_unmark, Role::mode, {});
   run_ours(server_, ours_locked, Role::mode, {});
   model_.tx.locked = true;
@@ -156,9 +166,9 @@ bool Session::State::carry_out(Act act, const Effects& effects, const Claim& cla
       add_check(server_, claim, Role::check);
       return true;
     case Act::lock:
-      run_ours(server_, ours_locked, Role::mode, {});
       model_.tx.locked = true;
-      model_.tx.lock_stays = !model_.tx.savepoint;
+      model_.tx.lock_stays = outside_savepoints();
+      run_ours(server_, ours_locked, model_.tx.lock_stays && model_.tx.in_block ? Role::lock : Role::mode, {});
       return true;
     case Act::refuse_claim: refuse_claim(claim); return false;
     case Act::refuse_known: refuse_from_memory(refusal_from_memory(claim), claim.pair); return false;

@@ -50,7 +50,7 @@ void TransactionModel::ran(bool declares, bool named) {
   tx.unnamed |= !named;
   if (declares) tx.calling_cursor = true;  // it may have opened one; and a portal is one
   if (declares) tx.redeclared = tx.declared_inside = true;
-  if (tx.locked) {
+  if (tx.locked || locked_for_good) {
     tx.left_over = true;
     return;
   }
@@ -96,6 +96,12 @@ void TransactionModel::apply_to_access_mode(const Effects& effects, bool ends, b
   if (effects.sets_default_access && guarded && comes_back) by_default.broken = true;
 }
 
+void TransactionModel::end_sent() {
+  ended.push_back(tx);
+  locked_for_good = false;
+  ++ends_sent;
+}
+
 void TransactionModel::follow_savepoints(const Effects& effects) {
   if (!tx.savepoints || tx.failed) return tx.savepoints.reset();
   if (effects.kind == Kind::savepoint) return tx.savepoints->push_back(effects.savepoint);
@@ -119,8 +125,8 @@ void TransactionModel::apply_control(const Effects& effects) {
     case Kind::rollback: {
       // A COMMIT undoes a failed block.
       if ((effects.kind == Kind::rollback || tx.failed) && tx.in_block) by_default.believed = by_default.before_block;
-      const bool chained = effects.and_chain && tx.in_block;
-      ended.push_back(tx);
+      const bool chained = effects.and_chain && tx.in_block, locked = tx.locked || locked_for_good;
+      end_sent();
       const Transaction& before = ended.back();
       tx = Transaction();
       if (chained) {
@@ -128,13 +134,13 @@ void TransactionModel::apply_control(const Effects& effects) {
         tx.in_block = true;
         tx.writable = before.writable;
         // An error has undone what made it writable, and the end of a savepoint what locked it in there.
-        tx.mode_unsure = before.writable && (before.locked || before.failed || before.mode_unsure);
+        tx.mode_unsure = before.writable && (locked || before.failed || before.mode_unsure);
         tx.client_read_only = before.client_read_only;
       }
       break;
     }
     case Kind::prepare_transaction:
-      ended.push_back(tx);
+      end_sent();
       tx = Transaction();
       break;
     case Kind::rollback_to:
@@ -145,7 +151,7 @@ void TransactionModel::apply_control(const Effects& effects) {
       } else {
         tx.forget_checks();
       }
-      if (!tx.lock_stays) tx.locked = false;  // SET is undone with the rest
+      tx.locked = tx.lock_stays = false;  // SET is undone with the rest; what was sent behind an error was not even read
       tx.failed = false;
       break;
     default:
@@ -162,8 +168,10 @@ void TransactionModel::begin_block() {
 }
 
 void TransactionModel::on_command_complete(Change change, std::string_view tag) {
-  const bool ends = change == Change::commit || change == Change::rollback || change == Change::prepared;
-  if (ends && !ended.empty()) ended.erase(ended.begin());
+  if (change == Change::commit || change == Change::rollback || change == Change::prepared) {
+    if (!ended.empty()) ended.erase(ended.begin());
+    mark_there = false;
+  }
   switch (change) {
     case Change::none:
     case Change::prepared: break;
@@ -191,16 +199,29 @@ void TransactionModel::on_text_done(bool failed) {
   if (!failed && status == TransactionStatus::idle) by_default.committed = by_default.answered;
 }
 
+void TransactionModel::on_mode_done(std::string_view tag, std::optional<std::size_t> locks) {
+  if (tag.starts_with("SAVEPOINT")) mark_there = true;
+  else if (tag.starts_with("RELEASE")) mark_there = false;
+  else if (locks == ends_sent) locked_for_good = true;
+}
+
 void TransactionModel::settle() {
   if (status == TransactionStatus::idle) {
     tx = Transaction();
+    mark_there = locked_for_good = false;
   } else {
-    if (!ended.empty()) {
+    const bool skipped = !ended.empty();
+    if (skipped) {
       // An error came before that end, so the server has not looked at it.
       tx = ended.front();
       tx.forget_checks();
     }
-    if (status == TransactionStatus::failed) tx.savepoints.reset();
+    if (skipped || status == TransactionStatus::failed) {
+      tx.savepoints.reset();
+      tx.marked = mark_there;
+      tx.savepoint |= mark_there;
+      tx.locked = tx.lock_stays = false;
+    }
     tx.in_block = true;
     tx.failed = status == TransactionStatus::failed;
   }

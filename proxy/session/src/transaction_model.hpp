@@ -39,7 +39,8 @@ struct Transaction {
   bool savepoint = false;         // one of the client's was set in it
   std::optional<std::vector<std::string>> savepoints{std::in_place};  // those that are open, by name; nothing: not known after an error
   bool marked = false;            // … and one of ours stands before the first
-  bool lock_stays = false;        // it was locked before any savepoint
+  bool lock_stays = false;        // it was locked outside of all savepoints
+  bool was_unmarked = false;      // … and ours was released again
   std::vector<Pair> passed;       // by comments
   Pair last;                      // as the check answered
   std::optional<std::string> parsed, bound;  // the statement whose Parse, the portal whose Bind alone may have declared anew
@@ -75,6 +76,10 @@ struct TransactionModel {
   Transaction tx;
   Default by_default;
   pgwire::TransactionStatus status = pgwire::TransactionStatus::idle;  // by the last ReadyForQuery
+  // What of ours the server has answered in this transaction: what was sent behind an error was skipped.
+  bool mark_there = false;        // our savepoint is
+  bool locked_for_good = false;   // READ ONLY outside of all savepoints
+  std::size_t ends_sent = 0;      // which transaction it is
   std::vector<Transaction> ended;  // what was open before each end that is on its way: where the server skips it, it still is
 
   // --- predicted ---
@@ -101,6 +106,9 @@ struct TransactionModel {
   // `in_text`: more of the client's text may follow, all of it one transaction unless it ends one itself; `text_failed`: nothing will.
   void on_ready(pgwire::TransactionStatus now, bool in_text, bool text_failed);
   void on_text_done(bool failed);
+  // Of a message of ours that makes the transaction READ ONLY, or keeps the way there.
+  // `locks`: for all of the transaction behind so many ends.
+  void on_mode_done(std::string_view tag, std::optional<std::size_t> locks);
   // Every request is answered: what the server says of the transaction is what it is.
   void settle();
 
@@ -112,6 +120,7 @@ struct TransactionModel {
   void apply_to_access_mode(const Effects& effects, bool ends, bool guarded);
   void apply_control(const Effects& effects);
   void follow_savepoints(const Effects& effects);
+  void end_sent();
 };
 
 }  // namespace termgate::session

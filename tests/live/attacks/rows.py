@@ -547,10 +547,21 @@ def left_over():
             [Q("CREATE CONSTRAINT TRIGGER t AFTER INSERT ON kept DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION pg_temp.writes()")]]
     for name, steps in {"COMMIT": [[Q("COMMIT")]], "RELEASE": [[Q("RELEASE a")], [Q("COMMIT")]], "SET CONSTRAINTS": [[Q("RELEASE a")], [Q("SET CONSTRAINTS ALL IMMEDIATE")], [Q("COMMIT")]], "a group": [group("SET CONSTRAINTS ALL IMMEDIATE", "COMMIT")]}.items():
         rows.append(Row("1", f"a deferred trigger of a temporary table, {name}", [*late, sealed, [Q("BEGIN")], [Q("SAVEPOINT a")], [Q("SELECT app.run('INSERT INTO kept VALUES (@N@)')")], *steps], claim="current"))
+    # What stands behind an error was not even read: neither the end of a savepoint, nor READ ONLY that was set there.
+    for name, skipped in {"RELEASE": ["RELEASE a", "SELECT 1"], "RELEASE and a savepoint": ["RELEASE a", "SELECT 1", "SAVEPOINT b"], "a read": ["SELECT 1"], "two savepoints": ["SAVEPOINT b", "SELECT 1", "RELEASE b"], "ROLLBACK TO": ["ROLLBACK TO a", "SELECT 1"]}.items():
+        for writer in ("function", "view", "INSERT"):
+            for claim in ("none", "stale"):
+                start = [[Q("BEGIN")], [Q("SAVEPOINT a")]]
+                rows.append(Row("1", f"{name} behind an error, then {writer}, {claim}", [*start, group("SELEC", *skipped), [Q("ROLLBACK TO a")], [Q(WRITERS[writer])], [Q("COMMIT")]], claim=claim))
+                rows.append(Row("1", f"{name} behind an error, then {writer}, all at once, {claim}", [*start, [*group("SELEC", *skipped), *group("ROLLBACK TO a"), *group(WRITERS[writer]), *group("COMMIT")]], claim=claim))
+                rows.append(Row("1", f"{name} behind an error, then a cursor WITH HOLD, {claim}", [*start, group("SELEC", *skipped), [Q("ROLLBACK TO a")], [Q("SAVEPOINT b")], [Q(f"SELECT {held}")], [Q("COMMIT")]], claim=claim))
+                rows.append(Row("1", f"{name} behind an error, then a cursor WITH HOLD behind RELEASE, {claim}", [*start, group("SELEC", *skipped), [Q("ROLLBACK TO a")], [Q("RELEASE a")], [Q("SELECT 1")], [Q("SAVEPOINT a")], [Q(f"SELECT {held}")], [Q("COMMIT")]], claim=claim))
     # Who only reads commits as without us; and who chains a block in the middle of a text goes on.
     read = "SELECT count(*) FROM app.scratch"
     for name, steps in {"a read": [[Q(read)]], "two savepoints": [[Q(read)], [Q("SAVEPOINT b")], [Q(read)], [Q("RELEASE b")]], "RELEASE and a read": [[Q(read)], [Q("RELEASE a")], [Q(read)]], "ROLLBACK TO and a read": [[Q(read)], [Q("ROLLBACK TO a")], [Q(read)], [Q("RELEASE a")], [Q(read)]],
                         "a cursor WITH HOLD": [[Q("DECLARE held CURSOR WITH HOLD FOR SELECT n FROM app.ids LIMIT 2")], [Q("COMMIT")], [Q("FETCH ALL FROM held")]], "functions": [[Q("SELECT app.run('SELECT 1')")], [Q("RELEASE a")], group("SELECT app.run('SELECT 1')")],
+                        "one after the other": [[Q(read)], [Q("RELEASE a")], [Q(read)], [Q("SAVEPOINT b")], [Q("SELECT 1/0")], [Q("ROLLBACK TO b")], [Q(read)], [Q("RELEASE b")], [Q(read)]], "SET between them": [[Q("RELEASE a")], [Q("SET work_mem = '4MB'")], [Q("SAVEPOINT b")], [Q(read)], [Q("RELEASE b")]],
+                        "SET between them, open at the end": [[Q("RELEASE a")], [Q("SET work_mem = '4MB'")], [Q("SAVEPOINT b")], [Q(read)], [Q("SAVEPOINT c")], [Q("SELECT 1/0")], [Q("ROLLBACK TO c")], [Q(read)]], "equal names": [[Q("SAVEPOINT a")], [Q(read)], [Q("RELEASE a")], [Q(read)], [Q("RELEASE a")], [Q(read)]],
                         "an error in it": [[Q(read)], [Q("SELECT 1/0")], [Q("ROLLBACK TO a")], group(read)], "pipelined": [[*group(read), *group("SELECT app.run('SELECT 1')"), *group("RELEASE a"), *group(read)]], "an error in a pipeline": [[*group("SELECT 1/0"), *group(read), *group("ROLLBACK TO a"), *group(read)]]}.items():
         # Under `allow` whoever calls functions needs the right to be checked.
         roles = ("write", "lead", "operate") if name in ("functions", "pipelined", "an error in a pipeline") else ("none", "read", "write")
