@@ -452,15 +452,17 @@ bool sets_own_names_first(std::string_view sql) noexcept {
 
 Learned learned_of(const statements::Classified& text, std::string_view sql) {
   Learned learned;
-  learned.own_names_first = sets_own_names_first(sql);
+  bool may_set = false;
   learned.speaks_of_terms = text.speaks_of_terms || !text.declared.empty();
   for (const Statement& statement : text.statements) {
     if (statement.calls_unknown) learned.calls_unknown = true;
+    may_set |= statement.calls_functions || statement.calls_unknown || statement.kind == Kind::set || statement.kind == Kind::set_local || statement.kind == Kind::unparsable;
     if (statements::is_declared_setting(statement.name) && (statement.kind == Kind::set || statement.kind == Kind::set_local || statement.kind == Kind::reset)) learned.speaks_of_terms = true;
     if (!learned.may_make_rules && statement.kind != Kind::provably_read && holds_rule(sql)) learned.may_make_rules = true;
     if (statement.kind == Kind::deallocate && !statement.all) learned.deallocates.emplace_back(cut(statement.name));
     if ((statement.kind == Kind::set || statement.kind == Kind::reset) && statement.name == "role") learned.role = statement.value.value_or("");
   }
+  if (may_set) learned.own_names_first = sets_own_names_first(sql);
   return learned;
 }
 

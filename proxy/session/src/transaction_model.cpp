@@ -42,6 +42,8 @@ bool TransactionModel::apply(const Effects& effects, Does does, bool guarded, bo
 
 namespace {
 
+constexpr std::size_t savepoints_max = 256;  // of more in one transaction the names are not followed
+
 bool may_declare_ahead(const Effects& effects) { return effects.input_runs_code || (effects.changes_declaration && !effects.exactly_declares); }
 
 }  // namespace
@@ -104,6 +106,7 @@ void TransactionModel::end_sent() {
 
 void TransactionModel::follow_savepoints(const Effects& effects) {
   if (!tx.savepoints || tx.failed) return tx.savepoints.reset();
+  if (tx.savepoints->size() >= savepoints_max) return tx.savepoints.reset();
   if (effects.kind == Kind::savepoint) return tx.savepoints->push_back(effects.savepoint);
   if (effects.kind == Kind::unparsable) return tx.savepoints.reset();
   if (effects.kind != Kind::release && effects.kind != Kind::rollback_to) return;
@@ -169,7 +172,7 @@ void TransactionModel::begin_block() {
 
 void TransactionModel::on_command_complete(Change change, std::string_view tag) {
   if (change == Change::commit || change == Change::rollback || change == Change::prepared) {
-    if (!ended.empty()) ended.erase(ended.begin());
+    if (!ended.empty()) ended.pop_front();
     mark_there = false;
   }
   switch (change) {

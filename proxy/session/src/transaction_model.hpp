@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -80,7 +81,7 @@ struct TransactionModel {
   bool mark_there = false;        // our savepoint is
   bool locked_for_good = false;   // READ ONLY outside of all savepoints
   std::size_t ends_sent = 0;      // which transaction it is
-  std::vector<Transaction> ended;  // what was open before each end that is on its way: where the server skips it, it still is
+  std::list<Transaction> ended;   // what was open before each end that is on its way: where the server skips it, it still is
 
   // --- predicted ---
   // A statement goes to the server. `does`: as the decision sees it. `guarded`: the server session is READ ONLY by default. True: what the

@@ -133,7 +133,8 @@ BEGIN
   SELECT h.scope, h.term, h.fence INTO scope, term, fence FROM @schema@.hold_session(scope, term) h;
 END $$;
 
--- release_session(scope) → whether the lock was held. Gives back what hold_session took and puts back what was declared before, unless something else was declared since. Safe to call when nothing is held (without
+-- release_session(scope) → whether the lock was held. Gives back what hold_session took and puts back what was declared before,
+-- unless something else was declared since. Safe to call when nothing is held (without
 -- a warning), when the transaction of hold_session was rolled back, and when the scope has moved on. No privilege is in it: the lock is this session's own.
 CREATE OR REPLACE FUNCTION @schema@.release_session(scope text DEFAULT NULL, OUT released boolean)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET client_min_messages = error AS $$
