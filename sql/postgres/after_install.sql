@@ -15,7 +15,7 @@ BEGIN
       UNION
       SELECT w.kind, w.new, n.role, n.privilege, n.grantable
         FROM (VALUES ('FUNCTION', 'check_session'::name, 'check_term'::name), ('FUNCTION', 'hold_session', 'check_term'), ('FUNCTION', 'release_session', 'check_term'),
-                     ('FUNCTION', 'check_claim', 'check_term'), ('FUNCTION', 'check_again', 'check_term'), ('FUNCTION', 'check_prepared', 'check_term'), ('FUNCTION', 'hold_claim', 'check_term'),
+                     ('FUNCTION', 'check_claim', 'check_term'), ('FUNCTION', 'check_claim_text', 'check_term'), ('FUNCTION', 'check_again', 'check_term'), ('FUNCTION', 'check_prepared', 'check_term'), ('FUNCTION', 'hold_claim', 'check_term'),
                      ('TABLE', 'refusal_counts', 'audit_log')) w(kind, new, old)
         JOIN noted n ON n.kind = w.kind AND n.name = w.old
     ), present AS (

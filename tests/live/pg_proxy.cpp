@@ -169,6 +169,45 @@ TEST_CASE("hold_claim: what is given, what the session declares, or what a rule 
   CHECK(observer.value(locks_of(db)) == "0");
 }
 
+TEST_CASE("check_claim_text: what check_claim says in one text, whatever the session remembers", "[F1][F2][live]") {
+  const auto scope = fresh_scope(), other = fresh_scope();
+  PgSession db(database().url());
+  PgSession observer(database().url());
+  const auto asked = [](const std::string& arguments) { return "SELECT termgate.check_claim_text(" + arguments + ")"; };
+  const std::string none = "NULL, NULL, NULL, NULL", rule = "NULL, NULL, '" + other + "', 7", given = "'" + scope + "', 5, NULL, NULL";
+  CHECK(db.run(asked(none)).code == "TG002");
+  for (int i = 0; i < 3; ++i) {  // from the second on the session remembers
+    CHECK(db.value(asked(given)) == "5 5 " + scope);
+    CHECK(db.value(asked(rule)) == "7 7 " + other);
+  }
+  db.must("SET termgate.scope = '" + scope + "'");
+  CHECK(db.run(asked(none)).code == "TG002");
+  CHECK(db.run(asked(rule)).code == "TG002");
+  db.must("SET termgate.term = '5'");
+  for (int i = 0; i < 2; ++i) {
+    CHECK(db.value(asked(none)) == "5 5 " + scope);
+    CHECK(db.value(asked(rule)) == "5 5 " + scope);
+    CHECK(db.run(asked("'" + other + "', NULL, NULL, NULL")).code == "TG001");
+    CHECK(db.value(asked("NULL, 5, NULL, NULL")) == "5 5 " + scope);
+  }
+  // It holds the lock that a raise waits for.
+  db.must("BEGIN; " + asked(none));
+  CHECK(observer.value(locks_of(db)) == "1");
+  db.must("COMMIT");
+  observer.must(seal(scope, 6));
+  CHECK(db.run(asked(none)).code == "TG001");
+  CHECK(db.run(asked(given)).code == "TG001");
+  // Whoever writes what the session remembers is told by the fence all the same.
+  const std::string place = db.value("SELECT termgate._place('" + scope + "')");
+  for (const std::string forged : {"5", " 5", "05", "+5", "4611686018427387905", "x", ""}) {
+    CAPTURE(forged);
+    db.must("SELECT set_config('termgate.term', '" + forged + "', false), set_config('" + place + "', '" + forged + "|" + scope + "', false)");
+    CHECK_FALSE(db.run(asked(none)).ok());
+  }
+  db.must("SELECT set_config('termgate.term', ' 6', false), set_config('" + place + "', ' 6|" + scope + "', false)");
+  CHECK(db.value(asked(none)) == "6 6 " + scope);
+}
+
 TEST_CASE("hold_session: protected tables let the transactions of a procedure pass", "[F1][live]") {
   const auto scope = fresh_scope();
   PgSession db(database().url());
@@ -257,7 +296,7 @@ TEST_CASE("install: a database of version 12 is upgraded and its writers may cal
   PgSession by_hand(old.url_as("proxy_by_hand", ""));
   db.must("GRANT USAGE ON SCHEMA termgate TO proxy_by_hand; GRANT EXECUTE ON FUNCTION termgate.check_term TO proxy_by_hand");
   db.must("DROP FUNCTION termgate.check_session; DROP FUNCTION termgate.hold_session; DROP FUNCTION termgate.release_session; DROP FUNCTION termgate._need_declared; "
-          "DROP FUNCTION termgate.check_claim; DROP FUNCTION termgate.check_again; DROP FUNCTION termgate.check_prepared; DROP FUNCTION termgate.hold_claim; "
+          "DROP FUNCTION termgate.check_claim; DROP FUNCTION termgate.check_claim_text; DROP FUNCTION termgate.check_again; DROP FUNCTION termgate.check_prepared; DROP FUNCTION termgate.hold_claim; "
           "DELETE FROM termgate.migrations WHERE version > 12");
   CHECK(writer.run("SELECT * FROM termgate.check_session('upgraded', 5)").code == "42883");
   const auto report = termgate::Database::open(old.url()).install();
@@ -265,6 +304,7 @@ TEST_CASE("install: a database of version 12 is upgraded and its writers may cal
   CHECK(report.to_version >= 13);
   CHECK(writer.must("SELECT * FROM termgate.check_session('upgraded', 5)").rows[0][2] == "5");
   CHECK(by_hand.must("SELECT * FROM termgate.check_claim('upgraded', 5, NULL, NULL)").rows[0][2] == "5");
+  CHECK(by_hand.must("SELECT termgate.check_claim_text('upgraded', 5, NULL, NULL)").rows[0][0] == "5 5 upgraded");
   CHECK(by_hand.must("SELECT * FROM termgate.check_again()").rows[0][2].empty());
   CHECK(by_hand.must("SELECT * FROM termgate.hold_claim('upgraded', 5, NULL, NULL, true)").rows[0][2] == "5");
   CHECK(by_hand.run("SELECT termgate.check_prepared()").ok());

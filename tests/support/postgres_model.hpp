@@ -109,7 +109,7 @@ class PostgresModel {
       {"RELEASE SAVEPOINT _termgate_first", What::unmark},
       {"SET transaction_read_only TO on", What::set_transaction_on},
       {"SET transaction_read_only TO off", What::set_transaction_off},
-      {"SELECT * FROM \"termgate\".check_claim($1, $2, $3, $4)", What::check},
+      {"SELECT \"termgate\".check_claim_text($1, $2, $3, $4)", What::check},
       {"SELECT * FROM \"termgate\".check_again()", What::check_again},
       {"SELECT * FROM \"termgate\".hold_claim($1, $2, $3, $4, $5)", What::hold},
       {"SELECT \"termgate\".release_session($1)", What::release_hold},
@@ -302,8 +302,14 @@ class PostgresModel {
     tx_.term = wanted;
     if (what == What::hold) held = true, held_term_ = wanted;
     const std::string told_term = std::to_string(wanted), told_fence = std::to_string(world_.fence);
-    const pgwire::Field values[] = {wanted_scope, told_term, told_fence};
-    pgwire::append_data_row(rows, values);
+    if (what == What::check) {
+      const std::string told = told_term + ' ' + told_fence + ' ' + wanted_scope;
+      const pgwire::Field values[] = {told};
+      pgwire::append_data_row(rows, values);
+    } else {
+      const pgwire::Field values[] = {wanted_scope, told_term, told_fence};
+      pgwire::append_data_row(rows, values);
+    }
     return {};
   }
 

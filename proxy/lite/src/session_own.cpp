@@ -44,7 +44,7 @@ std::vector<std::optional<std::string>> Session::arguments_of(const Portal& port
 Want Session::want_of(const Portal& portal) const {
   if (portal.plan == nullptr || !portal.plan->own) return {};
   const OwnCall& call = *portal.plan->own;
-  if (call.name != "check_term" && call.name != "check_claim" && call.name != "check_again" && call.name != "check_session" && call.name != "hold_session" && call.name != "hold_claim" && call.name != "seal") return {};
+  if (call.name != "check_term" && call.name != "check_claim" && call.name != "check_claim_text" && call.name != "check_again" && call.name != "check_session" && call.name != "hold_session" && call.name != "hold_claim" && call.name != "seal") return {};
   try {
     auto given = arguments_of(portal, call);
     given.resize(2);
@@ -149,8 +149,8 @@ void Session::run_own(Portal& portal, const OwnCall& call) {
       may_write();
       rows.push_back({scope, term, check_or_defer(scope, term)});
     }
-  } else if (call.name == "check_claim" || call.name == "check_session" || call.name == "hold_session" || call.name == "hold_claim") {
-    const bool holds = call.name.starts_with("hold_"), either = call.name.ends_with("_claim");
+  } else if (call.name == "check_claim" || call.name == "check_claim_text" || call.name == "check_session" || call.name == "hold_session" || call.name == "hold_claim") {
+    const bool holds = call.name.starts_with("hold_"), in_one = call.name == "check_claim_text", either = in_one || call.name.ends_with("_claim");
     takes(!either ? 0 : holds ? 5 : 4, !either ? 2 : holds ? 5 : 4);
     auto [scope, term] = declared(given[0], given[1]);
     if (either && scope.empty() && term == 0 && given[2] && given[3]) {
@@ -164,7 +164,9 @@ void Session::run_own(Portal& portal, const OwnCall& call) {
       need_declared(scope, term);
       if (holds && held_) throw Failed("TG005", "TG005 this session already holds the lock of a scope: release_session() first");
       may_write();
-      rows.push_back({scope, term, check_or_defer(scope, term)});
+      const std::int64_t fence = check_or_defer(scope, term);
+      if (in_one) rows.push_back({std::to_string(term) + ' ' + std::to_string(fence) + ' ' + scope});
+      else rows.push_back({scope, term, fence});
       // No lock of SQLite's outlasts a transaction: whatever this session writes until release_session() passes the check again.
       if (holds) held_ = Want{scope, term};
     }

@@ -515,6 +515,7 @@ void Session::know_columns(Portal& portal, bool peek) {
     const std::string& name = plan.own->name;
     if (name == "check_claim" || name == "check_again" || name == "check_session" || name == "hold_session" || name == "hold_claim") portal.columns = {text("scope"), number("term"), number("fence")};
     else if (name == "seal") portal.columns = {number("fence"), number("previous"), number("evicted"), {"sealed_at", oid::timestamptz}};
+    else if (name == "check_claim_text") portal.columns = {text("check_claim_text")};
     else if (name == "release_session") portal.columns = {{name, oid::boolean}};
     else portal.columns = {number(name.c_str())};
     portal.described = true;

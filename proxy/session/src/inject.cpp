@@ -55,7 +55,7 @@ const std::string& Session::State::name_of(Ours which) {
 }
 
 // Prepared anew each time, in the same pipeline in which it runs: a function, a trigger or a view of the client's could replace what is kept. And closed
-// there, so that pg_prepared_statements has nothing but the client's own. A pipeline that failed may have left one of the name, hence the Close in front.
+// there, so that pg_prepared_statements has nothing but the client's own. A pipeline that failed may have left one of the name: then a Close stands in front.
 void Session::State::prepare_ours(Batch& to, Ours which, Role role, std::string_view error) {
   const std::array<std::uint32_t, 5> types{25, 20, 25, 20, 16};  // text, bigint, boolean
   const std::string schema = quoted(options_.schema);
@@ -68,7 +68,7 @@ void Session::State::prepare_ours(Batch& to, Ours which, Role role, std::string_
     case ours_unmark: sql = "RELEASE SAVEPOINT _termgate_first"; break;
     case ours_default_on: sql = "SET default_transaction_read_only TO on"; break;
     case ours_default_off: sql = "SET default_transaction_read_only TO off"; break;
-    case ours_check: sql = "SELECT * FROM " + schema + ".check_claim($1, $2, $3, $4)"; count = 4; break;
+    case ours_check: sql = "SELECT " + schema + ".check_claim_text($1, $2, $3, $4)"; count = 4; break;
     case ours_again: sql = "SELECT * FROM " + schema + ".check_again()"; break;
     case ours_prepared: sql = "SELECT " + schema + ".check_prepared()"; break;
     case ours_hold: sql = "SELECT * FROM " + schema + ".hold_claim($1, $2, $3, $4, $5)"; count = 5; break;
@@ -77,8 +77,11 @@ void Session::State::prepare_ours(Batch& to, Ours which, Role role, std::string_
   }
   const std::string& name = name_of(which);
   const auto parameters = std::span<const std::uint32_t>(types).first(count);
-  pgwire::append_close_statement(to.bytes.back(), name);
-  to.replies.push(ours(Request::close, role, error));
+  if (left_[which] != 0 && left_[which] <= parses_synced_) {
+    pgwire::append_close_statement(to.bytes.back(), name);
+    to.replies.push(ours(Request::close, role, error));
+  }
+  left_[which] = ++parses_;
   pgwire::append_parse(to.bytes.back(), name, sql, parameters);
   to.replies.push(ours(Request::parse, role, error));
 }
@@ -103,7 +106,10 @@ void Session::State::run_ours(Batch& to, Ours which, Role role, std::span<const 
     to.replies.push(ours(Request::close, role, error));
   }
   pgwire::append_close_statement(to.bytes.back(), name_of(which));
-  to.replies.push(ours(Request::close, role, error));
+  PendingReply closed = ours(Request::close, role, error);
+  closed.closes = which;
+  closed.of = parses_;
+  to.replies.push(std::move(closed));
 }
 
 namespace {
@@ -182,11 +188,13 @@ void Session::State::add_opening(Batch& to, const Claim& claim, bool with_check)
 }
 
 void Session::State::add_sync(Role role) {
+  parses_synced_ = parses_;
   pgwire::append_bare(server_.bytes.back(), pgwire::frontend::sync);
   server_.replies.push(ours(Request::sync, role));
 }
 
 void Session::State::add_client_sync() {
+  parses_synced_ = parses_;
   pgwire::append_bare(server_.bytes.back(), pgwire::frontend::sync);
   server_.replies.push({.request = Request::sync});
 }

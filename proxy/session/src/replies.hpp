@@ -39,7 +39,7 @@ enum class Role : std::uint8_t {
   lock,         // READ ONLY for all of the transaction
   mode,         // of the transaction's, and the savepoint that keeps it: where it fails, so does the transaction
   writable,     // SET transaction_read_only = off
-  check,        // check_claim(), check_again(): its row is scope, term, fence
+  check,        // check_claim_text(), check_again(): its row is term, fence and scope in one text, or scope, term, fence
   in_advance,   // the same two in a transaction of their own, so that a raise is committed by itself; what fails fails again later
   begin,        // of a frame around the client's text
   framed,       // the client's text inside a frame: its last CommandComplete waits for the COMMIT
@@ -60,7 +60,7 @@ struct PendingReply {
   Change change = Change::none;
   bool hidden = false;        // its replies are not the client's
   std::size_t read_hash = 0;  // of a text that is taken for a read: where it meets READ ONLY, it is known as a writer from then on
-  std::size_t of = 0;         // of a `lock`: how many ends had been sent before it
+  std::size_t of = 0;         // of a `lock`: how many ends had been sent before it; of a `close` of ours: which of its Parses it belongs to
   bool row_seen = false;
   bool existed = false;       // of a `parse`: the name stands for something already, and goes on doing so where this one fails
   bool copy_ends = false;     // the client's CopyDone or CopyFail went right behind it
@@ -70,6 +70,7 @@ struct PendingReply {
   bool late_description = false;  // its RowDescription waits for what comes next: an error comes without one
   std::uint32_t changes = 0;  // of a check: how many declarations had been sent before it
   bool given = false;         // … and whether its scope and term were given by us, or declared for its transaction alone
+  Ours closes = ours_count;   // of a `close` of ours: what is gone with it
   std::string text{};         // the name for `parse` and `bind`; the bytes for `nothing`
 };
 

@@ -144,6 +144,9 @@ void Session::State::server_event(const Event& event) {
     case backend::command_complete:
       if (command_completed(event)) return router_.hide(event);
       break;
+    case backend::close_complete:
+      if (const PendingReply& head = server_.replies.head(); head.closes != ours_count && left_[head.closes] == head.of) left_[head.closes] = 0;
+      break;
     case backend::copy_in_response:
       in_copy_in_ = pump_after_ = router_.copy_in_begins();
       // It was sent before this answer, and would wait for the end of a copy that nobody ends.
@@ -208,7 +211,18 @@ void Session::State::check_answered(std::string_view row) {
   Pair passed;
   std::int64_t fence = 0;
   std::string_view scope, term, height;
-  if (!column(row, 0, scope) || !column(row, 1, term) || !column(row, 2, height)) return;
+  if (!column(row, 0, scope)) return;
+  if (!column(row, 2, height)) {
+    // Of check_claim_text(): the three in one.
+    const std::size_t behind_term = scope.find(' ');
+    const std::size_t behind_fence = behind_term != std::string_view::npos ? scope.find(' ', behind_term + 1) : std::string_view::npos;
+    if (behind_fence == std::string_view::npos) return;
+    term = scope.substr(0, behind_term);
+    height = scope.substr(behind_term + 1, behind_fence - behind_term - 1);
+    scope.remove_prefix(behind_fence + 1);
+  } else if (!column(row, 1, term)) {
+    return;
+  }
   passed.scope = scope;
   passed.term = number(term);
   fence = number(height);

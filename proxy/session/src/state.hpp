@@ -286,6 +286,9 @@ class Session::State {
 
   // --- what is ours in the server ---
   std::array<std::string, ours_count> names_;
+  // The last Parse of each that is not known to be closed again, counted in parses_; 0: there is none. An error skips the Close behind it.
+  std::array<std::size_t, ours_count> left_{};
+  std::size_t parses_ = 0, parses_synced_ = 0;  // … and how many stand in front of the last Sync
   Check check_;
   // What checks have answered above all that was known: true only once the transaction has committed, for it may have been the check's own raise.
   std::vector<std::pair<std::string, std::int64_t>> fences_unsettled_;

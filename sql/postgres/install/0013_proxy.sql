@@ -62,6 +62,38 @@ BEGIN
   fence := r.fence;
 END $$;
 
+-- check_claim_text(scope, term, else_scope, else_term) → the term, the fence and the scope that check_claim gives, in one text with a blank between them: what the proxy
+-- asks before every write. The common case, a session that has passed this very claim before, is check_term's and costs as much. What the session remembers is the
+-- text of a term that has passed, so a declaration equal to it needs no other look; if somebody wrote that setting, the fence decides all the same.
+CREATE OR REPLACE FUNCTION @schema@.check_claim_text(p_scope text, p_term bigint, p_else_scope text, p_else_term bigint) RETURNS text
+LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE
+  v_scope pg_catalog.text := coalesce(p_scope, pg_catalog.current_setting('termgate.scope', true));
+  v_term pg_catalog.text := coalesce(p_term::pg_catalog.text, pg_catalog.current_setting('termgate.term', true));
+  v_fence pg_catalog.int8;
+  v_key pg_catalog.uuid;
+  r pg_catalog.record;
+BEGIN
+  IF p_else_scope IS NOT NULL AND p_scope IS NULL AND p_term IS NULL
+     AND coalesce(v_scope, '') OPERATOR(pg_catalog.=) '' AND coalesce(v_term, '') OPERATOR(pg_catalog.=) '' THEN
+    v_scope := p_else_scope;
+    v_term := p_else_term;
+  END IF;
+  IF coalesce(pg_catalog.current_setting(@schema@._place(v_scope), true) OPERATOR(pg_catalog.=) (v_term OPERATOR(pg_catalog.||) '|' OPERATOR(pg_catalog.||) v_scope), false)
+     AND pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed' AND @schema@._try_share(v_scope) THEN
+    SELECT f.term, CASE WHEN f.marked THEN (SELECT s.key FROM @schema@.pass_secret s) END INTO v_fence, v_key FROM @schema@.fences f
+     WHERE f.scope OPERATOR(pg_catalog.=) v_scope AND f.term OPERATOR(pg_catalog.=) v_term::pg_catalog.int8 AND f.vouched OPERATOR(pg_catalog.=) f.tableoid;
+    IF FOUND THEN
+      IF v_key IS NOT NULL THEN
+        PERFORM @schema@._mark(v_scope, v_fence, v_key);
+      END IF;
+      RETURN v_fence::pg_catalog.text OPERATOR(pg_catalog.||) ' ' OPERATOR(pg_catalog.||) v_fence::pg_catalog.text OPERATOR(pg_catalog.||) ' ' OPERATOR(pg_catalog.||) v_scope;
+    END IF;
+  END IF;
+  r := @schema@.check_claim(p_scope, p_term, p_else_scope, p_else_term);
+  RETURN r.term::pg_catalog.text OPERATOR(pg_catalog.||) ' ' OPERATOR(pg_catalog.||) r.fence::pg_catalog.text OPERATOR(pg_catalog.||) ' ' OPERATOR(pg_catalog.||) r.scope::pg_catalog.text;
+END $$;
+
 -- check_again() → scope, term, fence: the check with what the session declares by now, unless it declares no claim. Then there is no fence in the answer.
 -- For a transaction that has passed a check and then ran code that may have declared anew.
 CREATE OR REPLACE FUNCTION @schema@.check_again(OUT scope text, OUT term bigint, OUT fence bigint)

@@ -113,9 +113,9 @@ TEST_CASE("session: a refused pipeline is skipped up to its Sync and the next on
 
 TEST_CASE("session: two pipelines without waiting are two transactions and two checks", "[F5][proxy]") {
   Script script;
-  script.client(one(insert) + sync_message() + one(insert) + sync_message()).to_server(opening() + one(insert) + sync_message() + opening(false) + one(insert) + sync_message());
+  script.client(one(insert) + sync_message() + one(insert) + sync_message()).to_server(opening() + one(insert) + sync_message() + opening_left() + one(insert) + sync_message());
   script.server(opening_done() + done("INSERT 0 1") + ready('I')).to_client(done("INSERT 0 1") + ready('I'));
-  script.server(opening_done(false) + done("INSERT 0 1") + ready('I')).to_client(done("INSERT 0 1") + ready('I'));
+  script.server(opening_left_done() + done("INSERT 0 1") + ready('I')).to_client(done("INSERT 0 1") + ready('I'));
   script.replay();
 }
 
@@ -290,8 +290,8 @@ TEST_CASE("session: a read that calls functions is opened at once and checked ag
   script.client(one(calls) + sync_message()).to_server(opening(false) + one(calls) + check_again() + sync_message());
   script.server(opening_done(false) + done("SELECT 1") + prepared(true) + bind_complete() + error("TG001", stale) + ready('I')).to_client(done("SELECT 1") + error("TG001", stale) + ready('I'));
   // What it declared is undone too: the session is not taken for stale by it, and what it declares is checked as before.
-  script.client(one(calls) + sync_message()).to_server(opening(false) + one(calls) + check_again() + sync_message());
-  script.server(opening_done(false) + done("SELECT 1") + prepared(true) + bind_complete() + error("TG001", stale) + ready('I')).to_client(done("SELECT 1") + error("TG001", stale) + ready('I'));
+  script.client(one(calls) + sync_message()).to_server(opening(false) + one(calls) + left("_termgate_again_", check_again()) + sync_message());
+  script.server(opening_done(false) + done("SELECT 1") + left_done(prepared(true)) + bind_complete() + error("TG001", stale) + ready('I')).to_client(done("SELECT 1") + error("TG001", stale) + ready('I'));
   script.replay();
 }
 
@@ -385,7 +385,7 @@ TEST_CASE("session: an end of the block that the server skips has not ended it",
     script.client(failing + one(end) + sync_message() + one("ROLLBACK TO s") + sync_message()).to_server(failing + ending + sync_message());
     script.server(error("42704", "unrecognized configuration parameter") + ready('E')).to_client(error("42704", "unrecognized configuration parameter") + ready('E')).to_server(one("ROLLBACK TO s") + sync_message());
     script.server(done("ROLLBACK") + ready('T')).to_client(done("ROLLBACK") + ready('T'));
-    script.client(query("SELECT f()")).to_server((prepares ? check_declared(true, block) : locked(true, block)) + sync_message() + query("SELECT f()"));
+    script.client(query("SELECT f()")).to_server((prepares ? check_left(check_declared(true, block)) : locked(true, block)) + sync_message() + query("SELECT f()"));
     script.replay();
   }
 }
@@ -581,7 +581,7 @@ TEST_CASE("session: what must run alone does not run where the server skipped th
   const std::string copy = parse("", "COPY t FROM STDIN") + bind_message("", "") + execute() + sync_message() + copy_fail("enough");
   const std::string vacuum = parse("", "VACUUM t") + bind_message("", "") + execute() + sync_message();
   // The COPY swallows its Sync, so its error reaches up to the Sync of the VACUUM.
-  script.client(copy + vacuum).to_server(opening() + copy + writable(false) + hold({}, {}) + sync_message());
+  script.client(copy + vacuum).to_server(opening() + copy + writable_left() + hold({}, {}) + sync_message());
   const std::string failed = error("57014", "COPY from stdin failed: enough");
   script.server(opening_done() + parse_complete() + bind_complete() + copy_in() + failed + ready('I')).to_client(parse_complete() + bind_complete() + copy_in() + failed + ready('I'));
   script.client(one(select_a) + sync_message()).to_server(one(select_a) + sync_message());

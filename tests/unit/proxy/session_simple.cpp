@@ -76,8 +76,8 @@ TEST_CASE("session: notices of our own statements are kept from the client and t
 TEST_CASE("session: a raise is committed by itself before the write that needs it", "[F2][F4][proxy]") {
   Script script;
   script.fences.clear();
-  script.client(query(insert)).to_server(opening() + sync_message() + opening(false) + converted(insert));
-  script.server(opening_done() + ready('I') + opening_done(false) + converted_done("INSERT 0 1")).to_client(inserted()).told({"fenced orders 5/5"});
+  script.client(query(insert)).to_server(opening() + sync_message() + opening_left() + converted(insert));
+  script.server(opening_done() + ready('I') + opening_left_done() + converted_done("INSERT 0 1")).to_client(inserted()).told({"fenced orders 5/5"});
   // From then on the fence is known.
   script.client(query(insert)).to_server(opening(false) + converted(insert));
   script.server(opening_done(false) + converted_done("INSERT 0 1")).to_client(inserted());
@@ -87,8 +87,8 @@ TEST_CASE("session: a raise is committed by itself before the write that needs i
 TEST_CASE("session: what fails in advance is told when the check meets it again", "[F2][proxy]") {
   Script script;
   script.fences.clear();
-  script.client(query(insert)).to_server(opening() + sync_message() + opening(false) + converted(insert));
-  script.server(opening_failed("TG001", stale) + ready('I') + opening_failed("TG001", stale, false) + ready('I'))
+  script.client(query(insert)).to_server(opening() + sync_message() + opening_left() + converted(insert));
+  script.server(opening_failed("TG001", stale) + ready('I') + opening_left_failed("TG001", stale) + ready('I'))
       .to_client(error("TG001", stale) + ready('I'))
       .told({"refused TG001"});
   script.replay();
@@ -96,20 +96,20 @@ TEST_CASE("session: what fails in advance is told when the check meets it again"
 
 TEST_CASE("session: a fence that a check has raised is known once its transaction has committed", "[F3][proxy]") {
   const std::string blocked = "TG006 raising scope \"orders\" to 5 is blocked by pid 7", failed = error("42P01", "relation \"t\" does not exist");
-  const std::string raised_again = opening(false) + sync_message() + opening(false) + converted(insert);
+  const std::string then = sync_message() + opening_left() + converted(insert);
   Script script;
   script.fences.clear();
-  script.client(query(insert)).to_server(opening() + sync_message() + opening(false) + converted(insert));
-  script.server(opening_failed("TG006", blocked) + ready('I') + opening_done(false) + parse_complete() + bind_complete() + no_data() + failed + ready('I'))
+  script.client(query(insert)).to_server(opening() + sync_message() + opening_left() + converted(insert));
+  script.server(opening_failed("TG006", blocked) + ready('I') + opening_left_done() + parse_complete() + bind_complete() + no_data() + failed + ready('I'))
       .to_client(failed + ready('I'))
       .told({"fenced orders 5/5"});
   // The raise went with the write: it is tried again, and this time the commit of the raise itself fails.
-  script.client(query(insert)).to_server(raised_again);
-  script.server(opening_done(false) + error("40001", "could not commit") + ready('I') + opening_failed("TG006", blocked, false) + ready('I'))
+  script.client(query(insert)).to_server(opening(false) + then);
+  script.server(opening_done(false) + error("40001", "could not commit") + ready('I') + opening_left_failed("TG006", blocked) + ready('I'))
       .to_client(error("TG006", blocked) + ready('I'))
       .told({"refused TG006"});
-  script.client(query(insert)).to_server(raised_again);
-  script.server(opening_done(false) + ready('I') + opening_done(false) + converted_done("INSERT 0 1")).to_client(inserted()).told({"fenced orders 5/5"});
+  script.client(query(insert)).to_server(writable(false) + check_left(check_declared()) + then);
+  script.server(set_done(false) + left_done(check_done()) + ready('I') + opening_left_done() + converted_done("INSERT 0 1")).to_client(inserted()).told({"fenced orders 5/5"});
   script.client(query(insert)).to_server(opening(false) + converted(insert));
   script.server(opening_done(false) + converted_done("INSERT 0 1")).to_client(inserted());
   script.replay();
@@ -139,7 +139,7 @@ TEST_CASE("session: a scope in doubt is refused from memory whatever the term", 
     script.server(error("25006", "cannot execute INSERT") + ready('I')).to_client(error("TG004", doubt, {{'D', "The database said: cannot execute INSERT"}}) + ready('I'));
     // What another scope's declaration writes is not in doubt.
     const std::string other = "/*termgate.scope='bills',termgate.term='3'*/ " + insert;
-    script.client(query(other)).to_server(writable() + check("bills", "3") + sync_message() + writable(false) + check("bills", "3", false) + converted(other));
+    script.client(query(other)).to_server(writable() + check("bills", "3") + sync_message() + writable_left() + check_left(check("bills", "3")) + converted(other));
     script.replay();
   }
   {
@@ -181,17 +181,17 @@ TEST_CASE("session: without layer 1 reads pass and writes name termgate init", "
   const std::string none = error("3F000", "Termgate is not installed in this database, and so nothing can be written through it",
                                  {{'H', "As the owner: termgate init --db postgresql://…/shop"}});
   script.client(query(insert)).to_server(opening() + converted(insert));
-  script.server(set_done() + close_complete() + error("3F000", "schema \"termgate\" does not exist") + ready('I')).to_client(none + ready('I'));
+  script.server(set_done() + error("3F000", "schema \"termgate\" does not exist") + ready('I')).to_client(none + ready('I'));
   // Not prepared, so it is tried again: by then somebody may have installed it.
-  script.client(query(insert)).to_server(writable(false) + check_declared() + converted(insert));
-  script.server(set_done(false) + check_done() + converted_done("INSERT 0 1")).to_client(inserted());
+  script.client(query(insert)).to_server(writable(false) + check_left(check_declared()) + converted(insert));
+  script.server(set_done(false) + left_done(check_done()) + converted_done("INSERT 0 1")).to_client(inserted());
   script.replay();
 }
 
 TEST_CASE("session: a role without the privilege is told who may grant it", "[F6][proxy]") {
   Script script;
   script.client(query(insert)).to_server(opening() + converted(insert));
-  script.server(set_done() + close_complete() + error("42501", "permission denied for schema termgate") + ready('I'))
+  script.server(set_done() + error("42501", "permission denied for schema termgate") + ready('I'))
       .to_client(error("42501", "role \"ann\" may not call Termgate's check: permission denied for schema termgate", {{'H', "As the owner: termgate init --grant ann=write"}}) + ready('I'));
   script.replay();
 }
@@ -1181,8 +1181,8 @@ TEST_CASE("session: an unreadable text without a term is the server's to refuse 
   script.client(query("FROB THE t")).to_server(asked);
   script.server(failed + ready('I')).to_client(failed + ready('I'));
   // A statement of a newer server: it is one, and does not run.
-  script.client(query("FROB THE t")).to_server(asked);
-  script.server(parse_complete() + prepared(true) + bind_complete() + error("TG005", "TG005 term 0") + ready('I'))
+  script.client(query("FROB THE t")).to_server(parse("", "FROB THE t") + check_left(check("-", "0")) + sync_message());
+  script.server(parse_complete() + left_done(prepared(true)) + bind_complete() + error("TG005", "TG005 term 0") + ready('I'))
       .to_client(error("TG002", "TG002 no term declared, and Termgate cannot read this statement") + ready('I'));
   script.replay();
 }

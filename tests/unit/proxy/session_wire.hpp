@@ -109,7 +109,7 @@ inline constexpr In block = In::block;
 // Prepared anew each time, and closed again.
 inline std::string ours(const std::string& name, std::string_view sql, std::vector<std::uint32_t> types, const Values& values, bool, In in) {
   const std::string_view portal = in == block ? "_termgate" : "";
-  return close_statement(name) + parse(name, sql, types) + bind_message(portal, name, values) + execute(portal) + (in == block ? close_portal(portal) : std::string()) + close_statement(name);
+  return parse(name, sql, types) + bind_message(portal, name, values) + execute(portal) + (in == block ? close_portal(portal) : std::string()) + close_statement(name);
 }
 inline std::string writable(bool first = true, In in = In::beginning) { return ours(named("_termgate_writable_"), "SET transaction_read_only TO off", {}, {}, first, in); }
 inline std::string locked(bool first = true, In in = In::beginning) { return ours(named("_termgate_locked_"), "SET transaction_read_only TO on", {}, {}, first, in); }
@@ -117,7 +117,7 @@ inline std::string locked(bool first = true, In in = In::beginning) { return our
 inline std::string mark() { return ours(named("_termgate_mark_"), "SAVEPOINT _termgate_first", {}, {}, true, In::block); }
 inline std::string unmark() { return ours(named("_termgate_unmark_"), "RELEASE SAVEPOINT _termgate_first", {}, {}, true, In::block); }
 inline std::string check_claim(pgwire::Field scope, pgwire::Field term, In in, pgwire::Field else_scope = {}, pgwire::Field else_term = {}) {
-  return ours(named("_termgate_check_"), "SELECT * FROM \"termgate\".check_claim($1, $2, $3, $4)", {25, 20, 25, 20}, {scope, term, else_scope, else_term}, true, in);
+  return ours(named("_termgate_check_"), "SELECT \"termgate\".check_claim_text($1, $2, $3, $4)", {25, 20, 25, 20}, {scope, term, else_scope, else_term}, true, in);
 }
 inline std::string check(std::string_view scope, std::string_view term, bool = true, In in = In::beginning) { return check_claim(scope, term, in); }
 inline std::string check_declared(bool = true, In in = In::beginning, pgwire::Field scope = {}, pgwire::Field term = {}) { return check_claim(scope, term, in); }
@@ -136,21 +136,33 @@ inline std::string release(std::string_view scope) {
   return default_on() + ours(named("_termgate_release_"), "SELECT \"termgate\".release_session($1)", {25}, {scope}, true, In::beginning) + sync_message();
 }
 
-inline std::string prepared(bool) { return close_complete() + parse_complete(); }
+inline std::string prepared(bool) { return parse_complete(); }
 inline std::string portal_closed(In in) { return (in == block ? close_complete() : std::string()) + close_complete(); }
 inline std::string set_done(bool first = true, In in = In::beginning) { return prepared(first) + bind_complete() + complete("SET") + portal_closed(in); }
 inline std::string mark_done() { return prepared(true) + bind_complete() + complete("SAVEPOINT") + portal_closed(block); }
 inline std::string unmark_done() { return prepared(true) + bind_complete() + complete("RELEASE") + portal_closed(block); }
+inline std::string claim_text(std::string_view scope, std::string_view term, std::string_view fence) { return std::string(term) + " " + std::string(fence) + " " + std::string(scope); }
 inline std::string check_done(std::string_view fence = "5", bool = true, In in = In::beginning, std::string_view scope = "orders", std::string_view term = "5") {
-  return prepared(true) + bind_complete() + row({scope, term, fence}) + complete("SELECT 1") + portal_closed(in);
+  return prepared(true) + bind_complete() + row({claim_text(scope, term, fence)}) + complete("SELECT 1") + portal_closed(in);
 }
 inline std::string check_declared_done(std::string_view scope, std::string_view term, std::string_view fence, bool = true, In in = In::beginning) {
   return prepared(true) + bind_complete() + row({scope, term, fence}) + complete("SELECT 1") + portal_closed(in);
 }
 inline std::string opening_done(bool first = true, In in = In::beginning) { return set_done(first, in) + check_done("5", first, in); }
+
+// Where an earlier pipeline may have left one of the name, a Close of it stands in front.
+inline std::string left(std::string_view stem, const std::string& ours) { return close_statement(named(stem)) + ours; }
+inline std::string writable_left(In in = In::beginning) { return left("_termgate_writable_", writable(true, in)); }
+inline std::string check_left(const std::string& ours) { return left("_termgate_check_", ours); }
+inline std::string opening_left() { return writable_left() + check_left(check_declared()); }
+inline std::string left_done(const std::string& answer) { return close_complete() + answer; }
+inline std::string opening_left_done() { return left_done(set_done()) + left_done(check_done()); }
 // The opening's check fails: whatever stands behind it up to the Sync is skipped.
 inline std::string opening_failed(std::string_view code, std::string_view message, bool first = true, In in = In::beginning) {
   return set_done(first, in) + prepared(true) + bind_complete() + error(code, message);
+}
+inline std::string opening_left_failed(std::string_view code, std::string_view message) {
+  return left_done(set_done()) + left_done(prepared(true)) + bind_complete() + error(code, message);
 }
 inline std::string put_back_done() { return set_done() + ready('I'); }
 inline std::string release_done() { return set_done() + prepared(true) + bind_complete() + row({"t"}) + complete("SELECT 1") + close_complete() + ready('I'); }
