@@ -100,8 +100,8 @@ class PostgresModel {
       {"SELECT pg_catalog.pg_backend_pid(), pg_catalog.current_setting('termgate.scope', true), pg_catalog.current_setting('termgate.term', true), "
        "EXISTS (SELECT FROM pg_catalog.pg_rewrite r WHERE r.ev_type OPERATOR(pg_catalog.<>) '1' AND r.ev_class OPERATOR(pg_catalog.>=) 16384::pg_catalog.oid), pg_catalog.current_setting('search_path', true)",
        What::who_serves},
-      {"SELECT 'off'::text AS default_transaction_read_only", What::show_answer},
-      {"SELECT 'on'::text AS default_transaction_read_only", What::show_answer},
+      {"SELECT 'off'::pg_catalog.text AS default_transaction_read_only", What::show_answer},
+      {"SELECT 'on'::pg_catalog.text AS default_transaction_read_only", What::show_answer},
       {"SET default_transaction_read_only TO on", What::set_default_on},
       {"SET default_transaction_read_only TO off", What::set_default_off},
       {"SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY", What::set_default_on},

@@ -35,10 +35,12 @@ std::string only_call(std::string_view text, bool& acts) {
   const auto skip = [&] {
     while (at < text.size() && std::isspace(static_cast<unsigned char>(text[at])) != 0) ++at;
   };
+  bool quoted = false;
   const auto word = [&] {
     skip();
     std::string result;
-    if (at < text.size() && text[at] == '"') {
+    quoted = at < text.size() && text[at] == '"';
+    if (quoted) {
       const std::size_t end = text.find('"', at + 1);
       if (end == std::string_view::npos) return result;
       result = text.substr(at + 1, end - at - 1);
@@ -79,7 +81,7 @@ std::string only_call(std::string_view text, bool& acts) {
     } else if (symbol("::")) {
       // Of the words of the grammar nobody can make a type of his own; of others he can.
       const std::string type = word();
-      if (!is_grammars_type(type)) acts = true;
+      if (quoted || !is_grammars_type(type)) acts = true;
     } else if (symbol("=>") || symbol(":=")) {
       // The names of parameters are words, as NULL is.
     } else {
@@ -87,7 +89,7 @@ std::string only_call(std::string_view text, bool& acts) {
       if (name.empty()) return {};
       skip();
       // A type in front of its constant.
-      if (at < text.size() && text[at] == '\'' && !is_grammars_type(name)) return {};
+      if (at < text.size() && text[at] == '\'' && (quoted || !is_grammars_type(name))) return {};
     }
   }
   symbol(";");

@@ -64,7 +64,7 @@ void Session::State::on_parse(const Event& event) {
     const bool by_default = name == "default_transaction_read_only";
     if (by_default || name == "transaction_read_only") {
       const bool read_only = by_default || !model_.tx.in_block ? model_.by_default.believed : model_.tx.client_read_only;
-      rewritten = std::string("SELECT '") + (read_only ? "on" : "off") + "'::text AS " + name;
+      rewritten = std::string("SELECT '") + (read_only ? "on" : "off") + "'::pg_catalog.text AS " + name;
     }
   } else if (claims_.active()) {
     rewritten = rewritten_for(sql, effects, statement);
@@ -74,7 +74,7 @@ void Session::State::on_parse(const Event& event) {
   const std::size_t identity = std::hash<std::string_view>()(sql);
   const bool existed = !name.empty() && statements_.count(name) != 0;
   Known known{.effects = effects, .declared = statement.declared, .executes = effects.runs_prepared ? std::string(cut(statement.name)) : std::string(), .identity = identity, .hash = hash};
-  if (statements_.size() < names_max || statements_.count(name) != 0) {
+  if (!may_be_another(name) && (statements_.size() < names_max || statements_.count(name) != 0)) {
     // What is let through because it runs no code: before each Bind it is made anew, for code can drop a name and give it to something else.
     const bool asks = claims_.active() && asks_for_read_write(effects, statement);
     if ((!name.empty() || asks) && !effects.runs_prepared && unit_of(effects, false, false).does < Does::reads) {
@@ -90,8 +90,7 @@ void Session::State::on_parse(const Event& event) {
         known.again.reset();
         known.as_it_is.reset();
       }
-      known.read_as = settings_.standard_conforming_strings;
-      known.read_as_ascii = settings_.ascii_safe_encoding;
+      if (sql.find('\\') != std::string_view::npos || has_high_byte(sql)) known.read = reported_;
     }
     const auto [at, added] = statements_.try_emplace(name, known);
     // A name that stands for something else already: the server refuses it, unless that was closed behind our back.
@@ -178,9 +177,10 @@ void Session::State::on_bind(const Event& event) {
   if (known != nullptr) bound = *known;
   else bound.effects = effects_of_unknown();
   // The server would read the text in another way by now than it was judged.
-  if (bound.again && (bound.read_as != settings_.standard_conforming_strings || bound.read_as_ascii != settings_.ascii_safe_encoding)) bound = Known{.effects = effects_of_unknown()};
+  const Reading now{.strings = settings_.standard_conforming_strings, .encoding = reported_.encoding, .ascii_safe = settings_.ascii_safe_encoding};
+  if (bound.again && bound.read && reads_otherwise(*bound.again, *bound.read, now)) bound = Known{.effects = effects_of_unknown()};
   bound.made = portals_made_;
-  if (portals_.size() < names_max || portals_.count(portal) != 0) portals_[portal] = bound;
+  if (!may_be_another(portal) && (portals_.size() < names_max || portals_.count(portal) != 0)) portals_[portal] = bound;
   // A write is decided here already, so that its values, however many, go straight through.
   const Effects effects = resolved(bound.effects, bound.executes);
   if (effects.way == Way::write || model_.tx.in_block || !event.last || runs_code_ahead(effects, Step::plans)) {

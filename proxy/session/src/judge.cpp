@@ -35,7 +35,10 @@ void Session::State::learn(const statements::Classified& text, std::string_view 
   claims_.learn(learned);
   settings_.own_names_first &= learned.own_names_first;
   if (options_.server_has_rules && learned.may_make_rules) has_rules_ = true;
-  for (const std::string& name : learned.deallocates) statements_.erase(name);
+  for (const std::string& name : learned.deallocates) {
+    if (may_be_another(name)) statements_.clear();
+    else statements_.erase(name);
+  }
   if (learned.role) role_ = *learned.role;
 }
 

@@ -1,6 +1,7 @@
 // Names of prepared statements and portals: as the server compares them, and which of them are ours.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -18,6 +19,14 @@ constexpr std::size_t unit_text_bytes = 80;
 
 // The server cuts names there (NAMEDATALEN).
 inline std::string_view cut(std::string_view name) noexcept { return name.substr(0, 63); }
+
+inline bool has_high_byte(std::string_view text) noexcept {
+  return std::any_of(text.begin(), text.end(), [](char byte) { return static_cast<unsigned char>(byte) >= 0x80; });
+}
+
+// A name that is not ASCII stands for another in another client_encoding, and SQL cuts a long one between two letters, so that it may be a shorter one.
+// Of what has such a name nothing is known.
+inline bool may_be_another(std::string_view name) noexcept { return has_high_byte(name); }
 
 inline bool is_reserved(std::string_view name) noexcept { return name.starts_with("_termgate"); }
 

@@ -54,6 +54,16 @@ struct Outstanding {
   bool wait_for_all = false;  // the next unit cannot be judged before all answers are here
 };
 
+// By what the server reads a text, as it has reported it last.
+struct Reading {
+  statements::ConformingStrings strings = statements::ConformingStrings::on;
+  std::string encoding;
+  bool ascii_safe = true;
+};
+
+// Where `text` is not the same under both, or where it cannot be told. ASCII is ASCII in every client encoding.
+bool reads_otherwise(std::string_view text, const Reading& before, const Reading& now) noexcept;
+
 // A prepared statement or a portal of the client's.
 struct Known {
   Effects effects;
@@ -64,8 +74,7 @@ struct Known {
   std::size_t made = 0;              // of a portal: portals_made_ when it was bound
   std::shared_ptr<const std::string> as_it_is{};  // its Parse, where READ WRITE may be asked for
   std::shared_ptr<const std::string> again{};  // its Parse, where the name must not stand for anything else
-  statements::ConformingStrings read_as = statements::ConformingStrings::unknown;  // … and how its text was read
-  bool read_as_ascii = false;
+  std::optional<Reading> read{};     // … and how its text was read, where that matters
 };
 
 // The extended messages up to the next Sync.
@@ -113,12 +122,14 @@ struct Script {
   std::size_t offset = 0;       // of the piece that runs, in the text
   std::size_t bytes = 0;
   std::size_t inserted = 0;     // letters of ours in front of it
+  Reading read;                 // how all of it was read
 };
 
 // A statement that runs alone, under the check's lock at session level.
 struct Hold {
   enum class Stage : std::uint8_t { none, asked, held, releasing } stage = Stage::none;
   bool failed = false;
+  bool again = false;           // a cancel request has met the giving back
   bool unclaimed = false;       // the session declares nothing, and need not: no lock is held
   Pair pair;                    // as answered
   bool extended = false;

@@ -1,5 +1,6 @@
 // Scripts: a text whose statements cannot all be sent at once, or that needs BEGIN and COMMIT around it. It goes a piece at a time, the next
 // when the last has succeeded, and shows one ReadyForQuery.
+#include "names.hpp"
 #include "state.hpp"
 
 namespace termgate::session {
@@ -15,7 +16,16 @@ bool stands_apart(const Effects& effects) noexcept {
   return effects.way == Way::control || ours_to_keep(effects) || effects.kind == Kind::discard_all || effects.kind == Kind::prepare_transaction;
 }
 
+// The server reads a text as a whole, by the settings that it finds; the rest of this one would be read by others.
+constexpr std::string_view read_anew = "Termgate cannot run the rest of this text: client_encoding or standard_conforming_strings has changed in it, by which it was read; send the rest by itself";
+
 }  // namespace
+
+bool reads_otherwise(std::string_view text, const Reading& before, const Reading& now) noexcept {
+  if ((before.strings != now.strings || now.strings == statements::ConformingStrings::unknown) && text.find('\\') != std::string_view::npos) return true;
+  if (before.encoding == now.encoding && before.ascii_safe == now.ascii_safe) return false;
+  return has_high_byte(text);
+}
 
 void Session::State::start_script(std::string_view sql, Text text) {
   std::string whole(sql);  // it may be a part of the script that runs
@@ -23,6 +33,7 @@ void Session::State::start_script(std::string_view sql, Text text) {
   script_.running = true;
   script_.sql = std::move(whole);
   script_.text = std::move(text);
+  script_.read = reported_;
   next_piece();
 }
 
@@ -56,6 +67,13 @@ void Session::State::next_piece() {
     if (script.failed || script.next >= all.size()) return finish_script();
 
     const statements::Statement& first = all[script.next];
+    if (reads_otherwise(std::string_view(script.sql).substr(first.offset), script.read, reported_)) {
+      const bool in_block = model_.tx.in_block && !model_.tx.failed;
+      if (in_block) refuse("0A000", read_anew, "");
+      else to_client_.back() += error_text("0A000", read_anew, "");
+      if (!in_block) script_refused();
+      return;
+    }
     Effects effects = resolved_statement(first);
     script.offset = first.offset;
     script.inserted = 0;

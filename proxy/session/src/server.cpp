@@ -101,14 +101,15 @@ void Session::State::parameter_status(const Event& event) {
   }
   if (status->name == "default_transaction_read_only") model_.by_default.shown = status->value == "on";
   if (status->name == "standard_conforming_strings") {
-    reported_conforming_ = status->value == "on" ? ConformingStrings::on : ConformingStrings::off;
-    settings_.standard_conforming_strings = reported_conforming_;
+    reported_.strings = status->value == "on" ? ConformingStrings::on : ConformingStrings::off;
+    settings_.standard_conforming_strings = reported_.strings;
   } else if (status->name == "server_version") {
     model_.by_default.reported = number(status->value.substr(0, status->value.find_first_not_of("0123456789"))) >= 14;
   } else if (status->name == "search_path") {  // 18 and later
     settings_.own_names_first &= puts_own_names_first(status->value);
   } else if (status->name == "client_encoding") {
-    settings_.ascii_safe_encoding = statements::encoding_is_ascii_safe(status->value);
+    reported_.encoding = status->value;
+    settings_.ascii_safe_encoding = reported_.ascii_safe = statements::encoding_is_ascii_safe(status->value);
   }
   to_client_.back() += event.frame;
 }
@@ -289,7 +290,10 @@ void Session::State::settle() {
     case Hold::Stage::held:
       if (model_.status != TransactionStatus::idle) return end("0A000", "a statement that runs alone left a transaction open");
       return release();
-    case Hold::Stage::releasing: hold_ = Hold(); break;
+    case Hold::Stage::releasing:
+      if (std::exchange(hold_.again, false)) return release();
+      hold_ = Hold();
+      break;
   }
   if (model_.status == TransactionStatus::idle && claims_.guard_from_here()) model_.by_default.broken = true;
   if (model_.by_default.broken && model_.status != TransactionStatus::failed) return restore_default();
@@ -305,7 +309,8 @@ void Session::State::settle_transaction() {
   model_.settle();
   if (model_.status == TransactionStatus::idle) portals_.clear();
   outstanding_.wait_for_all = outstanding_.functions = outstanding_.unknown = outstanding_.unread = opening_refused_ = false;
-  if (settings_.standard_conforming_strings == ConformingStrings::unknown) settings_.standard_conforming_strings = reported_conforming_;
+  settings_.standard_conforming_strings = reported_.strings;
+  settings_.ascii_safe_encoding = reported_.ascii_safe;
 }
 
 // The check has passed and the session holds its lock: now what must run alone may run.

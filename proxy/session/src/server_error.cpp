@@ -152,9 +152,20 @@ void Session::State::ours_failed(const Event& event, const pgwire::ReportFields&
       model_.tx.forget_checks();
       if (script_.ending) router_.drop_framed();
       break;
-    case Role::who_serves:
-    case Role::put_back: return end("08006", "the server session could not be made read-only again");
-    case Role::release: return end("08006", "the lock of a statement that ran alone could not be given back");
+    case Role::put_back:
+      // A cancel request of the client's that came late.
+      if (report.sqlstate() == "57014") {
+        model_.by_default.broken = true;
+        break;
+      }
+      [[fallthrough]];
+    case Role::who_serves: return end("08006", "the server session could not be made read-only again");
+    case Role::release:
+      if (report.sqlstate() == "57014") {
+        hold_.again = true;
+        break;
+      }
+      return end("08006", "the lock of a statement that ran alone could not be given back");
     case Role::in_advance: {
       // Whatever it is, the check itself meets it again; that the term is stale is worth knowing before.
       Pair stale;

@@ -277,7 +277,7 @@ class Session::State {
   TransactionModel model_;
   Claims claims_;
   statements::Settings settings_;
-  statements::ConformingStrings reported_conforming_ = statements::ConformingStrings::on;
+  Reading reported_;                       // settings_ may know less: a change may be on its way
   std::map<std::string, Known, std::less<>> statements_, portals_;
   std::size_t portals_made_ = 0;           // how often something may have put another cursor in the place of a portal
   std::vector<std::size_t> writers_;       // hashes of texts that looked like reads and met READ ONLY

@@ -34,6 +34,10 @@ void Session::State::note_prepared(const Effects& effects) {
   }
   known.declared = effects.prepares_declared;
   const std::string name(cut(effects.prepares));
+  if (may_be_another(effects.prepares)) {
+    statements_.clear();
+    return;
+  }
   const auto found = statements_.find(name);
   if (found != statements_.end()) {
     found->second = Known();
@@ -51,8 +55,11 @@ void Session::State::note_sent(const Effects& effects, bool named) {
   if (effects.takes_snapshot) outstanding_.functions = true;  // a view may hide them
   if (effects.calls_unknown || code) outstanding_.unknown = true;
   if (effects.kind == Kind::unparsable) outstanding_.unread = true;
-  if (effects.kind == Kind::unparsable || code || (effects.unsettles && effects.way == Way::neutral)) {
+  // The end of a transaction or of a savepoint takes back what SET has set in it.
+  const bool takes_back = effects.kind == Kind::commit || effects.kind == Kind::rollback || effects.kind == Kind::rollback_to || effects.kind == Kind::prepare_transaction;
+  if (effects.kind == Kind::unparsable || code || takes_back || (effects.unsettles && effects.way == Way::neutral)) {
     settings_.standard_conforming_strings = statements::ConformingStrings::unknown;
+    settings_.ascii_safe_encoding = false;
   }
   if (effects.forgets_prepared) statements_.clear();
   // Code, or a word of the client's, may have put another cursor in the place of a portal.

@@ -5,6 +5,8 @@
 
 #include <termgate/detail/plant.hpp>
 
+#include "names.hpp"
+
 namespace termgate::session {
 
 using pgwire::TransactionStatus;
@@ -107,8 +109,8 @@ void TransactionModel::end_sent() {
 void TransactionModel::follow_savepoints(const Effects& effects) {
   if (!tx.savepoints || tx.failed) return tx.savepoints.reset();
   if (tx.savepoints->size() >= savepoints_max) return tx.savepoints.reset();
+  if (effects.kind == Kind::unparsable || may_be_another(effects.savepoint)) return tx.savepoints.reset();
   if (effects.kind == Kind::savepoint) return tx.savepoints->push_back(effects.savepoint);
-  if (effects.kind == Kind::unparsable) return tx.savepoints.reset();
   if (effects.kind != Kind::release && effects.kind != Kind::rollback_to) return;
   const auto last = std::find(tx.savepoints->rbegin(), tx.savepoints->rend(), effects.savepoint);
   if (last == tx.savepoints->rend()) return tx.savepoints.reset();

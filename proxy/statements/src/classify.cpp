@@ -243,7 +243,7 @@ class Classifier {
       case Word::do_:
         functions(tokens, statement);
         statement.calls_functions = statement.calls_unknown = statement.might_end_transaction = statement.declares = true;
-        statement.holds_transaction_words = head == Word::call || ends_transactions(text_of_all(tokens));
+        statement.holds_transaction_words = head == Word::call || ends_transactions(text_of_all(tokens)) || spells_by_escapes(tokens);
         return simple(statement, head == Word::call ? Kind::call : Kind::do_block);
       case Word::explain: plain = false; return explain(tape, tokens, statement, plain);
       case Word::lock: return lock(tape, tokens, statement);
@@ -381,7 +381,7 @@ class Classifier {
       if (token.type == TokenType::word && name == "cast" && !casts_to_everyday_type(tokens.subspan(i + 1))) statement.calls_functions = statement.calls_unknown = true;
       const bool qualified = i > 0 && tokens[i - 1].type == TokenType::symbol && sql_[tokens[i - 1].offset] == '.';
       const bool own = !qualified || (i > 1 && Tape(sql_, tokens.subspan(i - 2)).name() == "pg_catalog");
-      if (token.type == TokenType::word && !qualified && is_syntax_before_parenthesis(name)) continue;
+      if (token.type == TokenType::word && !qualified && (is_never_a_name(name) || is_grammar_here(tokens, i, name))) continue;
       statement.calls_functions = true;
       if (name == "set_config") {
         if (set_config(Tape(sql_, tokens.subspan(i + 1)), statement) && own) {
@@ -429,7 +429,7 @@ class Classifier {
   }
 
   // Of what search_path finds in another schema first, only the words of the grammar are certain.
-  bool is_everyday_word(std::string_view word) const noexcept { return statements::is_everyday_type(word) && (settings_.own_names_first || is_syntax_before_parenthesis(word)); }
+  bool is_everyday_word(std::string_view word) const noexcept { return statements::is_everyday_type(word) && (settings_.own_names_first || is_never_a_name(word)); }
 
   // Of what ends right before a string: app.dom 'x' is a constant of that type, as DATE '…' is.
   bool names_unknown_type(Tokens tokens) const {
@@ -438,9 +438,41 @@ class Classifier {
     if (last.type != TokenType::word) return false;
     if (tokens.size() > 1 && tokens[tokens.size() - 2].type == TokenType::symbol && sql_[tokens[tokens.size() - 2].offset] == '.') return !is_everyday_type(tokens.last(std::min<std::size_t>(tokens.size(), 3)));
     const std::string word = lowered(text_of(sql_, last));
-    // AT TIME ZONE 'UTC'
-    if (word == "zone") return tokens.size() < 2 || lowered(text_of(sql_, tokens[tokens.size() - 2])) != "time";
-    return !stands_before_a_constant(word) && !is_everyday_word(word);
+    return !stands_before_a_constant(word) && !is_everyday_word(word) && !is_grammar_here(tokens, tokens.size() - 1, word);
+  }
+
+  // Whether the word at `at`, which a function or a type may have as its name, is the grammar's where it stands.
+  bool is_grammar_here(Tokens tokens, std::size_t at, std::string_view word) const {
+    const auto before = [&](std::initializer_list<std::string_view> words, std::size_t far = 1) {
+      if (at < far || tokens[at - far].type != TokenType::word) return false;
+      const std::string there = lowered(text_of(sql_, tokens[at - far]));
+      return std::find(words.begin(), words.end(), there) != words.end();
+    };
+    // Then the word behind it is an operator: two operands do not follow each other.
+    const auto behind_operand = [&](std::size_t far) {
+      if (at < far) return false;
+      const Token& token = tokens[at - far];
+      switch (token.type) {
+        case TokenType::symbol: return sql_[token.offset] == ')' || sql_[token.offset] == ']';
+        case TokenType::operation: return false;
+        case TokenType::word: break;
+        default: return true;
+      }
+      const bool behind_point = at > far && tokens[at - far - 1].type == TokenType::symbol && sql_[tokens[at - far - 1].offset] == '.';
+      return behind_point || !may_begin_expression(lowered(text_of(sql_, token)));
+    };
+    if (word == "by") return before({"group", "order", "partition"});
+    if (word == "over" || word == "filter") return at > 0 && tokens[at - 1].type == TokenType::symbol && sql_[tokens[at - 1].offset] == ')';
+    if (word == "sets") return before({"grouping"});
+    if (word == "materialized") return before({"as"}) || (before({"not"}) && before({"as"}, 2));
+    if (word == "varying") return before({"bit", "char", "character", "nchar"});
+    if (word == "zone") return before({"time"});
+    if (word == "explain") return at == 0;
+    if (word == "escape") return behind_operand(1);
+    if (word == "uescape") return at > 0 && (tokens[at - 1].type == TokenType::unicode_name || tokens[at - 1].type == TokenType::unicode_string);
+    if (word == "like" || word == "ilike") return behind_operand(1) || (before({"not"}) && behind_operand(2));
+    if (word == "join") return behind_operand(1) || before({"cross", "full", "inner", "left", "natural", "outer", "right"});
+    return false;
   }
 
   // Of CAST, from its parenthesis on: the type behind the AS that is its own.
@@ -457,6 +489,14 @@ class Classifier {
 
   std::string_view text_of_all(Tokens tokens) const noexcept {
     return tokens.empty() ? std::string_view() : sql_.substr(tokens.front().offset, tokens.back().offset + tokens.back().length - tokens.front().offset);
+  }
+
+  // A string whose letters are not all as they are written.
+  bool spells_by_escapes(Tokens tokens) const {
+    return std::any_of(tokens.begin(), tokens.end(), [&](const Token& token) {
+      if (token.type == TokenType::unicode_string) return true;
+      return (token.type == TokenType::string || token.type == TokenType::escape_string) && text_of(sql_, token).find('\\') != std::string_view::npos;
+    });
   }
 
   static bool ends_transactions(std::string_view text) {

@@ -44,12 +44,47 @@ constexpr std::string_view termgate_writes[] = {
 
 constexpr std::string_view termgate_reads[] = {"doctor", "fence", "lease", "outcome", "read_stream", "schema_version", "server_time", "verify_findings"};
 
+// Words that no function and no type can have as its name unless it is quoted: reserved, or a column's name only. What the others are, the words around
+// them say (classify.cpp, is_grammar_here).
 constexpr std::string_view syntax[] = {
-    "all", "and", "any", "array", "as", "between", "bigint", "bit", "bool", "boolean", "by", "case", "cast", "char", "character", "coalesce", "cube", "date", "dec", "decimal", "distinct", "else",
-    "end", "except", "exists", "explain", "extract", "filter", "float", "from", "greatest", "group", "grouping", "having", "ilike", "in", "int", "integer", "intersect", "interval", "is", "join", "lateral",
-    "least", "like", "limit", "materialized", "national", "nchar", "not", "nullif", "numeric", "of", "offset", "on", "only", "or", "order", "over", "overlay", "partition", "position", "precision",
-    "recursive", "rollup", "row", "select", "sets", "similar", "smallint", "some", "substring", "table", "text", "then", "time", "timestamp", "trim", "union", "using", "values", "varbit", "varchar",
-    "varying", "when", "where", "with", "within",
+    "all", "and", "any", "array", "as", "between", "bigint", "bit", "boolean", "case", "cast", "char", "character", "coalesce", "dec", "decimal", "distinct", "else", "end", "except", "exists",
+    "extract", "float", "from", "greatest", "group", "grouping", "having", "in", "int", "integer", "intersect", "interval", "lateral", "least", "limit", "national", "nchar", "not", "nullif",
+    "numeric", "offset", "on", "only", "or", "order", "overlay", "position", "precision", "row", "select", "smallint", "some", "substring", "table", "then", "time", "timestamp", "trim", "union",
+    "using", "values", "varchar", "when", "where", "with",
+};
+
+// SELECT word FROM pg_get_keywords(), of 13 and 18 together, but for those that are values, as NULL is.
+constexpr std::string_view keywords[] = {
+    "abort", "absent", "absolute", "access", "action", "add", "admin", "after", "aggregate", "all", "also", "alter", "always", "analyse", "analyze", "and", "any", "array", "as",
+    "asc", "asensitive", "assertion", "assignment", "asymmetric", "at", "atomic", "attach", "attribute", "authorization", "backward", "before", "begin", "between", "bigint",
+    "binary", "bit", "boolean", "both", "breadth", "by", "cache", "call", "called", "cascade", "cascaded", "case", "cast", "catalog", "chain", "char", "character",
+    "characteristics", "check", "checkpoint", "class", "close", "cluster", "coalesce", "collate", "collation", "column", "columns", "comment", "comments", "commit", "committed",
+    "compression", "concurrently", "conditional", "configuration", "conflict", "connection", "constraint", "constraints", "content", "continue", "conversion", "copy", "cost",
+    "create", "cross", "csv", "cube", "current", "cursor", "cycle", "data", "database", "day", "deallocate", "dec", "decimal", "declare", "default", "defaults", "deferrable",
+    "deferred", "definer", "delete", "delimiter", "delimiters", "depends", "depth", "desc", "detach", "dictionary", "disable", "discard", "distinct", "do", "document", "domain",
+    "double", "drop", "each", "else", "empty", "enable", "encoding", "encrypted", "enforced", "enum", "error", "escape", "event", "except", "exclude", "excluding", "exclusive",
+    "execute", "exists", "explain", "expression", "extension", "external", "extract", "family", "fetch", "filter", "finalize", "first", "float", "following", "for", "force",
+    "foreign", "format", "forward", "freeze", "from", "full", "function", "functions", "generated", "global", "grant", "granted", "greatest", "group", "grouping", "groups",
+    "handler", "having", "header", "hold", "hour", "identity", "if", "ilike", "immediate", "immutable", "implicit", "import", "in", "include", "including", "increment", "indent",
+    "index", "indexes", "inherit", "inherits", "initially", "inline", "inner", "inout", "input", "insensitive", "insert", "instead", "int", "integer", "intersect", "interval",
+    "into", "invoker", "is", "isnull", "isolation", "join", "json", "json_array", "json_arrayagg", "json_exists", "json_object", "json_objectagg", "json_query", "json_scalar",
+    "json_serialize", "json_table", "json_value", "keep", "key", "keys", "label", "language", "large", "last", "lateral", "leading", "leakproof", "least", "left", "level", "like",
+    "limit", "listen", "load", "local", "location", "lock", "locked", "logged", "mapping", "match", "matched", "materialized", "maxvalue", "merge", "merge_action", "method",
+    "minute", "minvalue", "mode", "month", "move", "name", "names", "national", "natural", "nchar", "nested", "new", "next", "nfc", "nfd", "nfkc", "nfkd", "no", "none",
+    "normalize", "normalized", "not", "nothing", "notify", "notnull", "nowait", "nullif", "nulls", "numeric", "object", "objects", "of", "off", "offset", "oids", "old", "omit",
+    "on", "only", "operator", "option", "options", "or", "order", "ordinality", "others", "out", "outer", "over", "overlaps", "overlay", "overriding", "owned", "owner", "parallel",
+    "parameter", "parser", "partial", "partition", "passing", "password", "path", "period", "placing", "plan", "plans", "policy", "position", "preceding", "precision", "prepare",
+    "prepared", "preserve", "primary", "prior", "privileges", "procedural", "procedure", "procedures", "program", "publication", "quote", "quotes", "range", "read", "real",
+    "reassign", "recheck", "recursive", "ref", "references", "referencing", "refresh", "reindex", "relative", "release", "rename", "repeatable", "replace", "replica", "reset",
+    "restart", "restrict", "return", "returning", "returns", "revoke", "right", "role", "rollback", "rollup", "routine", "routines", "row", "rows", "rule", "savepoint", "scalar",
+    "schema", "schemas", "scroll", "search", "second", "security", "select", "sequence", "sequences", "serializable", "server", "session", "set", "setof", "sets", "share", "show",
+    "similar", "simple", "skip", "smallint", "snapshot", "some", "source", "sql", "stable", "standalone", "start", "statement", "statistics", "stdin", "stdout", "storage",
+    "stored", "strict", "string", "strip", "subscription", "substring", "support", "symmetric", "sysid", "system", "table", "tables", "tablesample", "tablespace", "target", "temp",
+    "template", "temporary", "text", "then", "ties", "time", "timestamp", "to", "trailing", "transaction", "transform", "treat", "trigger", "trim", "truncate", "trusted", "type",
+    "types", "uescape", "unbounded", "uncommitted", "unconditional", "unencrypted", "union", "unique", "unknown", "unlisten", "unlogged", "until", "update", "using", "vacuum",
+    "valid", "validate", "validator", "value", "values", "varchar", "variadic", "varying", "verbose", "version", "view", "views", "virtual", "volatile", "when", "where",
+    "whitespace", "window", "with", "within", "without", "work", "wrapper", "write", "xml", "xmlattributes", "xmlconcat", "xmlelement", "xmlexists", "xmlforest", "xmlnamespaces",
+    "xmlparse", "xmlpi", "xmlroot", "xmlserialize", "xmltable", "year", "yes", "zone",
 };
 
 constexpr std::string_view read_only_settings[] = {
@@ -60,13 +95,13 @@ constexpr std::string_view lexing_settings[] = {"backslash_quote", "client_encod
 
 constexpr std::string_view everyday[] = {
     "abs", "age", "array_agg", "array_length", "array_position", "array_to_string", "array_upper", "avg", "bool_and", "bool_or", "btrim", "ceil", "ceiling", "char_length", "chr",
-    "clock_timestamp", "col_description", "concat", "concat_ws", "count", "cume_dist", "current_database", "current_schema", "current_schemas", "current_setting", "date_part", "date_trunc",
+    "clock_timestamp", "col_description", "concat", "concat_ws", "count", "cume_dist", "current_database", "current_schema", "current_schemas", "current_setting", "date", "date_part", "date_trunc",
     "dense_rank", "encode", "exp", "first_value", "floor", "format", "format_type", "generate_series", "has_schema_privilege", "has_table_privilege", "initcap", "json_agg",
     "json_build_object", "jsonb_agg", "jsonb_array_elements", "jsonb_build_object", "jsonb_object_agg", "lag", "last_value", "lead", "left", "length", "ln", "log", "lower", "lpad", "ltrim",
     "make_interval", "max", "md5", "min", "mod", "now", "ntile", "nullif", "obj_description", "octet_length", "percent_rank", "pg_backend_pid", "pg_encoding_to_char", "pg_get_constraintdef",
     "pg_get_expr", "pg_get_indexdef", "pg_get_userbyid", "pg_get_viewdef", "pg_is_in_recovery", "pg_relation_size", "pg_sleep", "pg_table_is_visible", "pg_total_relation_size",
     "pg_type_is_visible", "power", "quote_ident", "random", "rank", "regexp_matches", "regexp_replace", "repeat", "replace", "reverse", "right", "round", "row_number", "row_to_json", "rpad",
-    "rtrim", "sign", "split_part", "sqrt", "stddev", "string_agg", "string_to_array", "strpos", "substr", "sum", "timeofday", "timezone", "to_char", "to_date", "to_json", "to_jsonb",
+    "rtrim", "sign", "split_part", "sqrt", "stddev", "string_agg", "string_to_array", "strpos", "substr", "sum", "text", "timeofday", "timezone", "to_char", "to_date", "to_json", "to_jsonb",
     "to_number", "to_regclass", "to_timestamp", "to_tsquery", "to_tsvector", "transaction_timestamp", "trunc", "unnest", "upper", "variance", "version", "width_bucket",
 };
 
@@ -81,11 +116,16 @@ constexpr std::string_view everyday_types[] = {
     "timestamp", "timestamptz", "timetz", "tsquery", "tsvector", "uuid", "varbit", "varchar", "xml",
 };
 
-// Words that a string may follow; any other word in front of one is the name of its type.
+// Of these no expression follows in any query, and columns often have their names.
+constexpr std::string_view columns[] = {
+    "action", "class", "comment", "data", "database", "domain", "label", "language", "level", "location", "method", "mode", "name", "owner", "password", "policy", "role", "schema", "server", "source",
+    "state", "text", "type", "view",
+};
+
+// Words that a string may follow, and that name no type; any other in front of one is the name of its type, unless is_grammar_here().
 constexpr std::string_view before_a_constant[] = {
-    "all",  "and",  "as",     "between", "by",     "case",  "distinct", "else",    "escape",  "for",       "from",  "having", "ilike", "in",      "into", "is",   "isnull", "like",
-    "limit", "not", "notnull", "offset", "on",     "or",    "placing",  "precision", "returning", "select", "set",  "similar", "symmetric", "then", "to", "uescape", "using", "values",
-    "varying", "when", "where", "zone",
+    "all", "and", "as", "between", "case", "distinct", "else", "for", "from", "having", "in", "into", "limit", "not", "offset", "on", "or", "placing", "precision", "returning", "select",
+    "symmetric", "then", "to", "using", "values", "when", "where",
 };
 
 static_assert(std::is_sorted(std::begin(before_a_constant), std::end(before_a_constant)));
@@ -95,6 +135,8 @@ static_assert(std::is_sorted(std::begin(everyday_types), std::end(everyday_types
 static_assert(std::is_sorted(std::begin(everyday), std::end(everyday)));
 static_assert(std::is_sorted(std::begin(termgate_writes), std::end(termgate_writes)));
 static_assert(std::is_sorted(std::begin(syntax), std::end(syntax)));
+static_assert(std::is_sorted(std::begin(keywords), std::end(keywords)));
+static_assert(std::is_sorted(std::begin(columns), std::end(columns)));
 static_assert(std::is_sorted(std::begin(read_only_settings), std::end(read_only_settings)));
 
 template <class List>
@@ -139,7 +181,8 @@ bool is_termgate_read(std::string_view function) noexcept {
   constexpr std::string_view prefix = "termgate_";
   return found(termgate_reads, function.starts_with(prefix) ? function.substr(prefix.size()) : function);
 }
-bool is_syntax_before_parenthesis(std::string_view word) noexcept { return found(syntax, word); }
+bool is_never_a_name(std::string_view word) noexcept { return found(syntax, word); }
+bool may_begin_expression(std::string_view word) noexcept { return found(keywords, word) && !found(columns, word); }
 bool sets_read_only(std::string_view setting) noexcept { return found(read_only_settings, setting); }
 bool changes_lexing(std::string_view setting) noexcept { return listed(lexing_settings, setting); }
 

@@ -433,7 +433,7 @@ TEST_CASE("session: what comes between a Bind and its Execute is no part of them
 }
 
 TEST_CASE("session: a text that is read in another way by now counts as unknown when its name is bound", "[F1][F6][proxy]") {
-  const std::string plain = "SELECT set_config('termgate.scope', 'orders', true)", sent = "SELECT pg_catalog.set_config('termgate.scope', 'orders', true)";
+  const std::string plain = "SELECT set_config('termgate.scope', 'or\\ders', true)", sent = "SELECT pg_catalog.set_config('termgate.scope', 'or\\ders', true)";
   Script script;
   script.client(parse("s", plain) + sync_message()).to_server(parse("s", sent) + sync_message());
   script.server(parse_complete() + ready('I')).to_client(parse_complete() + ready('I'));
@@ -442,6 +442,42 @@ TEST_CASE("session: a text that is read in another way by now counts as unknown 
   script.client(query("BEGIN")).to_server(query("BEGIN"));
   script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
   script.client(bind_message("", "s") + execute() + sync_message()).to_server(opening(true, block) + bind_message("", "s") + execute() + sync_message());
+  script.replay();
+}
+
+TEST_CASE("session: behind an end in a pipeline nobody knows how a backslash is read", "[F1][F6][proxy]") {
+  const std::string hidden = "SELECT '\\', ', set_config($$termgate.term$$, $$4$$, true) --'";
+  for (const std::string end : {"COMMIT AND CHAIN", "ROLLBACK TO a"}) {
+    Script script;
+    script.client(query("BEGIN")).to_server(query("BEGIN"));
+    script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
+    script.client(one(insert) + sync_message()).to_server(opening(true, block) + one(insert) + sync_message());
+    script.server(opening_done(true, block) + done("INSERT 0 1") + ready('T')).to_client(done("INSERT 0 1") + ready('T'));
+    script.client(one(end) + one(hidden) + one(insert) + sync_message())
+        .to_server(one(end) + check_declared(true, block) + one(hidden) + parse("", insert) + check_declared(true, block) + bind_message("", "", {"1"}) + execute() + sync_message());
+    script.replay();
+  }
+}
+
+TEST_CASE("session: of a name that is not ASCII nothing is known", "[F1][F6][proxy]") {
+  // In another client_encoding it is another's; and SQL cuts a long one between two letters, so that it may be a shorter one's.
+  const std::string letters(62, 'a');
+  for (const std::string& name : {std::string("\u00e9"), letters + "\u00e9"}) {
+    Script script;
+    script.client(query("BEGIN")).to_server(query("BEGIN"));
+    script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
+    script.client(parse(name, "SHOW work_mem") + sync_message()).to_server(parse(name, "SHOW work_mem") + sync_message());
+    script.server(parse_complete() + ready('T')).to_client(parse_complete() + ready('T'));
+    script.client(bind_message("", name) + execute() + sync_message()).to_server(opening(true, block) + bind_message("", name) + execute() + sync_message());
+    script.replay();
+  }
+  Script script;
+  script.client(parse(letters, "SHOW work_mem") + sync_message()).to_server(parse(letters, "SHOW work_mem") + sync_message());
+  script.server(parse_complete() + ready('I')).to_client(parse_complete() + ready('I'));
+  const std::string drops = "DEALLOCATE \"" + letters + "\u00e9\"";
+  script.client(query(drops)).to_server(query(drops));
+  script.server(complete("DEALLOCATE") + ready('I')).to_client(complete("DEALLOCATE") + ready('I'));
+  script.client(bind_message("", letters) + execute() + sync_message()).to_server(opening() + bind_message("", letters) + execute() + check_declared(true, block) + sync_message());
   script.replay();
 }
 
@@ -673,7 +709,7 @@ TEST_CASE("session: names are compared as the server cuts them", "[F6][proxy]") 
 TEST_CASE("session: SHOW by an extended query answers what the client believes", "[F7][proxy]") {
   Script script;
   script.client(one("SHOW default_transaction_read_only") + sync_message())
-      .to_server(parse("", "SELECT 'off'::text AS default_transaction_read_only") + bind_message("", "", {"1"}) + execute() + sync_message());
+      .to_server(parse("", "SELECT 'off'::pg_catalog.text AS default_transaction_read_only") + bind_message("", "", {"1"}) + execute() + sync_message());
   script.replay();
 }
 

@@ -1187,6 +1187,39 @@ TEST_CASE("session: an unreadable text without a term is the server's to refuse 
   script.replay();
 }
 
+TEST_CASE("session: a text that is sent in pieces ends where what it was read by has changed", "[F1][F6][proxy]") {
+  const std::string told = "Termgate cannot run the rest of this text: client_encoding or standard_conforming_strings has changed in it, by which it was read; send the rest by itself";
+  struct Case { std::string rest; std::string_view name, value; bool runs; };
+  for (const Case& one : {Case{"SET search_path = '\\', ';--'", "standard_conforming_strings", "off", false}, Case{"SET search_path = 'a'", "standard_conforming_strings", "off", true},
+                          Case{"SET search_path = '\u00e9'", "client_encoding", "SJIS", false}, Case{"SET search_path = '\\'", "client_encoding", "LATIN1", true}}) {
+    CAPTURE(one.rest, one.value);
+    Script script;
+    script.client(query("BEGIN")).to_server(query("BEGIN"));
+    script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
+    script.client(query("COMMIT; " + one.rest)).to_server(query("COMMIT"));
+    const std::string ended = complete("COMMIT") + status(one.name, one.value);
+    if (one.runs) {
+      script.server(ended + ready('I')).to_client(ended).to_server(query(one.rest));
+      script.server(complete("SET") + ready('I')).to_client(complete("SET") + ready('I'));
+    } else {
+      script.server(ended + ready('I')).to_client(ended + error("0A000", told) + ready('I'));
+    }
+    script.replay();
+  }
+}
+
+TEST_CASE("session: a late cancel request does not keep the lock of what ran alone", "[F5][proxy]") {
+  Script script;
+  script.client(query("VACUUM t")).to_server(writable() + hold({}, {}) + sync_message());
+  script.server(set_done() + check_declared_done("orders", "5", "5") + ready('I')).to_server(default_off() + query("VACUUM t"));
+  script.server(put_back_done() + complete("VACUUM") + ready('I')).to_client(complete("VACUUM") + ready('I')).to_server(release("orders"));
+  const std::string cancelled = error("57014", "canceling statement due to user request");
+  script.server(cancelled + ready('I')).to_server(left("_termgate_default_on_", default_on()) + left("_termgate_release_", ours(named("_termgate_release_"), "SELECT \"termgate\".release_session($1)", {25}, {"orders"}, true, In::beginning)) + sync_message());
+  script.server(left_done(set_done()) + left_done(prepared(true)) + bind_complete() + row({"t"}) + complete("SELECT 1") + close_complete() + ready('I'));
+  script.client(query("SELECT 1")).to_server(query("SELECT 1"));
+  script.replay();
+}
+
 TEST_CASE("session: names of ours are nobody else's", "[F6][proxy]") {
   const std::string refused = error("42602", "names that begin with _termgate are Termgate's own");
   Script script;

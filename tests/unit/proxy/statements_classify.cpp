@@ -735,6 +735,35 @@ TEST_CASE("classify: what declares scope and term is told apart from what may do
   }
 }
 
+TEST_CASE("classify: a word that a function or a type can have as its name is the grammar's only where it must be", "[F6][proxy]") {
+  const auto one = [](std::string_view sql) { return classify(sql).statements.at(0); };
+  for (const std::string word : {"by", "over", "filter", "sets", "partition", "recursive", "rollup", "cube", "within", "materialized", "explain", "varying", "is", "like", "ilike", "similar", "join", "of", "set", "escape", "uescape", "zone"}) {
+    CAPTURE(word);
+    for (const std::string before : {"SELECT ", "SELECT 1, ", "SELECT 1 + ", "SELECT NOT ", "SELECT CASE WHEN ", "SELECT * FROM t WHERE a = 1 AND ", "SELECT * FROM t ORDER BY ", "SELECT * FROM t LIMIT ", "SELECT ("}) {
+      const std::string end = before.back() == '(' ? ")" : "";
+      CHECK(one(before + word + "('x')" + end).calls_unknown);
+      CHECK(one(before + word + " 'x'" + end).calls_unknown);
+    }
+    CHECK(one("SELECT sum(a) OVER (ORDER BY b ROWS " + word + "('x') PRECEDING) FROM t").calls_unknown);
+  }
+  for (const char* sql : {"SELECT a FROM t WHERE b LIKE 'x' AND c NOT LIKE 'y' OR t.d ILIKE ('z')", "SELECT a FROM t WHERE name LIKE 'x' ESCAPE '!'", "SELECT a FROM t WHERE (a || 'x') NOT ILIKE 'y' ESCAPE '!'",
+                          "SELECT a LIKE $1, \"b\" LIKE 'x', 'y' LIKE 'x', c[1] LIKE 'x' FROM t", "SELECT sum(a) OVER (PARTITION BY b ORDER BY 'x'), count(*) FILTER (WHERE a) OVER (ORDER BY (c)) FROM t",
+                          "SELECT a FROM t GROUP BY GROUPING SETS ((a), ()) ORDER BY (a)", "WITH q AS MATERIALIZED (SELECT 1), r AS NOT MATERIALIZED (SELECT 2) SELECT * FROM q, r",
+                          "SELECT a FROM t JOIN (SELECT 1) q ON true LEFT JOIN (SELECT 2) r ON true NATURAL JOIN (SELECT 3) s", "SELECT a FROM (SELECT 1) t JOIN (SELECT 2) u ON true",
+                          "SELECT CAST('x' AS character varying(3)), character varying 'x', bit varying(3) '101'", "SELECT a AT TIME ZONE 'UTC' FROM t", "SELECT U&'x' UESCAPE '!'"}) {
+    CAPTURE(sql);
+    CHECK_FALSE(one(sql).calls_unknown);
+  }
+}
+
+TEST_CASE("classify: DO whose words are spelt by escapes may end the transaction", "[F5][proxy]") {
+  const auto one = [](std::string_view sql) { return classify(sql).statements.at(0); };
+  CHECK(one("DO E'BEGIN COM\\115IT; END'").holds_transaction_words);
+  CHECK(one("DO U&'BEGIN COM!004dIT; END' UESCAPE '!'").holds_transaction_words);
+  CHECK_FALSE(one("DO $$BEGIN PERFORM regexp_replace('a', '\\d', ''); END$$").holds_transaction_words);
+  CHECK_FALSE(one("DO 'BEGIN END'").holds_transaction_words);
+}
+
 TEST_CASE("classify: a comment declares for the statement that it stands at", "[F2][proxy]") {
   const auto scopes = [](std::string_view sql) {
     std::vector<std::string> result;
