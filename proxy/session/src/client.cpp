@@ -84,9 +84,21 @@ bool Session::State::must_wait(char type) const noexcept {
     case frontend::execute:
     case frontend::describe:
     case frontend::close:
+      return !group_.begun && outstanding_.wait_for_all;
     case frontend::sync:
-    case frontend::flush: return !group_.begun && outstanding_.wait_for_all;
+    case frontend::flush: return !group_.begun && outstanding_.wait_for_all && !server_awaits_sync();
     default: return false;
+  }
+}
+
+// Behind a COPY that has swallowed its Sync.
+bool Session::State::server_awaits_sync() const noexcept {
+  switch (server_.replies.last().request) {
+    case Request::sync:
+    case Request::query:
+    case Request::function_call:
+    case Request::nothing: return false;
+    default: return true;
   }
 }
 
@@ -148,6 +160,8 @@ std::size_t Session::State::look_at(std::string_view bytes) {
             }
             pgwire::append_bare(server_.bytes.back(), frontend::flush);
             group_.touched_server = true;
+          } else if (server_awaits_sync()) {
+            pgwire::append_bare(server_.bytes.back(), frontend::flush);
           }
           deferred_ = Deferred{std::string(event.frame), event.type, event.body_bytes, event.last, event.kind == Event::Kind::message};
         } else {

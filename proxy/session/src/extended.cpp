@@ -149,6 +149,7 @@ void Session::State::on_describe(const Event& event) {
     described.effects = resolved(described.effects, described.executes);
     if (!guard_parse(named->name, std::move(described))) return;
   }
+  if (named->portal && named->name.empty() && portals_.count("") == 0) close_unnamed_portal(event);
   forward_extended(event, {.request = named->portal ? Request::describe_portal : Request::describe_statement});
 }
 
@@ -180,7 +181,7 @@ void Session::State::on_bind(const Event& event) {
   const Reading now{.strings = settings_.standard_conforming_strings, .encoding = reported_.encoding, .ascii_safe = settings_.ascii_safe_encoding};
   if (bound.again && bound.read && reads_otherwise(*bound.again, *bound.read, now)) bound = Known{.effects = effects_of_unknown()};
   bound.made = portals_made_;
-  if (!may_be_another(portal) && (portals_.size() < names_max || portals_.count(portal) != 0)) portals_[portal] = bound;
+  if (!may_be_another(portal) && (portals_.size() < names_max || portals_.count(portal) != 0 || portal.empty())) portals_[portal] = bound;
   // A write is decided here already, so that its values, however many, go straight through.
   const Effects effects = resolved(bound.effects, bound.executes);
   if (effects.way == Way::write || model_.tx.in_block || !event.last || runs_code_ahead(effects, Step::plans)) {
@@ -207,6 +208,16 @@ void Session::State::on_bind(const Event& event) {
   forward_extended(event, {.request = Request::bind, .read_hash = bound.hash, .text = portal});
 }
 
+// The client has bound none, and there may be one of ours, of the check in front.
+void Session::State::close_unnamed_portal(const Event& event) {
+  std::string close;
+  pgwire::append_close_portal(close, "");
+  Event other = event;
+  other.last = true;
+  other.frame = close;
+  forward_extended(other, {.request = Request::close, .hidden = true});
+}
+
 void Session::State::parse_again(const Event& event, std::string_view name, std::string_view parse) {
   if (!claims_.active() || model_.tx.failed || group_.needs_hold) return;
   std::string close;
@@ -226,7 +237,8 @@ void Session::State::on_execute(const Event& event) {
   if (is_reserved(execute->portal)) return refuse_reserved();
   const auto found = portals_.find(execute->portal);
   Known known;
-  if (found != portals_.end()) known = found->second;
+  const bool bound = found != portals_.end();
+  if (bound) known = found->second;
   else known.effects = effects_of_unknown();
   Effects effects = resolved(known.effects, known.executes);
   learn_from_refusals(effects, known.hash);
@@ -240,6 +252,7 @@ void Session::State::on_execute(const Event& event) {
   model_.on_execute(execute->portal);
   guard_group(effects, known, Step::runs, true);
   if (stage_ != Stage::ready || group_.refused) return;
+  if (execute->portal.empty() && !bound) close_unnamed_portal(event);
   group_.executed = group_.executed_here = true;
   group_.acted_here |= may_run_code(effects);
   forward_extended(event, {.request = Request::execute, .change = change_of(effects), .read_hash = known.hash});
@@ -247,7 +260,10 @@ void Session::State::on_execute(const Event& event) {
   const bool was_block = model_.tx.in_block;
   note_sent(effects, claim_for(known).named);
   // Where an error comes before it the server skips it, and is in the same transaction still: what follows the Sync waits for the answer.
-  if (effects.kind == Kind::commit || effects.kind == Kind::rollback || effects.kind == Kind::prepare_transaction) outstanding_.wait_for_all = true;
+  if (effects.kind == Kind::commit || effects.kind == Kind::rollback || effects.kind == Kind::prepare_transaction) {
+    outstanding_.wait_for_all = true;
+    portals_.erase("");
+  }
   if (model_.by_default.broken && !model_.by_default.reported) group_.suspect = true;
   if (!claims_.active() || group_.needs_hold) return;
   if (model_.tx.in_block && !was_block && !group_.direct) {
@@ -316,6 +332,7 @@ void Session::State::on_sync(const Event&) {
   }
   // What was held may have run code too, in a session that is not READ ONLY yet.
   if (!model_.tx.in_block && claims_.active()) add_before_commit();
+  if (!model_.tx.in_block) portals_.erase("");
   add_client_sync();
   group_ = Group();
   model_.end_implicit();

@@ -187,7 +187,7 @@ void Session::State::open_held(const Effects& effects, const Claim& claim, Act a
 // Held long enough: what can still be a write is opened, what reads so far goes on as a read.
 void Session::State::commit_to_group() {
   if (group_.direct) return;
-  const Claim claim = claims_.claim_of(nullptr);
+  const Claim claim = claim_of(nullptr);
   if (group_.needs_hold) return refuse("0A000", "Termgate runs CALL, DO and what must run alone only before a Sync that follows at once", "");
   const bool writes_parsed = std::any_of(group_.parsed.begin(), group_.parsed.end(), [&](const std::string& name) {
     const Known* known = known_statement(name);
@@ -215,7 +215,7 @@ void Session::State::open_group(const Claim& claim, bool with_check) {
   Batch opening;
   add_opening(opening, claim, with_check);
   // The claim of a comment, or of arguments, does not stand for what was read before under what the session declares.
-  const bool read_before = model_.tx.unnamed && !model_.tx.session_passed && standing_of(claims_.claim_of(nullptr)) != Standing::none;
+  const bool read_before = model_.tx.unnamed && !model_.tx.session_passed && standing_of(claim_of(nullptr)) != Standing::none;
   if (read_before && !before.redeclared) add_recheck(opening);
   // What was read so far may write by now, each under the claim that it names.
   for (const Claim& named : group_.named) add_check(opening, named, Role::check);

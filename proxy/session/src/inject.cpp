@@ -141,18 +141,19 @@ void Session::State::add_check(Batch& to, const Claim& claim, Role role) {
   const bool if_declared = claims_.admission().without_term == WithoutTerm::allow && !claim.certain && given.empty() && otherwise.empty();
   if (role == Role::hold) {
     const std::array<pgwire::Field, 5> values{first.fields[0], first.fields[1], second.fields[0], second.fields[1], std::string_view(if_declared ? "f" : "t")};
-    run_ours(to, ours_hold, role, values);
+    if (is_known_by(given.scope) && is_known_by(otherwise.scope)) run_ours(to, ours_hold, role, values);
+    else run_ours(to, ours_check, role, no_claim);
   } else if (if_declared && role == Role::check) {
     run_ours(to, ours_again, role, {});
   } else {
     const std::array<pgwire::Field, 4> values{first.fields[0], first.fields[1], second.fields[0], second.fields[1]};
-    run_ours(to, ours_check, role, values);
+    run_ours(to, ours_check, role, is_known_by(given.scope) && is_known_by(otherwise.scope) ? values : no_claim);
   }
   if (role != Role::check) return;
   // What a comment names says nothing of what the session has declared since.
   if (claim.named) {
     model_.tx.other_passed = true;
-    if (claim.pair.complete()) {
+    if (claim.pair.complete() && is_known_by(claim.pair.scope)) {
       if (model_.tx.passed.size() >= passed_max) model_.tx.passed.erase(model_.tx.passed.begin());
       model_.tx.passed.push_back(claim.pair);
     }
@@ -165,7 +166,7 @@ void Session::State::add_check(Batch& to, const Claim& claim, Role role) {
 // Whatever the session declares by now. It is not spared where that is what was checked before: only the server knows what that was.
 void Session::State::add_recheck(Batch& to) {
   check_.sent = now_;
-  const Claim claim = claims_.claim_of(nullptr);
+  const Claim claim = claim_of(nullptr);
   check_.pair = claim.given;
   check_.given = claim.given.complete();
   if (claim.given.empty() && claim.otherwise.empty()) {
@@ -174,7 +175,7 @@ void Session::State::add_recheck(Batch& to) {
     // A rule speaks for the session, or where it is silent.
     const Values first(claim.given), second(claim.otherwise);
     const std::array<pgwire::Field, 4> values{first.fields[0], first.fields[1], second.fields[0], second.fields[1]};
-    run_ours(to, ours_check, Role::check, values);
+    run_ours(to, ours_check, Role::check, is_known_by(claim.given.scope) && is_known_by(claim.otherwise.scope) ? values : no_claim);
   }
   model_.tx.checked();
 }
@@ -207,7 +208,7 @@ void Session::State::add_hidden_query(std::string_view sql, Role role) {
 // A raise is committed by itself, so that its exclusive lock does not last as long as a user's transaction. What stands in its way is
 // told when the check itself meets it again.
 void Session::State::raise_in_advance(const Claim& claim) {
-  if (!claim.certain || surroundings_.highest_fence(claim.pair.scope) >= claim.pair.term) return;
+  if (!claim.certain || fence_of(claim.pair.scope) >= claim.pair.term) return;
   if (claims_.guards()) run_ours(server_, ours_writable, Role::in_advance, {});
   add_check(server_, claim, Role::in_advance);
   add_sync(Role::in_advance);

@@ -115,13 +115,25 @@ void Session::State::unit_begins() {
   claims_.transaction_begins();
 }
 
+// What the proxy says of a scope goes through this session's client_encoding, and would name another scope than its letters do.
+Claim Session::State::claim_of(const statements::Declaration* named) const {
+  Claim claim = claims_.claim_of(named);
+  const Pair* strange = !is_known_by(claim.given.scope) ? &claim.given : !is_known_by(claim.otherwise.scope) ? &claim.otherwise : nullptr;
+  if (strange != nullptr && claim.problem.empty()) {
+    claim.code = "TG005";
+    claim.problem = "TG005 scope \"" + strange->scope + "\" is not ASCII: a comment or a rule of the proxy can name it only where client_encoding is UTF8, and it is \"" + reported_.encoding + "\"";
+    claim.certain = false;
+  }
+  return claim;
+}
+
 // A comment of its own, or of the PREPARE or Parse that made what it runs.
 Claim Session::State::claim_for(const statements::Declaration& own, const Effects& effects, std::string_view executes) const {
   if (own.empty() && effects.runs_prepared) {
     const auto found = statements_.find(cut(executes));
-    if (found != statements_.end()) return claims_.claim_of(&found->second.declared);
+    if (found != statements_.end()) return claim_of(&found->second.declared);
   }
-  return claims_.claim_of(&own);
+  return claim_of(&own);
 }
 
 Claim Session::State::claim_for(const Known& known) const {
@@ -141,7 +153,7 @@ TransactionView Session::State::view_of(const Claim& claim, bool open) const {
   view.writable = may_write();
   view.session_passed = model_.tx.session_passed;
   view.other_passed = model_.tx.other_passed;
-  view.named_passed = claim.named && claim.certain && std::find(model_.tx.passed.begin(), model_.tx.passed.end(), claim.pair) != model_.tx.passed.end();
+  view.named_passed = claim.named && claim.certain && is_known_by(claim.pair.scope) && std::find(model_.tx.passed.begin(), model_.tx.passed.end(), claim.pair) != model_.tx.passed.end();
   view.redeclared = model_.tx.redeclared;
   view.acted = model_.tx.acted;
   view.acted_since = model_.tx.acted_since;
@@ -153,9 +165,17 @@ TransactionView Session::State::view_of(const Claim& claim, bool open) const {
 
 Policy Session::State::policy() const noexcept { return {.enforce = claims_.active()}; }
 
+bool Session::State::is_known_by(std::string_view scope) const noexcept { return !has_high_byte(scope) || (reported_.encoding == "UTF8" && settings_.ascii_safe_encoding); }
+
+std::int64_t Session::State::fence_of(std::string_view scope) const { return is_known_by(scope) ? surroundings_.highest_fence(scope) : 0; }
+
+void Session::State::saw_fence(std::string_view scope, std::int64_t fence) {
+  if (is_known_by(scope)) surroundings_.saw_fence(scope, fence);
+}
+
 Refusal Session::State::refusal_from_memory(const Claim& claim) const {
   if (Refusal doubt = doubt_of(claim); doubt || !claim.certain) return doubt;
-  const std::int64_t fence = surroundings_.highest_fence(claim.pair.scope);
+  const std::int64_t fence = fence_of(claim.pair.scope);
   if (fence <= claim.pair.term + (TERMGATE_PLANTED(proxy_one_behind) ? 1 : 0)) return {};
   return {.code = "TG001", .message = "TG001 stale term " + std::to_string(claim.pair.term) + " for scope \"" + claim.pair.scope + "\": the fence stands at " + std::to_string(fence), .hint = {}, .fence = fence};
 }
@@ -173,10 +193,11 @@ Refusal Session::State::refusal_of_prepared(const Effects& effects) const {
 
 // What a restored database has forgotten its check cannot know.
 Refusal Session::State::doubt_of(const Claim& claim) const {
-  std::string doubt = surroundings_.doubt(claim.pair.scope);
+  const bool known = is_known_by(claim.pair.scope);
+  std::string doubt = surroundings_.doubt(known ? claim.pair.scope : std::string());
   if (doubt.empty()) return {};
   Refusal refusal{.code = "TG004", .message = std::move(doubt), .hint = {}};
-  if (claim.pair.scope.empty()) refusal.hint = "The proxy does not know this session's scope beforehand, and so refuses it as long as any is in doubt: declare it by application_name, PGOPTIONS or a comment.";
+  if (claim.pair.scope.empty() || !known) refusal.hint = "The proxy does not know this session's scope beforehand, and so refuses it as long as any is in doubt: declare it by application_name, PGOPTIONS or a comment.";
   return refusal;
 }
 
@@ -198,7 +219,7 @@ void Session::State::observe(const Effects& effects, const Claim& claim) {
   } else {
     refusal = refusal_from_memory(claim);
     if (!refusal) {
-      surroundings_.saw_term(claim.pair.scope, claim.pair.term);
+      if (is_known_by(claim.pair.scope)) surroundings_.saw_term(claim.pair.scope, claim.pair.term);
       return;
     }
     incident.fence = refusal.fence;

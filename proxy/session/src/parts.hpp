@@ -1,6 +1,7 @@
 // What the state of a session is made of, one struct a concern. Values; what is done with them stands in the files that state.hpp lists.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -9,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include <termgate/pgwire/encode.hpp>
 #include <termgate/pgwire/startup.hpp>
 #include <termgate/session/surroundings.hpp>
 
@@ -145,6 +147,9 @@ struct Explained {
   Pair pair;                 // that it was refused with
   std::int64_t fence = 0;    // that stands against it; 0: not known
 };
+
+// What a check is asked so that it fails, whatever the fence: no term is 0.
+inline constexpr std::array<pgwire::Field, 4> no_claim{pgwire::Field("-"), pgwire::Field("0"), pgwire::Field(), pgwire::Field()};
 
 // The check that was sent last.
 struct Check {

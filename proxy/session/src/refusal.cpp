@@ -42,10 +42,9 @@ void Session::State::refuse(std::string_view code, std::string_view message, std
   add_client_sync();
 }
 
-// No term is 0: the check fails, whatever the fence, or there is none and its preparation fails.
+// The check fails, or there is none and its preparation fails.
 void Session::State::fail_in_server(const std::string& told) {
-  const std::array<pgwire::Field, 4> values{pgwire::Field("-"), pgwire::Field("0"), pgwire::Field(), pgwire::Field()};
-  run_ours(server_, ours_check, Role::refusal, values, told);
+  run_ours(server_, ours_check, Role::refusal, no_claim, told);
   model_.tx.failed = true;
   outstanding_.wait_for_all = true;
 }
@@ -124,7 +123,7 @@ Explained Session::State::explained(const pgwire::ReportFields& report, Role rol
 void Session::State::ours_refused(const pgwire::ReportFields& report, Role role) {
   const Explained it = explained(report, role);
   if (it.fence != 0) {
-    surroundings_.saw_fence(it.pair.scope, it.fence);
+    saw_fence(it.pair.scope, it.fence);
     const PendingReply& head = server_.replies.head();
     if (head.request == Request::execute && !head.given) claims_.check_refused(it.pair, head.changes);
   }

@@ -79,6 +79,7 @@ class PendingReplies {
   bool empty() const noexcept { return head_ == entries_.size(); }
   std::size_t size() const noexcept { return entries_.size() - head_; }
   PendingReply& head() noexcept { assert(!empty()); return entries_[head_]; }
+  const PendingReply& last() const noexcept { assert(!empty()); return entries_.back(); }
   PendingReply& at(std::size_t index) noexcept { return entries_[head_ + index]; }
 
   void push(PendingReply reply) { entries_.push_back(std::move(reply)); }

@@ -235,8 +235,8 @@ void Session::State::check_answered(std::string_view row) {
     return;
   }
   claims_.has_spoken();
-  if (fence > surroundings_.highest_fence(passed.scope)) fences_unsettled_.emplace_back(passed.scope, fence);
-  else surroundings_.saw_fence(passed.scope, fence);
+  if (fence > fence_of(passed.scope)) fences_unsettled_.emplace_back(passed.scope, fence);
+  else saw_fence(passed.scope, fence);
   if (head.role == Role::in_advance) return;
   model_.tx.last = passed;
   if (head.role == Role::hold) hold_.pair = passed;
@@ -252,7 +252,7 @@ void Session::State::ready_for_query(const Event& event) {
   if (head.role == Role::who_serves && !head.row_seen) return end("08006", behind_a_pooler);
   model_.on_ready(status, script_.running, script_.failed);
   if (status == TransactionStatus::idle) {
-    for (const auto& [scope, fence] : fences_unsettled_) surroundings_.saw_fence(scope, fence);
+    for (const auto& [scope, fence] : fences_unsettled_) saw_fence(scope, fence);
     fences_unsettled_.clear();
     surroundings_.happened({.kind = Incident::Kind::transaction});
   }

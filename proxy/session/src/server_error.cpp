@@ -96,7 +96,7 @@ void Session::State::read_has_written(const pgwire::ReportFields& report) {
   const PendingReply& head = server_.replies.head();
   if (script_.running) remember_writers_of_piece();
   else if (head.read_hash != 0) remember_writer(head.read_hash);
-  const Claim claim = claims_.claim_of(nullptr);
+  const Claim claim = claim_of(nullptr);
   const Refusal known = claim.problem.empty() ? refusal_from_memory(claim) : Refusal{claim.code, claim.problem, claim.hint};
   const std::string message = known ? known.message : claims_.may_write() ? "TG002 this looked like a read and writes; Termgate knows it now: send it again" : "TG002 no term declared for a fenced write";
   const std::string code = known ? known.code : "TG002";
@@ -170,7 +170,7 @@ void Session::State::ours_failed(const Event& event, const pgwire::ReportFields&
       // Whatever it is, the check itself meets it again; that the term is stale is worth knowing before.
       Pair stale;
       std::int64_t fence = 0;
-      if (stale_report(report.message(), stale, fence)) surroundings_.saw_fence(stale.scope, fence);
+      if (stale_report(report.message(), stale, fence)) saw_fence(stale.scope, fence);
       break;
     }
     case Role::silent:

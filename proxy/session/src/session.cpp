@@ -62,9 +62,10 @@ void Session::State::fence_seen(std::string_view scope, std::int64_t fence) {
   if (stage_ != Stage::ready || !server_.replies.empty() || group_.begun || client_mid_frame_) return;
   if (model_.status != pgwire::TransactionStatus::in_block || !model_.tx.passed_any()) return;
   Pair stale;
-  if (model_.tx.last.scope == scope && model_.tx.last.term < fence) stale = model_.tx.last;
+  const auto is_below = [&](const Pair& pair) { return pair.scope == scope && pair.term < fence && is_known_by(pair.scope); };
+  if (is_below(model_.tx.last)) stale = model_.tx.last;
   for (const Pair& pair : model_.tx.passed) {
-    if (pair.scope == scope && pair.term < fence) stale = pair;
+    if (is_below(pair)) stale = pair;
   }
   if (!stale.complete()) return;
   evicted_message_ = "TG001 stale term " + std::to_string(stale.term) + " for scope \"" + stale.scope + "\": the fence stands at " + std::to_string(fence) + "; the open transaction was ended";

@@ -195,7 +195,7 @@ void Session::State::on_function_call(const Event& event) {
   else effects.read_only_hole = false;
   // Any other function may declare, as one that a text names may.
   if (!is_large_object_function(head->function_oid)) claims_.learn({.calls_unknown = true});
-  const Claim claim = claims_.claim_of(nullptr);
+  const Claim claim = claim_of(nullptr);
   observe(effects, claim);
   if (claims_.active() && !model_.tx.failed) {
     if (!model_.tx.in_block && effects.way == Way::write) {

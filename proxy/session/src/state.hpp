@@ -80,6 +80,7 @@ class Session::State {
   void pump();                                  // what waited may be looked at now
   bool blocked() const noexcept;
   bool blocked_but_for_deferred() const noexcept;
+  bool server_awaits_sync() const noexcept;
   bool must_wait(char type) const noexcept;     // this message begins a unit that cannot be judged yet
   void client_event(const pgwire::Event& event);
   void skip_to_sync(const pgwire::Event& event);
@@ -95,6 +96,7 @@ class Session::State {
   void learn_from_refusals(Effects& effects, std::size_t hash) const;
   void remember_writer(std::size_t hash);
   void unit_begins();
+  Claim claim_of(const statements::Declaration* named) const;
   Claim claim_for(const statements::Declaration& own, const Effects& effects, std::string_view executes) const;
   Claim claim_for(const Known& known) const;
   Standing standing_of(const Claim& claim) const;
@@ -106,6 +108,10 @@ class Session::State {
   Refusal refusal_of_prepared(const Effects& effects) const;
   Refusal doubt_of(const Claim& claim) const;
   void observe(const Effects& effects, const Claim& claim);
+  // Of a scope as this session's client_encoding writes it: others know it in UTF-8.
+  bool is_known_by(std::string_view scope) const noexcept;
+  std::int64_t fence_of(std::string_view scope) const;
+  void saw_fence(std::string_view scope, std::int64_t fence);
 
   // --- transaction.cpp ---
   void note_sent(const Effects& effects, bool named);  // what will be otherwise once this has run; `named`: by a comment
@@ -152,6 +158,7 @@ class Session::State {
   bool guard_parse(std::string_view name, Known known);
   void on_describe(const pgwire::Event& event);
   void on_bind(const pgwire::Event& event);
+  void close_unnamed_portal(const pgwire::Event& event);
   void parse_again(const pgwire::Event& event, std::string_view name, std::string_view parse);
   void on_execute(const pgwire::Event& event);
   void on_close(const pgwire::Event& event);

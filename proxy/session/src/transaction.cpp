@@ -145,7 +145,7 @@ bool Session::State::release_mark() {
 bool Session::State::lock_for_commit() {
   if (model_.locked_for_good || (model_.tx.locked && model_.tx.lock_stays)) return false;
   // An error has hidden where its savepoints are: then its end is checked.
-  if (!model_.tx.marked && !outside_savepoints()) return add_check(server_, claims_.claim_of(nullptr), Role::check), true;
+  if (!model_.tx.marked && !outside_savepoints()) return add_check(server_, claim_of(nullptr), Role::check), true;
   if (std::exchange(model_.tx.marked, false)) run_ours(server_, ours_unmark, Role::mode, {});
   run_ours(server_, ours_locked, Role::mode, {});
   model_.tx.locked = true;
@@ -193,7 +193,7 @@ bool Session::State::carry_out(Act act, const Effects& effects, const Claim& cla
 }
 
 bool Session::State::add_before_commit() {
-  const Claim claim = claims_.claim_of(nullptr);
+  const Claim claim = claim_of(nullptr);
   TransactionView view = view_of(claim, true);
   view.writable |= model_.tx.writable;
   switch (before_commit(view, policy())) {

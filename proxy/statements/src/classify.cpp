@@ -1140,7 +1140,8 @@ Classified classified(std::string_view sql, const Settings& settings) {
     if (!result.single || !plain_write) return unparsable(), result;
     result.statements.push_back(whole(sql, lexed, Kind::write));
     Statement& long_one = result.statements.front();
-    long_one.calls_functions = long_one.calls_unknown = long_one.declares = result.speaks_of_terms;
+    long_one.calls_functions = long_one.calls_unknown = true;
+    long_one.declares = result.speaks_of_terms;
     long_one.declared = result.declared;
     return result;
   }

@@ -212,6 +212,10 @@ CREATE FUNCTION own.termgate_fence(n bigint) RETURNS boolean LANGUAGE sql VOLATI
 CREATE FUNCTION own.length(n text) RETURNS boolean LANGUAGE sql VOLATILE AS 'SELECT app.claims($1::bigint)';
 CREATE DOMAIN own.zone AS bigint CHECK (app.claims(VALUE));
 CREATE DOMAIN own.writing AS text CHECK (app.bad_true(VALUE::bigint));
+CREATE SCHEMA words; GRANT USAGE ON SCHEMA words TO PUBLIC;
+CREATE DOMAIN words."integer" AS pg_catalog.text CHECK (app.bad_true(VALUE::bigint));
+CREATE DOMAIN words.text AS pg_catalog.text CHECK (app.bad_true(current_setting('application_name')::bigint));
+DO $$DECLARE word pg_catalog.text; BEGIN FOREACH word IN ARRAY ARRAY['by','set','escape','varying','is','like','ilike','similar','uescape'] LOOP EXECUTE format('CREATE DOMAIN words.%I AS bigint CHECK (app.claims(VALUE))', word); END LOOP; FOREACH word IN ARRAY ARRAY['by','of','over','filter','sets','partition','recursive','rollup','cube','within','materialized','explain','varying','is','like','similar','join'] LOOP EXECUTE format('CREATE FUNCTION words.%I(pg_catalog.text) RETURNS boolean LANGUAGE sql VOLATILE AS ''SELECT app.claims($1::bigint)''', word); END LOOP; END$$;
 CREATE FUNCTION app.to_wrapped(v bigint) RETURNS app.wrapped LANGUAGE sql AS 'SELECT app.bad($1); SELECT ROW($1)::app.wrapped';
 CREATE CAST (bigint AS app.wrapped) WITH FUNCTION app.to_wrapped(bigint);
 CREATE AGGREGATE app.sums (bigint) (SFUNC = app.bad, STYPE = bigint, INITCOND = '0');

@@ -671,6 +671,52 @@ def portals_and_texts():
     return rows
 
 
+def read_otherwise():
+    """The server reads a text, or compares a name, by settings other than those by which the proxy has read it."""
+    rows = []
+    strings = "standard_conforming_strings"
+    off = {"start": [(strings, "off")]}
+    # As one SET where a backslash is a letter; else as a transaction of its own.
+    two_ways = "SET search_path = '\\', ';COMMIT;BEGIN READ WRITE; INSERT INTO app.t (n, v) VALUES (@N@, $$bad$$); COMMIT; --'"
+    for claim in ("none", "stale"):
+        for end in ("COMMIT", "ROLLBACK", "ROLLBACK TO a", "COMMIT AND CHAIN"):
+            steps = [[Q("BEGIN")], [Q("SAVEPOINT a")], [Q(f"SET LOCAL {strings} = on")], [Q(f"{end}; {two_ways}")]]
+            rows.append(Row("1", f"a text behind {end} that brings back how strings are read, {claim}", steps, claim=claim, guarded=True, **off))
+        for end in ("RESET ALL", "DISCARD ALL"):
+            rows.append(Row("1", f"a text behind {end} that brings back how strings are read, {claim}", [[Q(f"SET {strings} = on")], [Q(f"{end}; {two_ways}")]], claim=claim, guarded=True, **off))
+        for begin in (f"SET {strings} = off; BEGIN; COMMIT", f"BEGIN; SET {strings} = off; SAVEPOINT a", f"BEGIN; SET LOCAL {strings} = off; SAVEPOINT a"):
+            rows.append(Row("1", f"a text behind {begin}, {claim}", [[Q(f"{begin}; {two_ways}")]], claim=claim, guarded=True))
+        # The name of a portal, of a statement, in UTF-8 and in LATIN1.
+        latin = [Q("SET client_encoding = LATIN1")]
+        portals = [[Q("BEGIN")], [Q("SAVEPOINT a")], [Q("SAVEPOINT b")], [P("", "SHOW work_mem"), B("\u00e9"), P("", "SELECT app.wr(@N@)"), B("\u00c3\u00a9"), S], latin, [Q("RELEASE b")], [E("\u00e9"), S], [Q("COMMIT")]]
+        rows.append(Row("9", f"a portal under another's name in another encoding, {claim}", portals, claim=claim))
+        statements = [[P("\u00e9", "SELECT 1"), P("\u00c3\u00a9", "RELEASE b"), S], latin, [Q("BEGIN")], [Q("SAVEPOINT a")], [Q("SAVEPOINT b")], [Q("SELECT 1")], [B("", "\u00e9"), E(), S], [Q("SELECT app.wr(@N@)")], [Q("COMMIT")]]
+        rows.append(Row("9", f"a statement under another's name in another encoding, {claim}", statements, claim=claim))
+        for name in ("transaction_read_only", "default_transaction_read_only"):
+            rows.append(Row("1", f"SHOW {name} where text is a domain, {claim}", [[Q("SET search_path = words, pg_catalog")], [Q("BEGIN")], [Q("SAVEPOINT a")], group(f"SHOW {name}"), [Q("COMMIT")]], claim=claim, roles=ANY, guarded=True))
+        calls = {"release_lease": ("SELECT termgate.release_lease(\"integer\" '@N@', 'o', 5)", ("lead",)), "append": (f"SELECT termgate.append(\"integer\" '@N@', {FENCE}, 'x')", ("write", "lead")),
+                 "check_term": ("SELECT termgate.check_term(\"integer\" '@N@', 5)", ("write", "lead"))}
+        for name, (sql, roles) in calls.items():
+            rows.append(Row("1", f"{name} with a type in quotes, {claim}", [[Q("SET search_path = words, public")], [Q(sql)], group(sql)], claim=claim, roles=roles))
+    hidden = f"SELECT '\\', ', set_config($$termgate.scope$$, $$@A@$$, true), set_config($$termgate.term$$, $${STALE}$$, true) --'"
+    for end in ("COMMIT AND CHAIN", "ROLLBACK TO a"):
+        rows.append(Row("2", f"a claim in what was a string before {end}, in a group", [[Q("BEGIN")], [Q("SAVEPOINT a")], [Q(f"SET LOCAL {strings} = on")], group(end, hidden, BAD), [Q("COMMIT")]], claim="other", **off))
+    long = "a" * 62
+    swap = [[Q(f'DEALLOCATE "{long}\u00e9"')], [Q(f'PREPARE "{long}\u00e9" AS SELECT app.claims(@N@)')], [Q("BEGIN")], [Q("SELECT 1")]]
+    for name, steps in {"EXECUTE": [[Q(f'PREPARE "{long}" AS SELECT 1')], *swap, [Q(f'EXECUTE "{long}"')]], "Bind": [[P(long, "SELECT 1"), S], *swap, [B("", long), E(), S]],
+                        "EXECUTE in LATIN1": [[Q('PREPARE "\u00e9" AS SELECT 1')], [Q('PREPARE "\u00c3\u00a9" AS SELECT app.claims(@N@)')], [Q("SET client_encoding = LATIN1")], [Q("BEGIN")], [Q("SELECT 1")], [Q('EXECUTE "\u00e9"')]]}.items():
+        rows.append(Row("9", f"{name} of a name that is not the same letters to the server", [*steps, [Q("COMMIT")]], claim="other"))
+    path = [Q("SET search_path = words, public")]
+    for word in ("by", "set", "escape", "varying", "is", "like", "ilike", "similar", "uescape"):
+        rows.append(Row("2", f"a constant of a type named {word} declares and writes", [path, [Q("BEGIN")], [Q(f"SELECT {word} '@N@'")], [Q("COMMIT")]], claim="other"))
+    for word in ("by", "of", "over", "filter", "sets", "partition", "recursive", "rollup", "cube", "within", "materialized", "explain", "varying", "is", "like", "similar", "join"):
+        rows.append(Row("2", f"a function named {word} declares and writes", [path, [Q("BEGIN")], [Q(f"SELECT {word}('@N@')")], [Q("COMMIT")]], claim="other"))
+    rows.append(Row("2 rightful", "Execute without a Bind, then a write", [[E(), *one(GOOD), S]], "works", "current", good=0, same=True))
+    escaped = "DO E'BEGIN INSERT INTO app.t (n, v) VALUES (@N@, ''good''); COM\\115IT; INSERT INTO app.t (n, v) VALUES (@N@, ''good''); END'"
+    rows.append(Row("2 rightful", "DO whose COMMIT is spelt by an escape", [[Q(escaped)]], "works", "current", ("write", "lead", "operate", "maker"), good=2))
+    return rows
+
+
 def renamed():
     """Code drops a prepared statement that is known to be harmless, and gives its name to one that writes."""
     rows = []
@@ -780,4 +826,4 @@ def finding_9():
 
 
 def rows():
-    return [*finding_1(), *finding_2(), *finding_3(), *finding_8(), *finding_9(), *finding_13(), *finding_s2(), *finding_s4(), *undeclared(), *alone_in_a_pipeline(), *planning(), *parsing(), *left_over(), *read_before(), *skipped_ends(), *own_names(), *portals_and_texts(), *renamed(), *at_once(), *rightful(), *transparent()]
+    return [*finding_1(), *finding_2(), *finding_3(), *finding_8(), *finding_9(), *finding_13(), *finding_s2(), *finding_s4(), *undeclared(), *alone_in_a_pipeline(), *planning(), *parsing(), *left_over(), *read_before(), *skipped_ends(), *own_names(), *portals_and_texts(), *read_otherwise(), *renamed(), *at_once(), *rightful(), *transparent()]
