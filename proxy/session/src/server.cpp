@@ -152,6 +152,9 @@ void Session::State::server_event(const Event& event) {
       in_copy_in_ = pump_after_ = router_.copy_in_begins();
       // It was sent before this answer, and would wait for the end of a copy that nobody ends.
       if (in_copy_in_ && deferred_ && breaks_a_copy(deferred_->type)) return end_in_copy(deferred_->type);
+      // The copy has swallowed the Sync behind which it waited, so its answers are not on their way.
+      if (deferred_ && !must_wait(deferred_->type)) pump_after_ = true;
+      else if (deferred_ && server_awaits_sync()) pgwire::append_bare(server_.bytes.back(), pgwire::frontend::flush);
       break;
     default: break;
   }

@@ -612,6 +612,31 @@ TEST_CASE("session: what must run alone is refused behind a Flush where the serv
   script.replay();
 }
 
+TEST_CASE("session: a copy that swallows its Sync behind BEGIN is ended by the next one", "[F6][proxy]") {
+  const std::string copy = one("BEGIN") + parse("", "COPY t FROM STDIN") + bind_message("", "") + execute() + sync_message();
+  const std::string begun = one("BEGIN") + opening(true, block) + parse("", "COPY t FROM STDIN") + bind_message("", "") + execute() + sync_message();
+  const std::string begins = done("BEGIN") + parse_complete() + bind_complete() + copy_in();
+  for (const bool at_once : {true, false}) {
+    for (const bool goes_on : {false, true}) {
+      CAPTURE(at_once, goes_on);
+      Script script;
+      const std::string next = goes_on ? one(insert) + sync_message() : sync_message();
+      const std::string data = copy_done();
+      if (at_once) {
+        script.client(copy + data + next).to_server(begun + data);
+        script.server(done("BEGIN") + opening_done(true, block) + parse_complete() + bind_complete() + copy_in()).to_client(begins).to_server(goes_on ? flush() : sync_message());
+      } else {
+        script.client(copy).to_server(begun);
+        script.server(done("BEGIN") + opening_done(true, block) + parse_complete() + bind_complete() + copy_in()).to_client(begins);
+        script.client(data + next).to_server(data + (goes_on ? flush() : sync_message()));
+      }
+      if (goes_on) script.server(complete("COPY 0")).to_client(complete("COPY 0")).to_server(one(insert) + sync_message());
+      else script.server(complete("COPY 0") + ready('T')).to_client(complete("COPY 0") + ready('T'));
+      script.replay();
+    }
+  }
+}
+
 TEST_CASE("session: what must run alone does not run where the server skipped the asking for its lock", "[F5][F6][proxy]") {
   Script script;
   const std::string copy = parse("", "COPY t FROM STDIN") + bind_message("", "") + execute() + sync_message() + copy_fail("enough");
