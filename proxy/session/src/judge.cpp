@@ -121,7 +121,8 @@ Claim Session::State::claim_of(const statements::Declaration* named) const {
   const Pair* strange = !is_known_by(claim.given.scope) ? &claim.given : !is_known_by(claim.otherwise.scope) ? &claim.otherwise : nullptr;
   if (strange != nullptr && claim.problem.empty()) {
     claim.code = "TG005";
-    claim.problem = "TG005 scope \"" + strange->scope + "\" is not ASCII: a comment or a rule of the proxy can name it only where client_encoding is UTF8, and it is \"" + reported_.encoding + "\"";
+    claim.problem = "TG005 scope \"" + strange->scope + "\" is not ASCII: a comment or a rule of the proxy can name it only where client_encoding is UTF8, and " +
+                    (reported_.encoding == "UTF8" ? std::string("it may have changed in this pipeline") : "it is \"" + reported_.encoding + "\"");
     claim.certain = false;
   }
   return claim;

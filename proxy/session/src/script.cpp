@@ -96,9 +96,9 @@ void Session::State::next_piece() {
       begin_frame();
     }
 
-    const Act act = decided_in_script(first, effects);
     router_.release_framed();
     bool added = !model_.tx.failed && release_mark();
+    const Act act = decided_in_script(first, effects);
     added |= !model_.tx.failed && effects.takes_snapshot && settle_mode();
     if (act != Act::pass || unit_of(effects, false, claims_.final_rule()).does == Does::own_call) {
       const bool was_failed = model_.tx.failed;

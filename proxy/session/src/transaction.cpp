@@ -139,6 +139,8 @@ bool Session::State::release_mark() {
   run_ours(server_, ours_unmark, Role::mode, {});
   model_.tx.marked = false;
   model_.tx.was_unmarked = true;
+  // A Parse or a Bind has locked inside of it: the server gives the transaction back the mode that it had before.
+  model_.tx.locked = model_.tx.lock_stays = false;
   return true;
 }
 

@@ -612,6 +612,31 @@ TEST_CASE("session: what must run alone is refused behind a Flush where the serv
   script.replay();
 }
 
+TEST_CASE("session: the lock that a Bind has put inside the proxy's savepoint is put again behind it", "[F6][proxy]") {
+  for (const bool flushed : {true, false}) {
+    CAPTURE(flushed);
+    Script script;
+    script.application_name.clear();
+    script.client(parse("s", select_a) + sync_message()).to_server(parse("s", select_a) + sync_message());
+    script.server(parse_complete() + ready('I')).to_client(parse_complete() + ready('I'));
+    script.client(query("BEGIN")).to_server(query("BEGIN"));
+    script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
+    script.client(query("SAVEPOINT a")).to_server(writable(true, block) + mark() + sync_message() + query("SAVEPOINT a"));
+    script.server(set_done(true, block) + mark_done() + ready('T') + complete("SAVEPOINT") + ready('T')).to_client(complete("SAVEPOINT") + ready('T'));
+    script.client(query("RELEASE a")).to_server(query("RELEASE a"));
+    script.server(complete("RELEASE") + ready('T')).to_client(complete("RELEASE") + ready('T'));
+    const std::string bind = bind_message("", "s", {"1"});
+    if (flushed) {
+      script.client(bind + execute() + flush()).to_server(locked(true, block) + bind + unmark() + locked(true, block) + execute() + flush());
+    } else {
+      script.client(bind + sync_message()).to_server(locked(true, block) + bind + sync_message());
+      script.server(set_done(true, block) + bind_complete() + ready('T')).to_client(bind_complete() + ready('T'));
+      script.client(query("SELECT 1; SELECT f()")).to_server(unmark() + locked(true, block) + sync_message() + query("SELECT 1; SELECT f()"));
+    }
+    script.replay();
+  }
+}
+
 TEST_CASE("session: a copy that swallows its Sync behind BEGIN is ended by the next one", "[F6][proxy]") {
   const std::string copy = one("BEGIN") + parse("", "COPY t FROM STDIN") + bind_message("", "") + execute() + sync_message();
   const std::string begun = one("BEGIN") + opening(true, block) + parse("", "COPY t FROM STDIN") + bind_message("", "") + execute() + sync_message();

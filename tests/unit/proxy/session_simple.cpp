@@ -436,7 +436,7 @@ TEST_CASE("session: what only reads behind a savepoint commits READ ONLY in all 
   begun(failed);
   const std::string aborted = error("25P02", "current transaction is aborted, commands ignored until end of transaction block");
   failed.client(one("SELECT 1/0") + sync_message() + one("RELEASE s") + one(read) + sync_message());
-  failed.to_server(one("SELECT 1/0") + sync_message() + one("RELEASE s") + parse("", read) + locked(true, block) + bind_message("", "") + unmark() + execute() + sync_message());
+  failed.to_server(one("SELECT 1/0") + sync_message() + one("RELEASE s") + parse("", read) + locked(true, block) + bind_message("", "") + unmark() + locked(true, block) + execute() + sync_message());
   failed.server(error("22012", "division by zero") + ready('E') + aborted + ready('E')).to_client(error("22012", "division by zero") + ready('E') + aborted + ready('E'));
   failed.replay();
 }
