@@ -197,7 +197,7 @@ TEST_CASE("check_claim_text: what check_claim says in one text, whatever the ses
   observer.must(seal(scope, 6));
   CHECK(db.run(asked(none)).code == "TG001");
   CHECK(db.run(asked(given)).code == "TG001");
-  // Whoever writes what the session remembers is told by the fence all the same.
+  // A client may write the setting that the session remembers: the fence decides all the same.
   const std::string place = db.value("SELECT termgate._place('" + scope + "')");
   for (const std::string forged : {"5", " 5", "05", "+5", "4611686018427387905", "x", ""}) {
     CAPTURE(forged);

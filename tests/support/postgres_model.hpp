@@ -303,8 +303,8 @@ class PostgresModel {
     if (what == What::hold) held = true, held_term_ = wanted;
     const std::string told_term = std::to_string(wanted), told_fence = std::to_string(world_.fence);
     if (what == What::check) {
-      const std::string told = told_term + ' ' + told_fence + ' ' + wanted_scope;
-      const pgwire::Field values[] = {told};
+      const std::string answer = told_term + ' ' + told_fence + ' ' + wanted_scope;
+      const pgwire::Field values[] = {answer};
       pgwire::append_data_row(rows, values);
     } else {
       const pgwire::Field values[] = {wanted_scope, told_term, told_fence};

@@ -178,8 +178,10 @@ void Session::State::on_bind(const Event& event) {
   if (known != nullptr) bound = *known;
   else bound.effects = effects_of_unknown();
   // The server would read the text in another way by now than it was judged.
-  const Reading now{.strings = settings_.standard_conforming_strings, .encoding = reported_.encoding, .ascii_safe = settings_.ascii_safe_encoding};
-  if (bound.again && bound.read && reads_otherwise(*bound.again, *bound.read, now)) bound = Known{.effects = effects_of_unknown()};
+  if (bound.again && bound.read) {
+    const Reading now{.strings = settings_.standard_conforming_strings, .encoding = reported_.encoding, .ascii_safe = settings_.ascii_safe_encoding};
+    if (reads_otherwise(*bound.again, *bound.read, now)) bound = Known{.effects = effects_of_unknown()};
+  }
   bound.made = portals_made_;
   if (!may_be_another(portal) && (portals_.size() < names_max || portals_.count(portal) != 0 || portal.empty())) portals_[portal] = bound;
   // A write is decided here already, so that its values, however many, go straight through.

@@ -198,7 +198,8 @@ Refusal Session::State::doubt_of(const Claim& claim) const {
   std::string doubt = surroundings_.doubt(known ? claim.pair.scope : std::string());
   if (doubt.empty()) return {};
   Refusal refusal{.code = "TG004", .message = std::move(doubt), .hint = {}};
-  if (claim.pair.scope.empty() || !known) refusal.hint = "The proxy does not know this session's scope beforehand, and so refuses it as long as any is in doubt: declare it by application_name, PGOPTIONS or a comment.";
+  if (!known) refusal.hint = "Set client_encoding to UTF8: this session's scope is not ASCII, and the proxy compares such scopes in UTF-8 only.";
+  else if (claim.pair.scope.empty()) refusal.hint = "The proxy does not know this session's scope beforehand, and so refuses it as long as any is in doubt: declare it by application_name, PGOPTIONS or a comment.";
   return refusal;
 }
 

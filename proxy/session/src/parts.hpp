@@ -63,7 +63,7 @@ struct Reading {
   bool ascii_safe = true;
 };
 
-// Where `text` is not the same under both, or where it cannot be told. ASCII is ASCII in every client encoding.
+// Whether `text` means something else under `now` than under `before`, or may. ASCII is the same in every client encoding.
 bool reads_otherwise(std::string_view text, const Reading& before, const Reading& now) noexcept;
 
 // A prepared statement or a portal of the client's.

@@ -119,7 +119,7 @@ constexpr std::string_view everyday_types[] = {
 // Of these no expression follows in any query, and columns often have their names.
 constexpr std::string_view columns[] = {
     "action", "class", "comment", "data", "database", "domain", "label", "language", "level", "location", "method", "mode", "name", "owner", "password", "policy", "role", "schema", "server", "source",
-    "state", "text", "type", "view",
+    "text", "type", "view",
 };
 
 // Words that a string may follow, and that name no type; any other in front of one is the name of its type, unless is_grammar_here().

@@ -1188,7 +1188,7 @@ TEST_CASE("session: an unreadable text without a term is the server's to refuse 
 }
 
 TEST_CASE("session: a text that is sent in pieces ends where what it was read by has changed", "[F1][F6][proxy]") {
-  const std::string told = "Termgate cannot run the rest of this text: client_encoding or standard_conforming_strings has changed in it, by which it was read; send the rest by itself";
+  const std::string message = "Termgate cannot run the rest of this text: client_encoding or standard_conforming_strings has changed in it, by which it was read; send the rest by itself";
   struct Case { std::string rest; std::string_view name, value; bool runs; };
   for (const Case& one : {Case{"SET search_path = '\\', ';--'", "standard_conforming_strings", "off", false}, Case{"SET search_path = 'a'", "standard_conforming_strings", "off", true},
                           Case{"SET search_path = '\u00e9'", "client_encoding", "SJIS", false}, Case{"SET search_path = '\\'", "client_encoding", "LATIN1", true}}) {
@@ -1202,10 +1202,29 @@ TEST_CASE("session: a text that is sent in pieces ends where what it was read by
       script.server(ended + ready('I')).to_client(ended).to_server(query(one.rest));
       script.server(complete("SET") + ready('I')).to_client(complete("SET") + ready('I'));
     } else {
-      script.server(ended + ready('I')).to_client(ended + error("0A000", told) + ready('I'));
+      script.server(ended + ready('I')).to_client(ended + error("0A000", message) + ready('I'));
     }
     script.replay();
   }
+}
+
+TEST_CASE("session: a scope that is not ASCII is compared in UTF-8 only", "[F1][F3][F6][proxy]") {
+  const std::string scope = "\u00e9", named = "/*termgate.scope='" + scope + "',termgate.term='5'*/ " + insert;
+  Script script;
+  script.fences[scope] = 5;
+  script.client(query("BEGIN")).to_server(query("BEGIN"));
+  script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
+  script.client(query(named)).to_server(writable(true, block) + check(scope, "5", true, block) + sync_message() + query(named));
+  script.server(set_done(true, block) + check_done("5", true, block, scope) + ready('T') + inserted('T')).to_client(inserted('T'));
+  // In UTF-8 the claim has passed.
+  script.client(query(named)).to_server(query(named));
+  script.server(inserted('T')).to_client(inserted('T'));
+  // The same bytes are another scope in LATIN1: nothing is written under what has passed.
+  script.client(query("SET LOCAL client_encoding = LATIN1")).to_server(query("SET LOCAL client_encoding = LATIN1"));
+  const std::string set = complete("SET") + status("client_encoding", "LATIN1") + ready('T');
+  script.server(set).to_client(set);
+  script.client(query(named)).to_server(check("-", "0", true, block) + sync_message());
+  script.replay();
 }
 
 TEST_CASE("session: a late cancel request does not keep the lock of what ran alone", "[F5][proxy]") {
