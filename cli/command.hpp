@@ -86,7 +86,7 @@ void add_bench_command(std::vector<Command>& commands);
 void add_storm_command(std::vector<Command>& commands);
 void add_drill_command(std::vector<Command>& commands);
 void add_proxy_command(std::vector<Command>& commands);
-#ifdef TERMGATE_WITH_LITE
+#ifdef TERMGATE_WITH_SQLITE_SERVER
 void add_user_commands(std::vector<Command>& commands);
 #endif
 

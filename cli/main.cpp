@@ -128,7 +128,7 @@ int run_all(const std::vector<std::string>& words, const std::string& program) {
   add_fence_commands(commands);
   add_lease_commands(commands);
   add_proxy_command(commands);
-#ifdef TERMGATE_WITH_LITE
+#ifdef TERMGATE_WITH_SQLITE_SERVER
   add_user_commands(commands);
 #endif
   add_bench_command(commands);

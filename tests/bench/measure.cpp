@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "bench_measure.hpp"
+#include "bench/measure.hpp"
 
 using namespace termgate::cli::bench;
 using std::chrono::nanoseconds;

@@ -18,7 +18,7 @@
 #include <sqlite3.h>
 #endif
 #ifdef TERMGATE_TEST_WITH_ODBC
-#include "connection.hpp"
+#include <termgate/detail/odbc/connection.hpp>
 
 namespace odbc = termgate::detail::odbc;
 #endif

@@ -1,5 +1,5 @@
 // Layer 1's SQL functions for a plain session, as the loadable extension registers them.
-#include "law.hpp"
+#include <termgate/detail/sqlite/law.hpp>
 
 namespace conformance {
 

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "drill_wire.hpp"
+#include "drill/wire.hpp"
 
 using namespace termgate::cli::drill;
 

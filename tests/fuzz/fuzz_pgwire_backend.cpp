@@ -10,7 +10,7 @@
 #include <termgate/pgwire/encode.hpp>
 #include <termgate/pgwire/types.hpp>
 
-#include "unit/proxy/pgwire_support.hpp"
+#include "unit/wire/pgwire/support.hpp"
 
 using namespace termgate::pgwire;
 

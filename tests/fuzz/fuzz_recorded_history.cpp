@@ -7,7 +7,7 @@
 
 #include <termgate/testkit/checker.hpp>
 
-#include "recorded_history.hpp"
+#include "commands/recorded_history.hpp"
 
 using namespace termgate;
 

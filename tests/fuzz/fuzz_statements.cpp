@@ -12,8 +12,8 @@
 #include <termgate/statements/cache.hpp>
 #include <termgate/statements/classify.hpp>
 
-#include "statements_oracle.hpp"
-#include "statements_scan.hpp"
+#include "unit/proxy/statements/oracle.hpp"
+#include "unit/proxy/statements/scan.hpp"
 
 using namespace termgate::statements;
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The code in README.md and docs/java-and-orms.md, cut out of them and run as they say: by the roles that they name, directly and through the proxy.
+"""The code in README.md and docs/use/java-and-orms.md, cut out of them and run as they say: by the roles that they name, directly and through the proxy.
 
   docs_test.py TERMGATE_COMMAND
 
@@ -160,12 +160,12 @@ class Docs(unittest.TestCase):
         psql(url(APP, database=other), unprotect)
         self.assertIn("uninstalled", shell(command))
 
-    # ---- docs/java-and-orms.md ------------------------------------------------------------------
+    # ---- docs/use/java-and-orms.md ------------------------------------------------------------------
 
     def python(self, place):
         if subprocess.run([PYTHON, "-c", "import psycopg"], capture_output=True).returncode != 0:
             self.skipTest("python3-psycopg is missing")
-        code = block("docs/java-and-orms.md", "python", "import psycopg") + "\nimport sys\ndebit(sys.argv[1], int(sys.argv[2]), 30)\n"
+        code = block("docs/use/java-and-orms.md", "python", "import psycopg") + "\nimport sys\ndebit(sys.argv[1], int(sys.argv[2]), 30)\n"
         run = lambda: subprocess.run([PYTHON, "-c", code, url(APP, place), str(self.term)], capture_output=True, text=True, env=ENVIRONMENT)
         psql(url(APP), f"SELECT termgate.check_term('billing', {self.term});")
         done = run()
@@ -184,7 +184,7 @@ class Docs(unittest.TestCase):
         jar = Path("/usr/share/java/postgresql.jar")
         if shutil.which("javac") is None or not jar.exists():
             self.skipTest("a JDK or libpostgresql-jdbc-java is missing")
-        snippet = block("docs/java-and-orms.md", "java", "try (Connection c")
+        snippet = block("docs/use/java-and-orms.md", "java", "try (Connection c")
         work = "// … the ORM's work …"
         self.assertIn(work, snippet)
         snippet = snippet.replace(work, 'try (var s = c.createStatement()) { s.executeUpdate("UPDATE accounts SET balance = balance - 30 WHERE id = 42"); }')
@@ -211,9 +211,9 @@ class Docs(unittest.TestCase):
         self.java(self.plain_proxy())
 
     def test_a_lease(self):
-        text = block("docs/java-and-orms.md", "sql", "SELECT acquired")
+        text = block("docs/use/java-and-orms.md", "sql", "SELECT acquired")
         psql(url(APP), text, fails="42501")
-        shell(f"{TERMGATE} init --db {url(OWNER)} " + re.search(r"`termgate init (--grant app=lead)`", (SOURCE / "docs/java-and-orms.md").read_text(encoding="utf-8")).group(1).replace("app=", APP + "="))
+        shell(f"{TERMGATE} init --db {url(OWNER)} " + re.search(r"`termgate init (--grant app=lead)`", (SOURCE / "docs/use/java-and-orms.md").read_text(encoding="utf-8")).group(1).replace("app=", APP + "="))
         acquire, renew = text.replace("'billing'", "'of the docs'").splitlines()
         acquired = psql(url(APP), acquire).split("|")
         self.assertEqual(acquired[:2], ["t", "1"])

@@ -144,7 +144,7 @@ class Drill(BothDatabases):
             proxy.terminate()
             proxy.wait()
 
-    # ---- recipes, as docs/testkit.md gives them ---------------------------------------------------
+    # ---- recipes, as docs/use/testkit.md gives them ---------------------------------------------------
 
     def own_database(self, url, name):
         if url == self.sqlite:

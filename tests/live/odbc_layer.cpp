@@ -12,7 +12,7 @@
 
 #include <termgate/database.hpp>
 
-#include "connection.hpp"
+#include <termgate/detail/odbc/connection.hpp>
 #include "support/fault_proxy.hpp"
 #include "support/pg_plain.hpp"
 #include "support/thrown.hpp"

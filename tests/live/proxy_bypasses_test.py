@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""[F6][F1][F2] Every way past the proxy that is known, one row each; docs/bypasses.md tells them in an operator's language.
+"""[F6][F1][F2] Every way past the proxy that is known, one row each; docs/evidence/bypasses.md tells them in an operator's language.
 
   proxy_bypasses_test.py [--majors 13,15,18] [--show] [NAME PART ...]
 
@@ -568,7 +568,7 @@ def main():
     assert len(set(names)) == len(names), sorted(name for name in names if names.count(name) > 1)
     table = {line[2:].split(" | ")[0]: line for line in DOCUMENT.read_text().splitlines() if line.startswith("| ")}
     documented = set(table) - {"test", "---"}
-    assert documented == set(names), f"docs/bypasses.md and the rows here: {documented ^ set(names)}"
+    assert documented == set(names), f"docs/evidence/bypasses.md and the rows here: {documented ^ set(names)}"
     tried = failed = 0
     for major in map(int, chosen.majors.split(",")):
         rows = queue.SimpleQueue()

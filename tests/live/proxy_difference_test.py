@@ -276,7 +276,7 @@ class Bench:
         return result
 
 
-# What is not the same, and why; docs/proxy.md tells it to users. Whatever else differs is a fault.
+# What is not the same, and why; docs/use/proxy.md tells it to users. Whatever else differs is a fault.
 KNOWN = {
     "several statements with isolation": "a BEGIN with modes behind a write in one text: one warning more, before the same error",
     "read-only by default, extended": "SHOW of it is answered by a SELECT: the tag says so",

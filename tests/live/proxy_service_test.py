@@ -403,7 +403,7 @@ def activation(server):
 
 
 def units(server):
-    """The units of docs/proxy.md are what systemd takes, and the options file beside them is what the proxy takes."""
+    """The units of docs/use/proxy.md are what systemd takes, and the options file beside them is what the proxy takes."""
     page = (Path(__file__).parent.parent.parent / "docs" / "proxy.md").read_text()
     blocks = dict(re.findall(r"```ini\n# /etc/(\S+)\n(.*?)```", page, re.S))
     names = ["systemd/system/termgate.socket", "systemd/system/termgate.service", "termgate/proxy.conf"]

@@ -22,7 +22,7 @@
 
 #include <termgate/database.hpp>
 
-#include "connection.hpp"
+#include <termgate/detail/odbc/connection.hpp>
 #include "payload_pieces.hpp"
 #include "support/thrown.hpp"
 

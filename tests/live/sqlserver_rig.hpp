@@ -17,7 +17,7 @@
 
 #include <termgate/database.hpp>
 
-#include "connection.hpp"
+#include <termgate/detail/odbc/connection.hpp>
 
 namespace termgate::test {
 

@@ -30,7 +30,7 @@ ROWS = "SELECT id, scope, term, 'orders', place FROM orders ORDER BY place"
 
 
 class Recorder:
-    """As docs/correctness.md shows it: a line before it is sent, a line after it was answered, each written by one write."""
+    """As docs/evidence/correctness.md shows it: a line before it is sent, a line after it was answered, each written by one write."""
 
     def __init__(self, path, client):
         self.file, self.client, self.op = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), client, 0

@@ -1,4 +1,4 @@
-// A leader that works for as long as it leads, as docs/leaders.md shows it, compiled against the installed package and run on every database. TERMGATE_DB replaces the URL, and the loop here ends by
+// A leader that works for as long as it leads, as docs/use/leaders.md shows it, compiled against the installed package and run on every database. TERMGATE_DB replaces the URL, and the loop here ends by
 // itself once it has shown what it can; between the marks stands the example to the letter.
 #include <atomic>
 #include <cstdio>

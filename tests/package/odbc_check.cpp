@@ -1,4 +1,4 @@
-// The check alone, on an ODBC connection and in a transaction of the program's own, as docs/sqlserver.md shows it, compiled against the installed package and run on the database behind
+// The check alone, on an ODBC connection and in a transaction of the program's own, as docs/use/sqlserver.md shows it, compiled against the installed package and run on the database behind
 // the connection string that is its argument: layer 1 is there, and so is a table `accounts`. Between the marks stands the example to the letter.
 #include <cstdio>
 

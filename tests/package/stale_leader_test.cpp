@@ -1,4 +1,4 @@
-// "Prove that your service survives a stale leader", as docs/testkit.md teaches it: compiled against the installed package, and run on every database at hand
+// "Prove that your service survives a stale leader", as docs/use/testkit.md teaches it: compiled against the installed package, and run on every database at hand
 // (TERMGATE_TEST_POSTGRESQL: on that server, else on SQLite).
 #ifndef TERMGATE_TEST_HAS_MAIN
 #define CATCH_CONFIG_MAIN

@@ -39,7 +39,7 @@
 #include <termgate/testkit/checker.hpp>
 #include <termgate/testkit/history.hpp>
 
-#include "law.hpp"
+#include <termgate/detail/sqlite/law.hpp>
 
 using namespace termgate;
 using namespace std::chrono_literals;

@@ -1,4 +1,4 @@
-#include "support/fault_proxy.hpp"
+#include "fault_proxy.hpp"
 
 #include <arpa/inet.h>
 #include <fcntl.h>

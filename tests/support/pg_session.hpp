@@ -143,7 +143,7 @@ class PgDatabase {
 
   const std::string& url() const { return url_; }
 
-  // Installs layer 1 as a role of its own that is no superuser, as docs/security.md advises; `rights` is what it is granted besides CREATE on the database.
+  // Installs layer 1 as a role of its own that is no superuser, as docs/reference/security.md advises; `rights` is what it is granted besides CREATE on the database.
   void install_as(const std::string& owner, const std::string& rights = "pg_signal_backend") {
     PgSession admin(url_);
     admin.run("CREATE ROLE " + owner + " LOGIN");

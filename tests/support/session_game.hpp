@@ -13,8 +13,8 @@
 #include <termgate/pgwire/startup.hpp>
 #include <termgate/session/session.hpp>
 
-#include "support/postgres_model.hpp"
-#include "unit/proxy/session_wire.hpp"
+#include "postgres_model.hpp"
+#include "unit/proxy/session/wire.hpp"
 
 namespace termgate::test::game {
 

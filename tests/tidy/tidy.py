@@ -18,13 +18,13 @@ allowed = {
     "storage/sqlite": ({"fencing", "storage/sqlite", "generated"}, {"fmt", "sqlite"}),
     "storage/odbc": ({"fencing", "storage/odbc", "generated"}, {"fmt", "odbc"}),
     "storage": ({"fencing", "storage", "storage/postgres", "storage/sqlite", "storage/odbc", "generated"}, {"fmt"}),
-    "proxy/pgwire": ({"proxy/pgwire"}, set()),
+    "wire/pgwire": ({"wire/pgwire"}, set()),
     "proxy/statements": ({"fencing", "proxy/statements"}, {"pg_query"}),
-    "proxy/dialect": ({"proxy/dialect"}, {"pg_query", "boost"}),
-    "proxy/lite": ({"fencing", "storage/sqlite", "proxy/pgwire", "proxy/dialect", "proxy/lite"}, {"fmt", "sqlite", "openssl", "boost"}),
-    "proxy/session": ({"fencing", "proxy/pgwire", "proxy/statements", "proxy/session"}, {"fmt"}),
+    "sqlite_server/dialect": ({"sqlite_server/dialect"}, {"pg_query", "boost"}),
+    "sqlite_server": ({"fencing", "storage/sqlite", "wire/pgwire", "sqlite_server/dialect", "sqlite_server"}, {"fmt", "sqlite", "openssl", "boost"}),
+    "proxy/session": ({"fencing", "wire/pgwire", "proxy/statements", "proxy/session"}, {"fmt"}),
     "proxy/authority": ({"fencing", "storage", "proxy/statements", "proxy/session", "proxy/authority"}, {"fmt"}),
-    "proxy/net": ({"fencing", "storage", "proxy/pgwire", "proxy/statements", "proxy/session", "proxy/authority", "proxy/net"}, {"fmt", "boost", "openssl"}),
+    "proxy/net": ({"fencing", "storage", "wire/pgwire", "proxy/statements", "proxy/session", "proxy/authority", "proxy/net"}, {"fmt", "boost", "openssl"}),
     "testkit": ({"testkit", "fencing", "storage"}, {"fmt", "libpq", "catch2"}),
     "cli": (None, None),
     "tests": (None, None),
@@ -81,12 +81,12 @@ for path in tracked("*.hpp", "*.cpp"):
         breach(path, "has no head that says what it is for")
     if re.search(r"\busing namespace\b", text) and path.suffix == ".hpp":
         breach(path, "opens a namespace in a header")
-    if re.search(r"\b(fencing|proxy/pgwire|proxy/statements|proxy/dialect)/", path.relative_to(root).as_posix()) and re.search(r"(steady|system|high_resolution)_clock::now", text):
+    if re.search(r"\b(fencing|wire/pgwire|proxy/statements|sqlite_server/dialect)/", path.relative_to(root).as_posix()) and re.search(r"(steady|system|high_resolution)_clock::now", text):
         breach(path, "reads a clock; here time comes in as an argument")
 
 for header, home in public.items():
-    # proxy/ is no library: nobody outside sees its headers.
-    if "/detail/" not in header and home and not home.startswith("proxy/") and re.search(r"\bpqxx::|\bsqlite3\b", (root / home / "include" / header).read_text()) and "_check.hpp" not in header:
+    # These are no libraries: nobody outside sees their headers.
+    if "/detail/" not in header and home and not home.startswith(("proxy/", "wire/", "sqlite_server")) and re.search(r"\bpqxx::|\bsqlite3\b", (root / home / "include" / header).read_text()) and "_check.hpp" not in header:
         breach(root / home / "include" / header, "shows a driver's type; only the check headers may")
 
 for path in tracked("sql/*.sql"):
@@ -103,7 +103,7 @@ for path in tracked("sql/postgres/*.sql", "sql/postgres/install/*.sql"):
         if "…" in code and path.name not in ("0011_doctor.sql", "0012_grants.sql"):
             breach(path, f"line {number}: a message with … cannot be sent to a client of another encoding")
 
-for folder in ["fencing", "sql", "storage/postgres", "storage/sqlite", "storage/odbc", "proxy", "proxy/pgwire", "proxy/statements", "proxy/dialect", "proxy/lite", "proxy/authority", "cli", "tests"]:
+for folder in ["fencing", "sql", "storage/postgres", "storage/sqlite", "storage/odbc", "proxy", "wire/pgwire", "proxy/statements", "sqlite_server/dialect", "sqlite_server", "proxy/authority", "cli", "tests"]:
     readme = root / folder / "README.md"
     if not readme.exists():
         breach(root / folder, "has no README.md")

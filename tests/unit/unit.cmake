@@ -1,12 +1,12 @@
 if(TARGET termgate_postgres)
   termgate_test(unit_postgres LABEL unit
     SOURCES
-      unit/storage/postgres_conninfo.cpp
-      unit/storage/postgres_errors.cpp
-      unit/storage/postgres_redact.cpp
-      unit/storage/postgres_schema.cpp
-      unit/storage/postgres_statement_text.cpp
-      unit/storage/postgres_watchdog.cpp
+      unit/storage/postgres/conninfo.cpp
+      unit/storage/postgres/errors.cpp
+      unit/storage/postgres/redact.cpp
+      unit/storage/postgres/schema.cpp
+      unit/storage/postgres/statement_text.cpp
+      unit/storage/postgres/watchdog.cpp
     LIBRARIES Termgate::postgres)
   target_include_directories(unit_postgres PRIVATE "${PROJECT_SOURCE_DIR}/storage/postgres/src")
 endif()
@@ -14,27 +14,27 @@ if(TARGET termgate_sqlite)
   find_package(SQLite3 REQUIRED)
   termgate_test(unit_sqlite APART LABEL unit
     SOURCES
-      unit/storage/sqlite_attached.cpp
-      unit/storage/sqlite_driver.cpp
-      unit/storage/sqlite_errors.cpp
-      unit/storage/sqlite_law.cpp
-      unit/storage/sqlite_moved.cpp
-      unit/storage/sqlite_power_loss.cpp
-      unit/storage/sqlite_protect.cpp
-      unit/storage/sqlite_write_queue.cpp
+      unit/storage/sqlite/attached.cpp
+      unit/storage/sqlite/driver.cpp
+      unit/storage/sqlite/errors.cpp
+      unit/storage/sqlite/law.cpp
+      unit/storage/sqlite/moved.cpp
+      unit/storage/sqlite/power_loss.cpp
+      unit/storage/sqlite/protect.cpp
+      unit/storage/sqlite/write_queue.cpp
     LIBRARIES Termgate::sqlite Termgate::sql SQLite::SQLite3 Threads::Threads)
   target_include_directories(unit_sqlite PRIVATE "${PROJECT_SOURCE_DIR}/storage/sqlite/src")
 endif()
 if(TARGET termgate)
   termgate_test(unit_cli APART LABEL unit
-    SOURCES unit/cli/drill_tds.cpp unit/cli/drill_wire.cpp unit/cli/secrets.cpp unit/cli/storm_log.cpp
+    SOURCES unit/cli/drill/tds.cpp unit/cli/drill/wire.cpp unit/cli/secrets.cpp unit/cli/storm/log.cpp
     LIBRARIES termgate_command Termgate::fencing Termgate::testkit fmt::fmt Threads::Threads)
   target_include_directories(unit_cli PRIVATE "${PROJECT_SOURCE_DIR}")
   if(TARGET termgate_postgres)
     find_package(PkgConfig REQUIRED)
     pkg_check_modules(LIBPQ REQUIRED IMPORTED_TARGET libpq)
     termgate_test(unit_storm_relay LABEL unit
-      SOURCES unit/cli/storm_relay.cpp
+      SOURCES unit/cli/storm/relay.cpp
       LIBRARIES termgate_command Termgate::fencing PkgConfig::LIBPQ fmt::fmt Threads::Threads)
     target_include_directories(unit_storm_relay PRIVATE "${PROJECT_SOURCE_DIR}")
   endif()
@@ -42,9 +42,9 @@ endif()
 if(TARGET termgate_odbc)
   termgate_test(unit_odbc APART LABEL unit
     SOURCES
-      unit/storage/odbc_connection_string.cpp
-      unit/storage/odbc_errors.cpp
-      unit/storage/odbc_statement_text.cpp
+      unit/storage/odbc/connection_string.cpp
+      unit/storage/odbc/errors.cpp
+      unit/storage/odbc/statement_text.cpp
     LIBRARIES Termgate::odbc Termgate::sql)
   target_include_directories(unit_odbc PRIVATE "${PROJECT_SOURCE_DIR}/storage/odbc/src")
 endif()

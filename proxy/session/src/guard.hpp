@@ -7,7 +7,7 @@
 //   - What is not surely a read runs with a check in front of it, or READ ONLY (F6).
 //   - A call of layer 1's own functions spares nobody else's check.
 //
-// tests/unit/proxy/session_guard.cpp has the table of all combinations, and a random test of the three sentences above.
+// tests/unit/proxy/session/guard.cpp has the table of all combinations, and a random test of the three sentences above.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
--- The check: shared lock, then the comparison (docs/lock-protocol.md). Everything that waits or refuses is in helpers, so that
+-- The check: shared lock, then the comparison (docs/reference/lock-protocol.md). Everything that waits or refuses is in helpers, so that
 -- the common case, a writer whose term is the fence, runs two plpgsql expressions and one indexed read.
 -- Locks: a test of the scope's turnstile, a shared transaction lock on its queue; a raise takes both exclusively (0003).
 -- Keeps F1, F2, F5.

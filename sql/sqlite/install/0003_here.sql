@@ -1,4 +1,4 @@
--- What tells the main database's own triggers from those of an attached file (docs/lock-protocol.md, "SQLite").
+-- What tells the main database's own triggers from those of an attached file (docs/reference/lock-protocol.md, "SQLite").
 --
 -- Parameters: none. Rows: adds the one row of termgate_here if it is missing. Locks: the installer's BEGIN IMMEDIATE.
 -- Keeps F1, F2 and F3 where several files are attached: a name inside a trigger resolves in the trigger's own

@@ -1,4 +1,4 @@
--- The check and the raise (docs/lock-protocol.md, SQL Server). Three things stand in front of a scope: turnstile and queue, which are application locks,
+-- The check and the raise (docs/reference/lock-protocol.md, SQL Server). Three things stand in front of a scope: turnstile and queue, which are application locks,
 -- and the row of fences. Application locks order the waiting, the row is the truth. Locks: a check holds the queue shared to the end of its transaction; a session in
 -- the gate of a proxy (0010) a lock of its own kind, the gate, shared; a raise turnstile, gate and queue exclusively: by its transaction inside one, else by its session,
 -- around a transaction of its own, for KILL is not allowed inside one.

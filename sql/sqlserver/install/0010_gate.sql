@@ -1,5 +1,5 @@
 -- The gate, for a proxy that fences a client's own statements: the session itself holds the check's lock from before its first write until after its last, across any number of
--- autocommit batches and transactions, a ROLLBACK among them (docs/lock-protocol.md, SQL Server). The proxy calls enter by RPC, forwards, and calls leave; it alone knows when.
+-- autocommit batches and transactions, a ROLLBACK among them (docs/reference/lock-protocol.md, SQL Server). The proxy calls enter by RPC, forwards, and calls leave; it alone knows when.
 -- Both answer one row and a return code and never an error, which under the client's XACT_ABORT would roll back its transaction; they begin no transaction, under
 -- IMPLICIT_TRANSACTIONS neither, and what they SET ends with them. Only a row that brings the nonce back is an answer: under SET NOEXEC, FMTONLY or PARSEONLY a call that did
 -- nothing ends without an error. Locks: the gate of the scope, shared, for the session; a raise takes it exclusively and evicts who holds it. Keeps F1, F2, F4, F5.

@@ -11,8 +11,8 @@
 #include <termgate/detail/schema.hpp>
 #include <termgate/error.hpp>
 
-#include "connection.hpp"
-#include "dialect.hpp"
+#include <termgate/detail/odbc/connection.hpp>
+#include <termgate/detail/odbc/dialect.hpp>
 #include "unicode.hpp"
 
 namespace termgate::inline v0::sqlserver {

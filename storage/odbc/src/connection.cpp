@@ -1,4 +1,4 @@
-#include "connection.hpp"
+#include <termgate/detail/odbc/connection.hpp>
 
 #include <algorithm>
 #include <array>

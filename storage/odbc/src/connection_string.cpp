@@ -1,4 +1,4 @@
-#include "connection_string.hpp"
+#include <termgate/detail/odbc/connection_string.hpp>
 
 #include <odbcinst.h>
 

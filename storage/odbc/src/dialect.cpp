@@ -1,9 +1,9 @@
-#include "dialect.hpp"
+#include <termgate/detail/odbc/dialect.hpp>
 
 #include <termgate/detail/schema.hpp>
 #include <termgate/error.hpp>
 
-#include "statement_text.hpp"
+#include <termgate/detail/odbc/statement_text.hpp>
 
 namespace termgate::inline v0::detail::odbc {
 namespace {

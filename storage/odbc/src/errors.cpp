@@ -1,4 +1,4 @@
-#include "errors.hpp"
+#include <termgate/detail/odbc/errors.hpp>
 
 #include <algorithm>
 #include <initializer_list>

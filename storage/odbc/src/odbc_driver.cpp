@@ -1,5 +1,5 @@
 // The ODBC driver: a pool of connections and transactions whose BEGIN and COMMIT are sent by hand, as texts, with autocommit on. A driver's own
-// commit call begins the next transaction at once, and leaves idle sessions in one (docs/sqlserver.md).
+// commit call begins the next transaction at once, and leaves idle sessions in one (docs/use/sqlserver.md).
 #include <termgate/detail/odbc_driver.hpp>
 
 #include <algorithm>
@@ -14,11 +14,11 @@
 #include <termgate/detail/schema.hpp>
 #include <termgate/error.hpp>
 
-#include "connection.hpp"
-#include "dialect.hpp"
-#include "errors.hpp"
+#include <termgate/detail/odbc/connection.hpp>
+#include <termgate/detail/odbc/dialect.hpp>
+#include <termgate/detail/odbc/errors.hpp>
 #include "payload_pieces.hpp"
-#include "statement_text.hpp"
+#include <termgate/detail/odbc/statement_text.hpp>
 
 namespace termgate::inline v0::detail {
 namespace {

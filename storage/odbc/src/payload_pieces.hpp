@@ -10,7 +10,7 @@
 
 #include <termgate/value.hpp>
 
-#include "connection.hpp"
+#include <termgate/detail/odbc/connection.hpp>
 
 namespace termgate::inline v0::detail::odbc {
 

@@ -1,4 +1,4 @@
-#include "statement_text.hpp"
+#include <termgate/detail/odbc/statement_text.hpp>
 
 #include <algorithm>
 #include <initializer_list>

@@ -1,9 +1,9 @@
-#include "sqlite_api.hpp"
+#include <termgate/detail/sqlite/sqlite_api.hpp>
 
 #include <termgate/sqlite_check.hpp>
 
-#include "errors.hpp"
-#include "law.hpp"
+#include <termgate/detail/sqlite/errors.hpp>
+#include <termgate/detail/sqlite/law.hpp>
 
 namespace termgate::inline v0::sqlite {
 

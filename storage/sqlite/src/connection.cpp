@@ -1,4 +1,4 @@
-#include "connection.hpp"
+#include <termgate/detail/sqlite/connection.hpp>
 
 #include <sys/stat.h>
 
@@ -12,7 +12,7 @@
 #include <sql/statements.hpp>
 #include <termgate/error.hpp>
 
-#include "errors.hpp"
+#include <termgate/detail/sqlite/errors.hpp>
 #include "functions.hpp"
 
 namespace termgate::inline v0::sqlite {

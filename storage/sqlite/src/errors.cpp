@@ -1,6 +1,6 @@
-#include "sqlite_api.hpp"
+#include <termgate/detail/sqlite/sqlite_api.hpp>
 
-#include "errors.hpp"
+#include <termgate/detail/sqlite/errors.hpp>
 
 #include <array>
 #include <utility>

@@ -5,7 +5,7 @@ SQLITE_EXTENSION_INIT1
 
 #include <exception>
 
-#include "law.hpp"
+#include <termgate/detail/sqlite/law.hpp>
 
 extern "C" __attribute__((visibility("default"))) int sqlite3_termgate_init(sqlite3* db, char** message, const sqlite3_api_routines* api) {
   SQLITE_EXTENSION_INIT2(api);

@@ -1,4 +1,4 @@
-#include "file_watch.hpp"
+#include <termgate/detail/sqlite/file_watch.hpp>
 
 #include <sys/stat.h>
 

@@ -1,6 +1,6 @@
 // The law's SQL surface on a connection: the functions termgate_…, and the virtual table that tells where
 // transactions begin and end. Parameters and results are listed in sql/sqlite/README.md.
-#include "law.hpp"
+#include <termgate/detail/sqlite/law.hpp>
 
 #include <algorithm>
 #include <array>
@@ -13,7 +13,7 @@
 #include <termgate/error.hpp>
 #include <termgate/value.hpp>
 
-#include "errors.hpp"
+#include <termgate/detail/sqlite/errors.hpp>
 #include "functions.hpp"
 #include "json.hpp"
 

@@ -1,6 +1,6 @@
 // The boundary, the leases and the operator's calls. What stands in sql/sqlite/law/ is not repeated here: this
 // file decides which statement runs and what its answer means.
-#include "law.hpp"
+#include <termgate/detail/sqlite/law.hpp>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -23,10 +23,10 @@
 #include <termgate/detail/plant.hpp>
 #include <termgate/error.hpp>
 
-#include "errors.hpp"
+#include <termgate/detail/sqlite/errors.hpp>
 #include "json.hpp"
 #include "unit.hpp"
-#include "waiters.hpp"
+#include <termgate/detail/sqlite/waiters.hpp>
 
 namespace termgate::inline v0::sqlite {
 namespace {
@@ -87,7 +87,7 @@ void require_ttl(std::int64_t ttl_ms) {
                   fence);
 }
 
-// The law runs inside the writer's own process, so nobody outside sees what it refuses. A drill does (docs/drill.md): it names a file, and each refused write becomes a line
+// The law runs inside the writer's own process, so nobody outside sees what it refuses. A drill does (docs/use/drill.md): it names a file, and each refused write becomes a line
 // of it, "TG001 term scope", each refused seal another, "seal term scope". An existing, regular file only; whatever goes wrong here changes nothing about the refusal.
 void tell_witness(const char* kind, std::string_view scope, std::int64_t term) noexcept {
   const char* path = secure_getenv("TERMGATE_WITNESS");

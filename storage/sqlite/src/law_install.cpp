@@ -1,6 +1,6 @@
 // Layer 1 in a database: numbered migrations, all in one transaction. Every statement of theirs may run again and
 // keeps what is there, so they also mend: whatever of our version is missing is made anew by a further init.
-#include "law.hpp"
+#include <termgate/detail/sqlite/law.hpp>
 
 #include <algorithm>
 
@@ -9,7 +9,7 @@
 #include <sql/statements.hpp>
 #include <termgate/error.hpp>
 
-#include "errors.hpp"
+#include <termgate/detail/sqlite/errors.hpp>
 #include "json.hpp"
 #include "unit.hpp"
 

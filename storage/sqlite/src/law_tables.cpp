@@ -9,7 +9,7 @@
 //   - a scope column whose value is not settled before the row is written (an INTEGER PRIMARY KEY that
 //     SQLite fills in, a generated column) is looked at AFTER.
 // A BEFORE trigger sees the final values otherwise: SQLite triggers cannot change NEW.
-#include "law.hpp"
+#include <termgate/detail/sqlite/law.hpp>
 
 #include <sys/stat.h>
 
@@ -21,7 +21,7 @@
 #include <sql/statements.hpp>
 #include <termgate/error.hpp>
 
-#include "errors.hpp"
+#include <termgate/detail/sqlite/errors.hpp>
 #include "json.hpp"
 #include "unit.hpp"
 

@@ -1,4 +1,4 @@
-#include "marks.hpp"
+#include <termgate/detail/sqlite/marks.hpp>
 
 #include <algorithm>
 #include <utility>

@@ -14,9 +14,9 @@
 #include <sql/statements.hpp>
 #include <termgate/error.hpp>
 
-#include "connection.hpp"
-#include "errors.hpp"
-#include "write_queue.hpp"
+#include <termgate/detail/sqlite/connection.hpp>
+#include <termgate/detail/sqlite/errors.hpp>
+#include <termgate/detail/sqlite/write_queue.hpp>
 
 namespace termgate::inline v0::detail {
 namespace {

@@ -1,8 +1,8 @@
-#include "statement.hpp"
+#include <termgate/detail/sqlite/statement.hpp>
 
 #include <utility>
 
-#include "errors.hpp"
+#include <termgate/detail/sqlite/errors.hpp>
 
 namespace termgate::inline v0::sqlite {
 

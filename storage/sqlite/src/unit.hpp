@@ -2,7 +2,7 @@
 // a call of many reads. Internal to the law.
 #pragma once
 
-#include "law.hpp"
+#include <termgate/detail/sqlite/law.hpp>
 
 namespace termgate::inline v0::sqlite {
 

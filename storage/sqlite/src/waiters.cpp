@@ -1,4 +1,4 @@
-#include "waiters.hpp"
+#include <termgate/detail/sqlite/waiters.hpp>
 
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -15,7 +15,7 @@
 
 #include <fmt/format.h>
 
-#include "law.hpp"
+#include <termgate/detail/sqlite/law.hpp>
 
 namespace termgate::inline v0::sqlite {
 

@@ -1,4 +1,4 @@
-#include "write_queue.hpp"
+#include <termgate/detail/sqlite/write_queue.hpp>
 
 #include <algorithm>
 #include <thread>
@@ -9,7 +9,7 @@
 #include <termgate/detail/plant.hpp>
 #include <termgate/error.hpp>
 
-#include "errors.hpp"
+#include <termgate/detail/sqlite/errors.hpp>
 
 namespace termgate::inline v0::sqlite {
 

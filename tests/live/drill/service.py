@@ -6,7 +6,7 @@ loadable extension (TERMGATE_EXTENSION).
 
   right    writes in one transaction with the check; leaves when it is refused
   catcher  the same, and when it is refused it stands for election again
-  declares declares scope and term with set_config, as docs/java-and-orms.md has it, and writes to the protected table
+  declares declares scope and term with set_config, as docs/use/java-and-orms.md has it, and writes to the protected table
   memory   believes its own memory, and writes without the check
   again    the same, and takes its lease anew all the time instead of renewing it
   anew     takes its lease anew all the time, and writes with the check

@@ -1,4 +1,4 @@
-// Bugs on purpose, each where the law would be broken by it, so that it can be shown that the storm finds them (docs/correctness.md). They exist in test
+// Bugs on purpose, each where the law would be broken by it, so that it can be shown that the storm finds them (docs/evidence/correctness.md). They exist in test
 // builds only: CMake's TERMGATE_PLANT, empty by default and refused outside Debug, compiles them into the files that hold one. With TERMGATE_PLANT=all the
 // environment variable TERMGATE_PLANTED names the one that is at work; unset, none is. Every other build knows no such variable, and the macro is `false`.
 #pragma once

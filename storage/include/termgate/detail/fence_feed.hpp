@@ -1,4 +1,4 @@
-// What a database says of itself when a fence is raised: PostgreSQL's NOTIFY on channel `termgate` (docs/lock-protocol.md). Internal.
+// What a database says of itself when a fence is raised: PostgreSQL's NOTIFY on channel `termgate` (docs/reference/lock-protocol.md). Internal.
 //
 // Any role may notify, so a payload is a hint of where to look and never the truth; and who was not connected has missed it.
 // One thread at a time; wake() on any.

@@ -31,7 +31,7 @@ struct Settings {
   session::WithoutTerm without_term = session::WithoutTerm::read_only;
   session::Enforce enforce = session::Enforce::on;
   bool replication = false;
-  std::size_t watched_databases_max = 20;  // beside that of database_url, watched at once; see docs/proxy.md
+  std::size_t watched_databases_max = 20;  // beside that of database_url, watched at once; see docs/use/proxy.md
   std::chrono::milliseconds watch_idle_pause{2'000};  // without a session there, until such a watch ends
   std::chrono::milliseconds watch_keep_pause{10'000};  // after a session's last word, until such a watch may end for another database's
   // What an operator should read in the log: leases taken, lost, given back (info); another database that is not watched (warning); that of database_url not

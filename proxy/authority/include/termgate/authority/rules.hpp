@@ -1,4 +1,4 @@
-// The operator's rules, as the file of --rules has them (docs/rules.md): who is meant, and where scope and term come from.
+// The operator's rules, as the file of --rules has them (docs/reference/rules.md): who is meant, and where scope and term come from.
 // Values; any thread.
 #pragma once
 

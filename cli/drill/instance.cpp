@@ -1,0 +1,393 @@
+#include "drill/instance.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <thread>
+
+#include <fmt/format.h>
+
+extern char** environ;
+
+namespace termgate::cli::drill {
+namespace {
+
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+// What the keeper is told: one byte. What it tells: a letter and a number.
+//   s(top)  c(ontinue)  t(erminate)  k(ill)         p(id of the command)  x (it could not be executed: errno)  s(topped: 1 all, 0 not all)  e(nded: wait status)  g(one: all of it)
+struct Word {
+  char what;
+  std::int32_t number;
+};
+
+std::vector<char*> pointers(std::vector<std::string>& texts) {
+  std::vector<char*> those;
+  for (std::string& text : texts) those.push_back(text.data());
+  those.push_back(nullptr);
+  return those;
+}
+
+// ---- the keeper ------------------------------------------------------------------------------------
+
+struct Process {
+  pid_t pid;
+  char state;
+};
+
+// All that descends from this process, by /proc. Zombies left out.
+std::vector<Process> descendants() {
+  std::multimap<pid_t, Process> children;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename().string();
+    pid_t pid = 0;
+    if (std::from_chars(name.data(), name.data() + name.size(), pid).ec != std::errc{}) continue;
+    std::ifstream file(entry.path() / "stat");
+    std::string text;
+    if (!std::getline(file, text)) continue;
+    // pid (name) state parent …; the name may hold anything, so its end is looked for from behind.
+    const auto at = text.rfind(')');
+    if (at == std::string::npos || at + 4 >= text.size()) continue;
+    pid_t parent = 0;
+    std::from_chars(text.data() + at + 4, text.data() + text.size(), parent);
+    children.insert({parent, {pid, text[at + 2]}});
+  }
+  std::vector<Process> found;
+  std::vector<pid_t> open = {getpid()};
+  while (!open.empty()) {
+    const pid_t parent = open.back();
+    open.pop_back();
+    for (auto [at, end] = children.equal_range(parent); at != end; ++at) {
+      open.push_back(at->second.pid);
+      if (at->second.state != 'Z' && at->second.state != 'X') found.push_back(at->second);
+    }
+  }
+  return found;
+}
+
+class Keeper {
+ public:
+  Keeper(int control, std::vector<std::string> command) : control_(control), command_(std::move(command)) {}
+
+  int run() {
+    // The drill decides when this ends: not a terminal, and not whoever signals the drill's process group.
+    setpgid(0, 0);
+    for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGPIPE}) std::signal(signal, SIG_IGN);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    sigset_t children;
+    sigemptyset(&children);
+    sigaddset(&children, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &children, nullptr);
+    const int signals = signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (!start()) return Exit::failed;
+    // The command has its own copies; with these open the drill would never see the end of its output.
+    const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    dup2(nowhere, STDOUT_FILENO);
+    dup2(nowhere, STDERR_FILENO);
+    for (;;) {
+      pollfd waits[] = {{control_, POLLIN, 0}, {signals, POLLIN, 0}};
+      poll(waits, 2, -1);
+      signalfd_siginfo ignored;
+      while (read(signals, &ignored, sizeof ignored) > 0) {
+      }
+      reap();
+      if (waits[0].revents == 0) continue;
+      char order = 0;
+      if (recv(control_, &order, 1, MSG_DONTWAIT) <= 0) {
+        if (waits[0].revents & (POLLHUP | POLLIN)) break;
+        continue;
+      }
+      if (order == 's') tell('s', stop() ? 1 : 0);
+      if (order == 'c') signal_all(SIGCONT);
+      if (order == 't') {
+        // Continued first: a stopped process does not see SIGTERM.
+        signal_all(SIGCONT);
+        signal_all(SIGTERM);
+      }
+      if (order == 'k') kill_all();
+    }
+    kill_all();
+    return Exit::done;
+  }
+
+ private:
+  void tell(char what, std::int32_t number) const {
+    const Word word{what, number};
+    send(control_, &word, sizeof word, MSG_NOSIGNAL);
+  }
+
+  bool start() {
+    int failure[2];
+    if (pipe2(failure, O_CLOEXEC) != 0) return false;
+    const pid_t keeper = getpid();
+    const auto argv = pointers(command_);
+    child_ = fork();
+    if (child_ < 0) {
+      tell('x', errno);
+      return false;
+    }
+    if (child_ == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      if (getppid() != keeper) _exit(127);
+      setpgid(0, 0);
+      for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGPIPE}) std::signal(signal, SIG_DFL);
+      sigset_t none;
+      sigemptyset(&none);
+      sigprocmask(SIG_SETMASK, &none, nullptr);
+      execvp(argv[0], argv.data());
+      const int why = errno;
+      static_cast<void>(!write(failure[1], &why, sizeof why));
+      _exit(127);
+    }
+    close(failure[1]);
+    int why = 0;
+    const bool failed = read(failure[0], &why, sizeof why) == sizeof why;
+    close(failure[0]);
+    tell(failed ? 'x' : 'p', failed ? why : child_);
+    return !failed;
+  }
+
+  void reap() {
+    for (;;) {
+      int status = 0;
+      const pid_t pid = waitpid(-1, &status, WNOHANG);
+      if (pid > 0) {
+        if (pid == child_) {
+          child_ = -1;
+          tell('e', status);
+        }
+        continue;
+      }
+      if (pid < 0 && errno == ECHILD && !gone_) {
+        gone_ = true;
+        tell('g', 0);
+      }
+      return;
+    }
+  }
+
+  static void signal_all(int signal) {
+    for (const Process& process : descendants()) kill(process.pid, signal);
+  }
+
+  // A process may start another one just before it stops, so all of them are looked at until nobody is running.
+  static bool stop() {
+    for (int round = 0; round < 400; ++round) {
+      bool all = true;
+      for (const Process& process : descendants()) {
+        if (process.state == 'T' || process.state == 't') continue;
+        all = false;
+        kill(process.pid, SIGSTOP);
+      }
+      if (all) return true;
+      std::this_thread::sleep_for(milliseconds(5));
+    }
+    return false;
+  }
+
+  void kill_all() {
+    for (int round = 0; round < 1000 && !gone_; ++round) {
+      signal_all(SIGKILL);
+      reap();
+      std::this_thread::sleep_for(milliseconds(5));
+    }
+  }
+
+  const int control_;
+  std::vector<std::string> command_;
+  pid_t child_ = -1;
+  bool gone_ = false;
+};
+
+}  // namespace
+
+int keep(const Arguments& arguments) {
+  const int control = static_cast<int>(arguments.integer("control", 3, 1'000'000));
+  if (fcntl(control, F_SETFD, FD_CLOEXEC) != 0) throw UsageError("drill-keeper is started by `termgate drill`");
+  return Keeper(control, arguments.list("command")).run();
+}
+
+// ---- the drill's side ------------------------------------------------------------------------------
+
+Instance::Instance(int number, const std::vector<std::string>& command, const std::vector<std::string>& settings, std::function<void(int, const std::string&)> said)
+    : number_(number), said_(std::move(said)) {
+  int control[2], output[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, control) != 0) throw Error("drill: no socket for a process");
+  if (pipe2(output, O_CLOEXEC) != 0) {
+    close(control[0]);
+    close(control[1]);
+    throw Error("drill: no pipe for a process");
+  }
+  const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
+  std::vector<std::string> words = {program, "drill-keeper", "--control", std::to_string(control[1]), "--"};
+  words.insert(words.end(), command.begin(), command.end());
+  std::vector<std::string> variables = settings;
+  for (char** at = environ; *at != nullptr; ++at) {
+    const std::string_view variable(*at);
+    const std::string_view name = variable.substr(0, variable.find('=') + 1);
+    if (std::none_of(settings.begin(), settings.end(), [&](const std::string& one) { return one.starts_with(name); })) variables.emplace_back(variable);
+  }
+  const auto argv = pointers(words), envp = pointers(variables);
+  keeper_ = fork();
+  if (keeper_ == 0) {
+    // Only what may be called between fork and exec: other threads' locks may be held.
+    fcntl(control[1], F_SETFD, 0);
+    dup2(nothing, STDIN_FILENO);
+    dup2(output[1], STDOUT_FILENO);
+    dup2(output[1], STDERR_FILENO);
+    execve(program.c_str(), argv.data(), envp.data());
+    _exit(127);
+  }
+  close(nothing);
+  close(control[1]);
+  close(output[1]);
+  control_ = control[0];
+  output_ = output[0];
+  fcntl(output_, F_SETFL, O_NONBLOCK);
+  if (keeper_ < 0) throw Error("drill: no process");
+  await([this] { return pid_ > 0 || failure_ != 0 || gone_; }, milliseconds(30'000));
+  if (failure_ != 0) throw UsageError(fmt::format("{}: {}", command.front(), std::strerror(failure_)));
+  if (pid_ <= 0 && !gone_) throw Error("drill: the command was not started within 30 s");
+}
+
+Instance::~Instance() {
+  // The keeper kills what there is, and ends.
+  if (control_ >= 0) close(control_);
+  if (keeper_ > 0) {
+    while (waitpid(keeper_, nullptr, 0) < 0 && errno == EINTR) {
+    }
+  }
+  if (output_ >= 0) close(output_);
+}
+
+void Instance::tell(char order) { send(control_, &order, 1, MSG_NOSIGNAL); }
+
+bool Instance::read_control() {
+  Word word{};
+  const ssize_t count = control_ < 0 ? 0 : recv(control_, &word, sizeof word, MSG_DONTWAIT);
+  if (count < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+  if (count != sizeof word) {
+    gone_ = true;  // somebody has killed the keeper
+    if (!status_) status_ = SIGKILL;
+    if (control_ >= 0) close(control_);
+    control_ = -1;
+    return false;
+  }
+  if (word.what == 'p') pid_ = word.number;
+  if (word.what == 'x') failure_ = word.number;
+  if (word.what == 's') stopped_ = word.number == 1;
+  if (word.what == 'e') status_ = word.number;
+  if (word.what == 'g') gone_ = true;
+  return true;
+}
+
+bool Instance::read_output() {
+  std::array<char, 65536> bytes;
+  const ssize_t count = output_ < 0 ? 0 : read(output_, bytes.data(), bytes.size());
+  if (count > 0) {
+    take({bytes.data(), static_cast<std::size_t>(count)});
+    return true;
+  }
+  if (count < 0) return false;
+  if (!rest_.empty()) add_line();
+  if (output_ >= 0) close(output_);
+  output_ = -1;
+  return false;
+}
+
+// All that is there. Bounded, for whoever has got away with the pipe may write without end.
+void Instance::read_out() {
+  for (int i = 0; i < 1000 && read_output(); ++i) {
+  }
+}
+
+void Instance::take(std::string_view bytes) {
+  for (const char byte : bytes) {
+    if (byte == '\n') add_line();
+    else if (rest_.size() < line_bytes_max) rest_ += byte;
+  }
+}
+
+void Instance::add_line() {
+  kept_bytes_ += rest_.size();
+  lines_.push_back({next_line_++, std::move(rest_)});
+  rest_.clear();
+  said_(number_, lines_.back().text);
+  while (kept_bytes_ > kept_bytes_max && lines_.size() > 1) {
+    kept_bytes_ -= lines_.front().text.size();
+    lines_.pop_front();
+  }
+}
+
+void Instance::pump(const std::vector<Instance*>& instances, milliseconds wait) {
+  std::vector<pollfd> waits;
+  for (const Instance* one : instances) {
+    waits.push_back({one->control_, POLLIN, 0});
+    waits.push_back({one->output_, POLLIN, 0});
+  }
+  poll(waits.data(), waits.size(), static_cast<int>(wait.count()));
+  for (Instance* one : instances) {
+    // Output first: what it said last comes before how it ended. At most 16 reads, for it may never pause.
+    for (int i = 0; i < 16 && one->read_output(); ++i) {
+    }
+    while (one->control_ >= 0 && one->read_control()) {
+    }
+  }
+}
+
+bool Instance::await(const std::function<bool()>& what, milliseconds patience) {
+  const auto end = Clock::now() + patience;
+  while (!what()) {
+    if (Clock::now() >= end) return false;
+    pump({this}, milliseconds(20));
+  }
+  return true;
+}
+
+void Instance::stop() {
+  stopped_ = false;
+  tell('s');
+  if (!await([this] { return stopped_ || !running(); }, milliseconds(5000)) || !stopped_) throw Error("the command could not be stopped");
+  read_out();
+}
+
+void Instance::resume() { tell('c'); }
+
+bool Instance::end(milliseconds patience) {
+  if (gone_) return true;
+  tell('t');
+  const bool by_itself = await([this] { return gone_; }, patience);
+  if (!by_itself) {
+    tell('k');
+    await([this] { return gone_; }, milliseconds(10'000));
+  }
+  read_out();
+  if (!rest_.empty()) add_line();
+  return by_itself;
+}
+
+std::string Instance::how_it_ended() const {
+  if (!status_) return "not at all";
+  if (WIFEXITED(*status_)) return fmt::format("with status {}", WEXITSTATUS(*status_));
+  if (WIFSIGNALED(*status_)) return fmt::format("by signal {} ({})", WTERMSIG(*status_), strsignal(WTERMSIG(*status_)));
+  return fmt::format("with wait status {}", *status_);
+}
+
+}  // namespace termgate::cli::drill

@@ -1,0 +1,592 @@
+// storm: one leader process. For each scope a thread that takes and keeps the lease, and threads that write while they believe to lead. What they believe is
+// allowed to be wrong: a leader that has lost its lease goes on until the database refuses it, for that is what is tried.
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <csignal>
+#include <cstdlib>
+#include <mutex>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "storm/storm.hpp"
+#include "storm/log.hpp"
+
+namespace termgate::cli::storm {
+namespace {
+
+std::atomic<bool> stopping{false};
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+void nap(milliseconds time) {
+  // In short steps, so that a leader ends soon after it was asked to.
+  const auto end = std::chrono::steady_clock::now() + time;
+  while (!stopping && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(end - std::chrono::steady_clock::now(), milliseconds(20)));
+}
+
+struct Setting {
+  std::string url, schema, naive, who;
+  std::vector<std::string> through;  // by way of each proxy; none: writes go to the database
+  Names names;
+  std::uint64_t seed;
+  int scopes, writers;
+  milliseconds ttl;
+  bool full_pace;  // hardly any rest between writes, nor inside of them
+  bool skewed;  // `client-clock`: its clock is off by calculation, for nobody steps it
+  bool high_levels = true;  // REPEATABLE READ and SERIALIZABLE
+};
+
+// What a process believes about one scope.
+class Belief {
+ public:
+  std::optional<Held> get() const {
+    const std::lock_guard lock(mutex_);
+    return held_;
+  }
+  void set(const Held& held) {
+    const std::lock_guard lock(mutex_);
+    held_ = held;
+  }
+  // Only what was believed under that term: a refusal of an old one says nothing of a newer one.
+  void drop(std::int64_t term) {
+    const std::lock_guard lock(mutex_);
+    if (held_ && held_->term == term) held_.reset();
+  }
+
+ private:
+  mutable std::mutex mutex_;  // guards held_
+  std::optional<Held> held_;
+};
+
+// Runs one logged step: `what` returns the term and the place. None: it did not succeed; `error` then says how.
+struct Ended {
+  Outcome outcome = Outcome::refused;
+  std::string code;
+  bool stale = false;
+};
+template <class What>
+Ended logged(Log& log, std::int64_t number, std::int64_t term, What what) {
+  Ended ended;
+  try {
+    const auto [committed_term, place] = what();
+    ended.outcome = Outcome::committed;
+    log.end(number, Outcome::committed, committed_term, place);
+    return ended;
+  } catch (const OutcomeUnknown& error) {
+    ended.outcome = Outcome::unknown;
+    ended.code = error.code();
+  } catch (const StaleTerm& error) {
+    ended.stale = true;
+    ended.code = error.code();
+  } catch (const Conflict& error) {
+    ended.code = "conflict";
+  } catch (const Unavailable& error) {
+    ended.code = "unavailable";
+  } catch (const Error& error) {
+    ended.code = error.code().empty() ? "error" : std::string(error.code());
+  }
+  log.end(number, ended.outcome, term, {}, ended.code);
+  return ended;
+}
+using Done = std::pair<std::int64_t, std::optional<std::int64_t>>;
+
+// ---- Termgate's own boundary -----------------------------------------------------------------------
+
+class Ours final : public Boundary {
+ public:
+  explicit Ours(Database database) : database_(std::move(database)) {}
+
+  std::optional<Held> acquire(const std::string& scope, const std::string& owner, milliseconds ttl) override {
+    LeaseOptions options;
+    options.owner = owner;
+    options.grace = std::min(ttl, milliseconds(500));
+    const auto lease = database_.try_acquire_lease(Scope(scope), ttl, options);
+    if (!lease) return std::nullopt;
+    return Held{lease->term().value(), lease->held_until(), 0};
+  }
+  bool renew(const std::string& scope, const std::string& owner, Held& held, milliseconds ttl) override {
+    try {
+      held.until = database_.renew_lease(Scope(scope), Term(held.term), owner, ttl).held_until();
+      return true;
+    } catch (const LeaseLost&) {
+      return false;
+    }
+  }
+  void release(const std::string& scope, const std::string& owner, const Held& held) override { database_.release_lease(Scope(scope), Term(held.term), owner); }
+  std::int64_t write(const Task&) override { throw Error("storm: Termgate's writes are the writer's own"); }
+
+ private:
+  Database database_;
+};
+
+// ---- the threads -----------------------------------------------------------------------------------
+
+std::unique_ptr<Boundary> boundary_of(const Setting& setting, const std::optional<Database>& database) {
+  if (setting.naive.empty()) return std::make_unique<Ours>(*database);
+  Choice choice(setting.seed, setting.who + "-clock");
+  return naive_boundary(setting.naive, setting.url, setting.names, setting.skewed ? choice.span(-setting.ttl, setting.ttl) : milliseconds(0));
+}
+
+// Takes the lease of one scope, keeps it for a while, and ends in one of the ways in which leaders end.
+void elect(const Setting& setting, Log& log, const std::optional<Database>& database, int scope_index, Belief& belief) {
+  const std::string scope = setting.names.scope(scope_index);
+  const auto boundary = boundary_of(setting, database);
+  Choice choice(setting.seed, fmt::format("{}-elect-{}", setting.who, scope_index));
+  const milliseconds ttl = setting.ttl;
+  const auto acquire = [&] {
+    const std::int64_t number = log.begin('a', scope);
+    std::optional<Held> held;
+    const Ended ended = logged(log, number, 0, [&]() -> Done {
+      held = boundary->acquire(scope, setting.who, ttl);
+      if (!held) throw LeaseLost("another's");
+      return {held->term, std::nullopt};
+    });
+    if (held && ended.outcome == Outcome::committed) belief.set(*held);
+    return ended.outcome == Outcome::committed;
+  };
+  while (!stopping) {
+    if (!acquire()) {
+      nap(choice.span(ttl / 16, ttl / 4));
+      continue;
+    }
+    auto over = std::chrono::steady_clock::now() + choice.span(ttl / 2, 4 * ttl);
+    while (!stopping) {
+      nap(ttl / 4);
+      auto held = belief.get();
+      if (!held) break;  // a writer was refused
+      if (std::chrono::steady_clock::now() >= over) {
+        const std::int64_t way = choice.number(1, 10);
+        if (way <= (boundary->breaks_on_release() ? 8 : 2)) {  // hands over; writes that were admitted before may still be on their way
+          belief.drop(held->term);
+          try {
+            boundary->release(scope, setting.who, *held);
+          } catch (const Error&) {
+            // It expires, then.
+          }
+          nap(choice.span(ttl / 4, ttl));
+          break;
+        }
+        if (way <= 4 && !boundary->watches_its_lease()) {  // once more, with a new term, although it still leads: what was admitted under the old one must not ride on the new one
+          acquire();
+          over = std::chrono::steady_clock::now() + choice.span(ttl / 2, 4 * ttl);
+          continue;
+        }
+        // Deaf: it renews no more and does not notice.
+        const auto enough = std::chrono::steady_clock::now() + 8 * ttl;
+        while (!stopping && belief.get() && std::chrono::steady_clock::now() < enough) nap(ttl / 8);
+        belief.drop(held->term);
+        break;
+      }
+      try {
+        if (boundary->renew(scope, setting.who, *held, ttl)) {
+          const auto now = belief.get();
+          if (now && now->term == held->term) belief.set(*held);
+        } else if (boundary->watches_its_lease()) {
+          belief.drop(held->term);
+        }
+        // Else the next write will meet the fence.
+      } catch (const Error&) {
+        // Not reached: the lease may run out.
+      }
+    }
+  }
+}
+
+class Writer {
+ public:
+  Writer(const Setting& setting, Log& log, const std::optional<Database>& database, int scope_index, int index, Belief& belief)
+      : setting_(setting), log_(log), database_(database), scope_(setting.names.scope(scope_index)), own_scope_(setting.names.scope_of_one(setting.who.substr(0, setting.who.find('.')), scope_index, index)),
+        name_(fmt::format("{}.{}.{}", setting.who, scope_index, index)), belief_(belief),
+        choice_(setting.seed, name_), engine_(engine_of(setting.url)), sqlite_(engine_ == Engine::sqlite) {
+    if (!setting.naive.empty()) boundary_ = boundary_of(setting, database);
+  }
+
+  void run() {
+    while (!stopping) {
+      const auto held = belief_.get();
+      if (!held) {
+        nap(milliseconds(2));
+        continue;
+      }
+      // Admitted under this term, whatever the process holds when its turn comes.
+      if (choice_.in(2) && !hurried()) nap(choice_.span(milliseconds(1), setting_.ttl));
+      const Ended ended = !setting_.naive.empty() ? write_naive(*held) : setting_.through.empty() ? write_ours(*held) : write_through(*held);
+      if (ended.stale) belief_.drop(held->term);
+      else if (ended.outcome != Outcome::committed) nap(milliseconds(10));
+      if (!hurried()) nap(std::chrono::duration_cast<milliseconds>(choice_.span(milliseconds(0), milliseconds(sqlite_ ? 12 : 4))));
+    }
+  }
+
+ private:
+  bool hurried() { return setting_.full_pace && !choice_.in(2); }
+
+  std::string next_id() { return fmt::format("{}.{}", name_, ++count_); }
+
+  // What a program does inside its transaction. Mostly nothing; now and then it takes a while.
+  void work() {
+    if (hurried()) return;
+    const std::int64_t luck = choice_.number(1, 100);
+    if (luck <= 40) return;
+    // On SQLite all others wait for it.
+    if (sqlite_ && setting_.naive.empty()) std::this_thread::sleep_for(std::chrono::microseconds(choice_.number(100, 1000)));
+    else if (luck <= 75) std::this_thread::sleep_for(std::chrono::microseconds(choice_.number(100, 5000)));
+    else if (luck <= 98) std::this_thread::sleep_for(choice_.span(milliseconds(5), milliseconds(30)));
+    else std::this_thread::sleep_for(choice_.span(milliseconds(5), setting_.ttl / 2));
+  }
+
+  // Where no lock is held, so that nobody waits for it: now and then long enough for a takeover.
+  void think() {
+    if (choice_.in(setting_.full_pace ? 5 : 30)) nap(choice_.span(setting_.ttl / 2, 3 * setting_.ttl));
+    else work();
+  }
+
+  Ended write_naive(const Held& held) {
+    const Task task{next_id(), scope_, held, static_cast<int>(choice_.number(1, 3)), [this] { work(); }};
+    const std::int64_t number = log_.begin('w', scope_, held.term, task.id, task.rows);
+    return logged(log_, number, held.term, [&]() -> Done { return {held.term, boundary_->write(task)}; });
+  }
+
+  // Sends it, and where no answer came and it has a write id, sends it again, under the term that it was admitted with.
+  template <class What>
+  Ended send(std::int64_t term, const std::string& id, int rows, bool again, What what) {
+    Ended ended;
+    for (int attempt = 0; attempt < 6 && !(attempt > 0 && stopping); ++attempt) {
+      const std::int64_t number = log_.begin('w', scope_, term, id, rows);
+      ended = logged(log_, number, term, what);
+      if (!again) break;
+      const bool settled = ended.outcome == Outcome::committed || ended.stale;
+      if (settled || (attempt == 0 && ended.outcome == Outcome::refused)) break;
+      nap(milliseconds(20 << attempt));
+    }
+    return ended;
+  }
+
+  Ended write_ours(const Held& held) {
+    const std::int64_t term = held.term;
+    const std::string id = next_id();
+    const int rows = static_cast<int>(choice_.number(1, 3));
+    const std::int64_t luck = choice_.number(1, 100);
+    if (luck <= 15) return append(term, id, 1);
+    if (luck <= 25) return append(term, id, rows + 1);
+    if (luck <= 35 && !sqlite_) return plain_sql(held, id, rows);
+    if (luck <= 38) return look(term);
+    const bool numbered = luck <= 80;
+    // The number says when it committed, and nobody else gets one from then on: the later it is taken, the more of the write can be seen to come too late.
+    const bool late = numbered && choice_.in(50);
+    const std::string table = choice_.in(70) ? setting_.names.rows() : setting_.names.guarded();
+    const bool with_savepoint = choice_.in(20);
+    const bool with_append = !numbered && choice_.in(30);
+    const bool again = choice_.in(70);
+    const Stream stream(setting_.names.stream(scope_, static_cast<int>(choice_.number(0, streams_a_scope - 1))));
+    WriteOptions options;
+    if (again) options.write_id = WriteId::random();
+    const std::int64_t level = choice_.number(1, 10);
+    if (level > 6 && setting_.high_levels) options.isolation = level > 8 ? Isolation::serializable : Isolation::repeatable_read;
+    // A snapshot meets whoever took a number since as a conflict of its own, fence or no fence. Numbers taken by another connection, while the check's lock is held, have an order all the same.
+    const bool beside = numbered && engine_ == Engine::postgresql && choice_.in(options.isolation == Isolation::database_default ? 25 : 60);
+    const Task task{id, scope_, held, rows, {}};
+    return send(term, id, rows + (with_append ? 1 : 0), again, [&]() -> Done {
+      std::optional<std::int64_t> place;
+      const auto begun = std::chrono::steady_clock::now();
+      const Wrote wrote = database_->write(
+          Scope(scope_), Term(term),
+          [&](Transaction& transaction) {
+            const Run run = [&](const std::string& statement, const std::vector<std::string>& values) {
+              const Rows done = transaction.exec_values(spoken(engine_, statement), std::vector<Value>(values.begin(), values.end()));
+              Table result;
+              result.affected = done.affected;
+              for (const auto& row : done.rows) {
+                auto& cells = result.rows.emplace_back();
+                for (const Value& value : row) cells.push_back(value.as_text());
+              }
+              return result;
+            };
+            run("SELECT n FROM " + setting_.names.counters() + " WHERE scope = $1", {scope_});  // on the transaction's snapshot, where it has one
+            // Whoever waited at the fence may have waited for a raise. It must not have passed behind it, which is seen where others can write meanwhile.
+            if (!sqlite_ && std::chrono::steady_clock::now() - begun > setting_.ttl / 10 && choice_.in(setting_.full_pace ? 5 : 50)) nap(choice_.span(setting_.ttl / 4, setting_.ttl));
+            else work();
+            if (with_savepoint) {
+              run("SAVEPOINT before_a_mistake", {});
+              write_unnumbered(run, table, id + "-undone", scope_, term, 1);
+              run("ROLLBACK TO SAVEPOINT before_a_mistake", {});
+            }
+            if (!numbered || late) write_unnumbered(run, table, id, scope_, term, rows);
+            if (late || beside) work();
+            if (beside) {
+              if (!sql_ || sql_->lost()) sql_ = connect(setting_.url);
+              const Run other = [&](const std::string& statement, const std::vector<std::string>& values) { return sql_->run(statement, values); };
+              place = write_numbered(run, setting_.names, table, task, late ? rows : 0, &other);
+            } else if (numbered) {
+              place = write_numbered(run, setting_.names, table, task, late ? rows : 0);
+            }
+            if (with_append) transaction.append(stream, id + "/0");
+            work();
+          },
+          options);
+      return {term, wrote == Wrote::now ? place : std::nullopt};
+    });
+  }
+
+  Ended append(std::int64_t term, const std::string& id, int rows) {
+    const Stream stream(setting_.names.stream(scope_, static_cast<int>(choice_.number(0, streams_a_scope - 1))));
+    AppendOptions options;
+    options.scope = Scope(scope_);
+    std::vector<std::string> payloads;
+    std::vector<WriteId> ids;
+    for (int part = 0; part < rows; ++part) {
+      payloads.push_back(fmt::format("{}/{}", id, part));
+      ids.push_back(WriteId::random());
+    }
+    if (rows == 1) options.write_id = ids[0];
+    return send(term, id, rows, true, [&]() -> Done {
+      if (rows == 1) return {term, database_->append(stream, Term(term), payloads[0], options).value()};
+      return {term, database_->append_many(stream, Term(term), payloads, options, ids).value()};
+    });
+  }
+
+  // As a program without the library does it: the table is protected, so that a declared term is all. Its check is run once inside a savepoint that is
+  // rolled back, and its lock with it.
+  Ended plain_sql(const Held& held, const std::string& id, int rows) {
+    const Task task{id, scope_, held, rows, {}};
+    const bool with_savepoint = choice_.in(50);
+    return send(held.term, id, rows, false, [&]() -> Done {
+      if (!sql_ || sql_->lost()) sql_ = connect(setting_.url);
+      const Run run = [&](const std::string& statement, const std::vector<std::string>& values) { return sql_->run(statement, values); };
+      try {
+        run("BEGIN", {});
+        run("SELECT set_config('termgate.scope', $1, true), set_config('termgate.term', $2, true)", {scope_, std::to_string(held.term)});
+        if (with_savepoint) {
+          run("SAVEPOINT before_a_mistake", {});
+          write_unnumbered(run, setting_.names.guarded(), id + "-undone", scope_, held.term, 1);
+          run("ROLLBACK TO SAVEPOINT before_a_mistake", {});
+          think();
+        }
+        const std::int64_t place = write_numbered(run, setting_.names, setting_.names.guarded(), task);
+        work();
+        run("COMMIT", {});
+        return {held.term, place};
+      } catch (...) {
+        sql_->roll_back();
+        throw;
+      }
+    });
+  }
+
+  // ---- through a proxy ----
+
+  // How a session tells the proxy its scope and term.
+  enum class Way { options, name, set, local, comment };
+  static constexpr std::array<const char*, 5> way_names{"options", "name", "set", "local", "comment"};
+  struct Session {
+    std::unique_ptr<Sql> sql;
+    Way way = Way::set;
+    std::int64_t term = 0;  // declared for good
+    int left = 0;           // writes before another one is taken
+  };
+
+  // What a session says before its first write is told the server too; the storm finds its sessions by the name's first word.
+  std::string url_to_declare(Way way, const std::string& url, std::int64_t term) const {
+    if (way == Way::options) return url + fmt::format("&options=-c%20termgate.scope%3D{}%20-c%20termgate.term%3D{}", scope_, term);
+    // The server cuts the name short, and would say so each time.
+    if (way == Way::name) return named(url + "&options=-c%20client_min_messages%3Derror", fmt::format("{}%20termgate.scope%3D{}%3Btermgate.term%3D{}%3B", setting_.names.application(), scope_, term));
+    return url;
+  }
+
+  void open_session(std::int64_t term) {
+    const bool at_start = session_.way == Way::options || session_.way == Way::name;
+    if (session_.sql && !session_.sql->lost() && session_.left > 0 && (!at_start || session_.term == term)) return;
+    session_.sql.reset();
+    session_.way = static_cast<Way>(choice_.number(0, 4));
+    session_.left = static_cast<int>(choice_.number(1, 30));
+    session_.term = 0;
+    const std::string& url = setting_.through[static_cast<std::size_t>(choice_.number(0, static_cast<std::int64_t>(setting_.through.size()) - 1))];
+    session_.sql = connect(url_to_declare(session_.way, url, term));
+    if (session_.way == Way::options || session_.way == Way::name) session_.term = term;
+  }
+
+  // As a program that knows nothing of Termgate's check: plain SQL into a table that only the proxy guards. It says on whose behalf, and that is all.
+  Ended write_through(const Held& held) {
+    try {
+      open_session(held.term);
+    } catch (const Unavailable&) {
+      // Nothing was begun that could have an outcome.
+      Ended ended;
+      ended.code = "unavailable";
+      return ended;
+    }
+    --session_.left;
+    Sql& sql = *session_.sql;
+    const Way way = session_.way;
+    const std::string id = next_id() + "-" + way_names[static_cast<std::size_t>(way)];
+    const std::string term = std::to_string(held.term), table = setting_.names.rows();
+    const std::int64_t shape = choice_.number(1, 100);
+    const bool alone = shape <= 15 && way != Way::local, one_text = !alone && shape <= 35 && way != Way::comment;
+    const Task task{id, scope_, held, alone ? 1 : static_cast<int>(choice_.number(1, 3)), [this] { work(); }};
+    const std::int64_t number = log_.begin('w', scope_, held.term, id, task.rows);
+    return logged(log_, number, held.term, [&]() -> Done {
+      const std::string comment = way == Way::comment ? fmt::format("/*termgate.scope='{}',termgate.term='{}'*/", scope_, term) : "";
+      const bool ahead = choice_.in(50);
+      const Run run = [&](const std::string& statement, const std::vector<std::string>& values) {
+        return sql.run(comment.empty() ? statement : ahead ? comment + " " + statement : statement + " " + comment, values);
+      };
+      try {
+        if (way == Way::set && session_.term != held.term) {
+          session_.term = 0;  // until both are said
+          run(fmt::format("SET termgate.scope = '{}'", scope_), {});
+          run(fmt::format("SET termgate.term = '{}'", term), {});
+          session_.term = held.term;
+        }
+        if (alone) {
+          unknown_if_lost([&] { write_unnumbered(run, table, id, scope_, held.term, 1); });
+          return {held.term, std::nullopt};
+        }
+        if (one_text) {
+          unknown_if_lost([&] { sql.run_text(whole_text(way, task)); });
+          return {held.term, std::nullopt};
+        }
+        const std::int64_t level = choice_.number(1, 10);
+        run(level <= 7 ? "BEGIN" : level == 8 ? "BEGIN ISOLATION LEVEL SERIALIZABLE" : "BEGIN ISOLATION LEVEL REPEATABLE READ", {});
+        if (way == Way::local) {
+          sql.run(fmt::format("SET LOCAL termgate.scope = '{}'", scope_));
+          sql.run(fmt::format("SET LOCAL termgate.term = '{}'", term));
+        }
+        if (choice_.in(30)) run("SELECT n FROM " + setting_.names.counters() + " WHERE scope = $1", {scope_});  // on the transaction's snapshot, where it has one
+        work();
+        if (choice_.in(way == Way::comment ? 40 : 20)) {
+          // The proxy checks before a savepoint what is declared there. A check inside it, which goes with it, is one of a second scope: so the block is opened for one of the writer's own.
+          const bool second = way == Way::comment && !sqlite_;
+          if (second) sql.run(fmt::format("SAVEPOINT before_a_mistake /*termgate.scope='{}',termgate.term='1'*/", own_scope_));
+          else run("SAVEPOINT before_a_mistake", {});
+          write_unnumbered(run, table, id + "-undone", scope_, held.term, 1);
+          run("ROLLBACK TO SAVEPOINT before_a_mistake", {});
+          if (sqlite_) work();
+          else think();
+        }
+        const bool numbered = choice_.in(60), late = numbered && choice_.in(50);
+        std::optional<std::int64_t> place;
+        if (!numbered || late) write_unnumbered(run, table, id, scope_, held.term, task.rows);
+        if (late) work();
+        if (numbered) place = write_numbered(run, setting_.names, table, task, late ? task.rows : 0);
+        work();
+        sql.run("COMMIT");
+        return {held.term, place};
+      } catch (...) {
+        sql.roll_back();
+        throw;
+      }
+    });
+  }
+
+  // All of it in one simple query, with its number. No answer says which number it was; the rows do.
+  std::string whole_text(Way way, const Task& task) const {
+    std::string text = "BEGIN; ";
+    if (way == Way::local) text += fmt::format("SET LOCAL termgate.scope = '{}'; SET LOCAL termgate.term = '{}'; ", scope_, task.held.term);
+    text += fmt::format("UPDATE {} SET n = n + {} WHERE scope = '{}'; ", setting_.names.counters(), task.rows, scope_);
+    for (int part = 0; part < task.rows; ++part)
+      text += fmt::format("INSERT INTO {} (op, part, scope, term, place) SELECT '{}', {}, scope, {}, n - {} FROM {} WHERE scope = '{}'; ", setting_.names.rows(), task.id, part, task.held.term,
+                          task.rows - 1 - part, setting_.names.counters(), scope_);
+    return text + "COMMIT";
+  }
+
+  // What commits by itself, or with the text that it stands in, has no known outcome where no answer came.
+  template <class What>
+  static void unknown_if_lost(What what) {
+    try {
+      what();
+    } catch (const Unavailable& error) {
+      throw OutcomeUnknown(error.what(), std::string(error.code()));
+    }
+  }
+
+  Ended look(std::int64_t term) {
+    const std::int64_t number = log_.begin('l', scope_, term);
+    Ended ended = logged(log_, number, 0, [&]() -> Done {
+      const auto fence = database_->fence(Scope(scope_));
+      return {fence ? fence->term : 0, std::nullopt};
+    });
+    ended.outcome = Outcome::committed;
+    return ended;
+  }
+
+  const Setting& setting_;
+  Log& log_;
+  std::optional<Database> database_;  // copies share its connections
+  const std::string scope_, own_scope_, name_;
+  Belief& belief_;
+  Choice choice_;
+  const Engine engine_;
+  const bool sqlite_;
+  std::unique_ptr<Boundary> boundary_;
+  std::unique_ptr<Sql> sql_;
+  Session session_;
+  std::int64_t count_ = 0;
+};
+
+}  // namespace
+
+int lead(const Arguments& arguments) {
+  std::signal(SIGTERM, [](int) { stopping = true; });
+  std::signal(SIGINT, SIG_IGN);  // the terminal's goes to the director, who ends the storm in order
+  std::signal(SIGPIPE, SIG_IGN);
+  Setting setting;
+  setting.url = arguments.database_url();
+  setting.schema = arguments.text_or("schema", "termgate");
+  setting.naive = arguments.text_or("naive", "");
+  setting.who = arguments.text("who");
+  setting.names.run = arguments.text("run");
+  setting.seed = static_cast<std::uint64_t>(arguments.integer("seed", 0, INT64_MAX));
+  setting.scopes = static_cast<int>(arguments.integer("scopes", 1, 1000));
+  setting.writers = static_cast<int>(arguments.integer("writers", 1, 1000));
+  setting.ttl = arguments.duration_or("ttl", milliseconds(400));
+  setting.full_pace = arguments.text_or("pace", "") == "full";
+  setting.skewed = arguments.text_or("skew", "") != "0";
+  const std::string ports = arguments.text_or("proxies", "");
+  for (std::size_t at = 0; at < ports.size();) {
+    const std::size_t comma = std::min(ports.find(',', at), ports.size());
+    // A proxy that is stopped takes the connection and says nothing.
+    setting.through.push_back(through(wire_url(setting.url, setting.names), std::stoi(ports.substr(at, comma - at))) + "&connect_timeout=2");
+    at = comma + 1;
+  }
+  Log log(arguments.text("log"));
+  std::optional<Database> database;
+  if (setting.naive.empty()) {
+    OpenOptions options;
+    options.schema = setting.schema;
+    options.connections_max = setting.scopes * (setting.writers + 1) + 2;
+    database = Database::open(setting.url, options);
+  }
+#ifdef TERMGATE_WITH_ODBC
+  if (engine_of(setting.url) == Engine::sqlserver) {
+    try {
+      setting.high_levels = has_high_levels(setting.url);
+    } catch (const Unavailable&) {
+      setting.high_levels = false;  // a leader that starts while its connection is cut
+    }
+  }
+#endif
+  std::vector<Belief> beliefs(static_cast<std::size_t>(setting.scopes));
+  {
+    // What is not the database's doing (a full disk, a mistake of ours) ends the process; the director counts that and does not call the law kept.
+    const auto guarded = [&](const std::function<void()>& work) {
+      try {
+        work();
+      } catch (const std::exception& error) {
+        fmt::print(stderr, "termgate: {}: {}\n", setting.who, error.what());
+        _exit(Exit::failed);
+      }
+    };
+    std::vector<std::jthread> threads;
+    for (int scope = 0; scope < setting.scopes; ++scope) {
+      Belief& belief = beliefs[static_cast<std::size_t>(scope)];
+      threads.emplace_back([&, scope] { guarded([&] { elect(setting, log, database, scope, belief); }); });
+      for (int index = 0; index < setting.writers; ++index)
+        threads.emplace_back([&, scope, index] { guarded([&] { Writer(setting, log, database, scope, index, belief).run(); }); });
+    }
+  }
+  return Exit::done;
+}
+
+}  // namespace termgate::cli::storm

@@ -1,0 +1,104 @@
+// storm: what the director (storm.cpp) and its leaders (storm_leader.cpp) share: the plan, and the boundary that is tried.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <termgate/database.hpp>
+
+#include "command.hpp"
+#include "storm/sql.hpp"
+
+namespace termgate::cli::storm {
+
+using std::chrono::milliseconds;
+
+// Everybody's choices, repeatable from the seed.
+class Choice {
+ public:
+  Choice(std::uint64_t seed, std::string_view who) : random_(seed ^ std::hash<std::string_view>{}(who)) {}
+  std::int64_t number(std::int64_t low, std::int64_t high) { return low + static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(high - low + 1)); }
+  bool in(int of_hundred) { return number(1, 100) <= of_hundred; }
+  milliseconds span(milliseconds low, milliseconds high) { return milliseconds(number(low.count(), high.count())); }
+
+ private:
+  std::mt19937_64 random_;
+};
+
+// Names of one storm's tables, scopes and streams.
+struct Names {
+  std::string run;
+  std::string scope(int index) const { return "storm-" + run + "-" + std::to_string(index); }
+  // A writer's own scope, which nobody leads.
+  std::string scope_of_one(const std::string& leader, int scope_index, int writer) const { return "storm-" + run + "-of-" + leader + "-" + std::to_string(scope_index) + "-" + std::to_string(writer); }
+  std::string stream(const std::string& scope, int index) const { return scope + "-stream-" + std::to_string(index); }
+  std::string rows() const { return "storm_" + run + "_rows"; }        // the check alone guards it
+  std::string guarded() const { return "storm_" + run + "_guarded"; }  // the same columns, behind `protect`
+  std::string adopted() const { return "storm_" + run + "_adopted"; }  // the same, adopted and behind `protect` for any scope: for the faults `hold-…`
+  std::string counters() const { return "storm_" + run + "_counters"; }
+  // The counter whose numbers are taken beside the transaction that writes; its rows have them below 0.
+  std::string beside(const std::string& scope) const { return scope + " beside"; }
+  std::string leases() const { return "storm_" + run + "_leases"; }  // of the naive boundaries
+  std::string application() const { return "storm-" + run; }
+};
+constexpr int streams_a_scope = 2;
+// The URL by which a proxy before `url` is spoken to, but for its port: PostgreSQL's wire before an SQLite file too.
+std::string wire_url(const std::string& url, const Names& names);
+
+struct Naive {
+  std::string_view name;
+  std::string_view what;
+  bool on_sqlite;  // where it is wrong there too
+};
+const std::vector<Naive>& naive_boundaries();
+const Naive* find_naive(std::string_view name);
+
+struct Held {
+  std::int64_t term = 0;
+  std::chrono::steady_clock::time_point until;  // by the holder's monotonic clock, counted from the request
+  std::int64_t clock_ms = 0;                    // `client-clock`: the end by the holder's own wall clock
+};
+
+// One write as a program asks for it.
+struct Task {
+  std::string id;
+  std::string scope;
+  Held held;      // under which it was admitted; the process may hold a newer one by now
+  int rows = 1;
+  std::function<void()> work;  // what a program does between the check and its COMMIT
+};
+
+// A write boundary. One thread at a time. Writes and acquisitions throw what the library throws: OutcomeUnknown, else nothing was written.
+class Boundary {
+ public:
+  virtual ~Boundary() = default;
+  virtual std::optional<Held> acquire(const std::string& scope, const std::string& owner, milliseconds ttl) = 0;
+  virtual bool renew(const std::string& scope, const std::string& owner, Held& held, milliseconds ttl) = 0;
+  virtual void release(const std::string& scope, const std::string& owner, const Held& held) = 0;
+  // Writes the task's rows, numbered in commit order by the scope's counter; the last one's number.
+  virtual std::int64_t write(const Task& task) = 0;
+  // Whether a leader that knows its lease to be over stops by itself. Where the term guards, it need not, and goes on until it is refused.
+  virtual bool watches_its_lease() const { return false; }
+  // Whether its mistake is in the release: then leaders hand over more often than they go deaf.
+  virtual bool breaks_on_release() const { return false; }
+};
+
+// `skew`: how far the process's wall clock is off (`client-clock`).
+std::unique_ptr<Boundary> naive_boundary(std::string_view name, const std::string& url, const Names& names, milliseconds skew);
+
+// The rows of a task through an open transaction of any kind; the last one's number. `from`: the first part that is not there yet; parts below it are
+// numbered here. `beside`: where the number is taken, if not there.
+using Run = std::function<Table(const std::string& statement, const std::vector<std::string>& values)>;
+std::int64_t write_numbered(const Run& run, const Names& names, const std::string& table, const Task& task, int from = 0, const Run* beside = nullptr);
+void write_unnumbered(const Run& run, const std::string& table, const std::string& id, const std::string& scope, std::int64_t term, int rows);
+
+int lead(const Arguments& arguments);  // the hidden command `storm-leader`
+
+}  // namespace termgate::cli::storm

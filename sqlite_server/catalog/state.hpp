@@ -1,0 +1,82 @@
+// A connection's catalog from within: what the virtual tables and the functions share.
+#pragma once
+
+#include <sqlite3.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+#include <termgate/sqlite_server/catalog.hpp>
+
+#include "catalog/rows.hpp"
+#include "catalog/query.hpp"
+
+namespace termgate::sqlite_server {
+
+class CatalogState final : public Catalog {
+ public:
+  CatalogState(sqlite3* connection, std::string database) : connection_(connection), database_(std::move(database)) {}
+
+  void serve(CatalogSession* session) noexcept override { session_ = session; }
+  bool reading() const noexcept override { return reading_ > 0; }
+  std::optional<ValueProblem> problem() const override;
+  std::string reg_text(std::int64_t value, Oid type) override;
+  void find_origins(std::vector<Origin>& origins) override;
+  void let_go() noexcept override {
+    cookie_.reset();
+    temporary_.reset();
+  }
+
+  // The schema as the open transaction sees it, read again only where it may have changed.
+  std::shared_ptr<const Schema> schema();
+  // The rows of a relation; they stay as they are while a cursor holds them.
+  std::shared_ptr<Rows> rows(const SystemRelation& relation);
+
+  CatalogSession& session() noexcept { return session_ == nullptr ? nobody_ : *session_; }
+  sqlite3* connection() const noexcept { return connection_; }
+  std::string database() { return session().database().value_or(database_); }
+
+  // Fails the call that is under way.
+  void fail(sqlite3_context* context, ValueProblem problem);
+
+  // While it lives, statements are the catalog's own.
+  class Reading {
+   public:
+    explicit Reading(CatalogState& state) : state_(state) { ++state_.reading_; }
+    Reading(const Reading&) = delete;
+    Reading& operator=(const Reading&) = delete;
+    ~Reading() { --state_.reading_; }
+
+   private:
+    CatalogState& state_;
+  };
+
+ private:
+  struct Mark {
+    std::int64_t cookie = -1;
+    std::uint64_t fingerprint = 0;
+    bool committed = false;  // the cookie alone says that nothing changed
+  };
+  std::uint64_t fingerprint();
+
+  sqlite3* connection_;
+  std::optional<Query> cookie_, temporary_;  // asked before each look at the schema
+  std::string database_;
+  CatalogSession nobody_;
+  CatalogSession* session_ = nullptr;
+  int reading_ = 0;
+  std::optional<ValueProblem> problem_;
+  Mark mark_;
+  std::shared_ptr<const Schema> schema_;
+  std::unordered_map<const SystemRelation*, std::shared_ptr<Rows>> rows_;
+  std::string rows_database_;  // which rows_ name
+};
+
+// catalog_module.cpp
+void register_relations(sqlite3* connection, CatalogState& state);
+// functions.cpp
+void register_functions(sqlite3* connection, CatalogState& state);
+
+}  // namespace termgate::sqlite_server

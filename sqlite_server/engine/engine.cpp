@@ -1,0 +1,213 @@
+#include "engine/engine.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace termgate::sqlite_server {
+
+using std::chrono::milliseconds;
+
+namespace {
+constexpr std::size_t plans_max = 2000;
+constexpr std::size_t plan_text_bytes_max = 8 * 1024;
+constexpr milliseconds lane_wait{5000};
+// Who has not been heard of for this long waits no more; beside Knock::every it bears two lost messages.
+constexpr milliseconds outside_gone = 3 * sqlite::Knock::every + milliseconds(50);
+constexpr std::size_t outside_max = 1000;
+// Few lanes read at once, whatever the number of sessions: those few keep more of the file.
+constexpr std::size_t roomy_lanes = 4;
+constexpr int roomy_kib = 32 << 10, cache_kib = 2 << 10;
+constexpr milliseconds look{20};  // the warden's, while somebody waits
+constexpr milliseconds look_at_file{200};
+}  // namespace
+
+class Engine::Waiting {
+ public:
+  Waiting(Engine& engine, const Want& want, Control& control) : engine_(engine), control_(control) {
+    control_.waits(true);
+    const std::lock_guard lock(engine_.watch_mutex_);
+    at_ = engine_.waiters_.insert(engine_.waiters_.end(), {want, Clock::now()});
+    engine_.watched_.notify_one();
+  }
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+  ~Waiting() { over(); }
+  void over() {
+    if (std::exchange(over_, true)) return;
+    control_.waits(false);
+    const std::lock_guard lock(engine_.watch_mutex_);
+    engine_.waiters_.erase(at_);
+  }
+
+ private:
+  Engine& engine_;
+  Control& control_;
+  std::list<Waiter>::iterator at_;
+  bool over_ = false;
+};
+
+Engine::Engine(EngineOptions options) : options_(std::move(options)), memory_(options_.memory ? options_.memory : std::make_shared<detail::FenceMemory>()) {
+  how_.path = options_.path;
+  writer_ = std::make_unique<Lane>(how_, options_.install, roomy_kib);
+  writer_->writable = true;
+  file_ = writer_->connection().law().file();
+  queue_ = std::make_unique<sqlite::WriteQueue>(writer_->connection(), how_.synchronous, how_.wait);
+  try {
+    if (const auto grace = writer_->connection().law().setting("eviction_grace_ms")) grace_ = milliseconds(std::stoll(*grace));
+  } catch (const std::exception&) {
+    // Without layer 1 the default stands.
+  }
+  warden_ = std::thread([this] { watch(); });
+  outside_listener_ = std::make_unique<sqlite::WaiterListener>(options_.path, [this](const sqlite::Knocked& knocked) { heard(knocked); });
+}
+
+Engine::~Engine() {
+  outside_listener_.reset();
+  {
+    const std::lock_guard lock(watch_mutex_);
+    stopping_ = true;
+  }
+  watched_.notify_all();
+  warden_.join();
+}
+
+std::unique_ptr<Lane> Engine::borrow() {
+  std::unique_lock lock(lanes_mutex_);
+  if (!lane_free_.wait_for(lock, lane_wait, [&] { return !lanes_.empty() || lanes_open_ < options_.lanes_max; })) {
+    throw Failed("53300", fmt::format("all {} connections to the file have been at work for {} ms", options_.lanes_max, lane_wait.count()));
+  }
+  if (!lanes_.empty()) {
+    auto lane = std::move(lanes_.back());
+    lanes_.pop_back();
+    return lane;
+  }
+  const int kib = ++lanes_open_ <= roomy_lanes ? roomy_kib : cache_kib;
+  lock.unlock();
+  try {
+    return std::make_unique<Lane>(how_, options_.install, kib);
+  } catch (...) {
+    lock.lock();
+    --lanes_open_;
+    lane_free_.notify_one();
+    throw;
+  }
+}
+
+void Engine::give_back(std::unique_ptr<Lane> lane) noexcept {
+  lane->serve(nullptr);
+  const std::lock_guard lock(lanes_mutex_);
+  if (lane->cache_kib == roomy_kib) lanes_.push_back(std::move(lane));
+  else lanes_.push_front(std::move(lane));
+  lane_free_.notify_one();
+}
+
+void Engine::hold(Control* control) {
+  const std::lock_guard lock(watch_mutex_);
+  holder_ = control;
+  holder_passed_.clear();
+}
+
+void Engine::group(Control& control, const Want& want, std::optional<milliseconds> wait, const std::function<void(Lane&, bool)>& work) {
+  Waiting waiting(*this, want, control);
+  const std::function<bool()> give_up = [&] { return control.interrupted(); };
+  queue_->run({.wait = wait, .give_up = &give_up, .scope = want.scope, .term = want.term}, [&](sqlite::Connection&) {
+    waiting.over();
+    hold(&control);
+    struct Over {
+      Engine& engine;
+      ~Over() { engine.hold(nullptr); }
+    } over{*this};
+    work(*writer_, queue_->shares());
+  });
+}
+
+void Engine::take_turn(Control& control, const Want& want, std::optional<milliseconds> wait) {
+  Waiting waiting(*this, want, control);
+  const std::function<bool()> give_up = [&] { return control.interrupted(); };
+  queue_->take_turn({.wait = wait, .give_up = &give_up});
+  hold(&control);
+}
+
+void Engine::give_turn() noexcept {
+  hold(nullptr);
+  queue_->give_turn();
+}
+
+void Engine::heard(const sqlite::Knocked& knocked) {
+  queue_->make_room();
+  const std::lock_guard lock(watch_mutex_);
+  const auto now = Clock::now();
+  const auto known = std::find_if(outside_.begin(), outside_.end(), [&](const Outside& one) { return one.pid == knocked.pid && one.waiter.want.scope == knocked.scope && one.waiter.want.term == knocked.term; });
+  if (known != outside_.end()) {
+    known->heard = now;
+  } else if (outside_.size() < outside_max) {
+    outside_.push_back({knocked.pid, {{knocked.scope, knocked.term}, now}, now});
+    watched_.notify_one();
+  }
+}
+
+void Engine::passed(std::string scope, std::int64_t term) {
+  memory_->saw(scope, term);
+  const std::lock_guard lock(watch_mutex_);
+  holder_passed_.push_back({std::move(scope), term});
+}
+
+void Engine::note_moved() noexcept {
+  moved_ = true;
+  const std::lock_guard lock(watch_mutex_);
+  watched_.notify_one();
+}
+
+void Engine::watch() {
+  std::unique_lock lock(watch_mutex_);
+  auto looked = Clock::now();
+  while (!stopping_) {
+    if (!told_moved_ && (moved_ || Clock::now() - looked >= look_at_file)) {
+      lock.unlock();
+      if (!moved_ && file_.replaced()) moved_ = true;
+      if (moved_) {
+        told_moved_ = true;
+        if (options_.on_moved) options_.on_moved();
+      }
+      lock.lock();
+      looked = Clock::now();
+      continue;
+    }
+    std::erase_if(outside_, [now = Clock::now()](const Outside& one) { return now - one.heard > outside_gone; });
+    if (waiters_.empty() && outside_.empty()) {
+      watched_.wait_for(lock, look_at_file, [&] { return stopping_ || !waiters_.empty() || !outside_.empty() || (moved_ && !told_moved_); });
+      continue;
+    }
+    watched_.wait_for(lock, look);
+    if (holder_ == nullptr || holder_->evicted()) continue;
+    const auto now = Clock::now();
+    const auto evicts = [&](const Waiter& waiter) {
+      const auto lower = std::find_if(holder_passed_.begin(), holder_passed_.end(), [&](const Want& passed) { return passed.scope == waiter.want.scope && passed.term < waiter.want.term; });
+      if (lower == holder_passed_.end() || now - waiter.since < grace_) return false;
+      holder_->evict(fmt::format("terminating connection: term {} for scope \"{}\" stood in the way of term {} for longer than the eviction grace", lower->term, lower->scope, waiter.want.term));
+      return true;
+    };
+    if (std::any_of(waiters_.begin(), waiters_.end(), evicts) || std::any_of(outside_.begin(), outside_.end(), [&](const Outside& one) { return evicts(one.waiter); })) continue;
+    const auto idle_since = holder_->idle_since.load();
+    if (!holder_->evicted() && idle_since != Clock::time_point{} && now - idle_since >= options_.idle_holder_max) {
+      holder_->evict(fmt::format("terminating connection: it kept the only write lock of the file for {} ms without a word while others waited", std::chrono::duration_cast<milliseconds>(now - idle_since).count()));
+    }
+  }
+}
+
+Plans Engine::plan(const std::string& text) {
+  {
+    const std::lock_guard lock(plans_mutex_);
+    if (const auto found = plans_.find(text); found != plans_.end()) return found->second;
+  }
+  Plans made = plan_text(text);
+  if (text.size() > plan_text_bytes_max) return made;
+  const std::lock_guard lock(plans_mutex_);
+  if (plans_.size() >= plans_max) plans_.clear();
+  plans_.emplace(text, made);
+  return made;
+}
+
+}  // namespace termgate::sqlite_server

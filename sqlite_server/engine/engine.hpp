@@ -1,0 +1,137 @@
+// Engine: one SQLite file for many sessions. Readers: lanes from a pool, each session on one of its own while it reads. The one
+// writer: storage/sqlite's WriteQueue, whose baton everyone who writes must have; autocommit writes share a commit, a block keeps
+// the baton until it ends. Any thread.
+//
+// Who waits for the baton says which scope and term it waits for. A warden ends (F4)
+//   - after the eviction grace a session that has passed a waiter's scope with a lower term,
+//   - after `idle_holder_max` one that keeps the baton while its client says nothing.
+// Processes that wait through the library, the command or the extension tell (waiters.hpp) and count like sessions; anybody else's
+// waiting for the file cannot be seen, for SQLite's waiters leave no trace.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include <termgate/dialect/translate.hpp>
+
+#include <termgate/detail/fence_memory.hpp>
+
+#include "engine/lane.hpp"
+#include "session/plan.hpp"
+#include <termgate/detail/sqlite/waiters.hpp>
+#include <termgate/detail/sqlite/write_queue.hpp>
+
+namespace termgate::sqlite_server {
+
+struct Want {
+  std::string scope;
+  std::int64_t term = 0;
+};
+
+struct EngineOptions {
+  std::string path;
+  std::size_t lanes_max = 128;
+  std::chrono::milliseconds idle_holder_max{3000};
+  std::function<void(sqlite3*)> install = {};
+  // What earlier engines of the path have seen of fences; none: nothing yet.
+  std::shared_ptr<detail::FenceMemory> memory = {};
+  // Called once, on a thread of the engine's, when the file is found to have been moved or replaced.
+  std::function<void()> on_moved = {};
+};
+
+class Engine {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // Opens the file, which must exist. Throws what storage/sqlite throws.
+  explicit Engine(EngineOptions options);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  // A lane that reads. Throws Failed 53300 where all are at work for too long.
+  std::unique_ptr<Lane> borrow();
+  void give_back(std::unique_ptr<Lane> lane) noexcept;
+
+  // `work` as a member of a group commit; returns after the flush. Throws what `work` throws, and what the commit met; sqlite::GaveUp
+  // where the session was cancelled, ended or timed out while it waited for its turn. `wait`: where less than check_wait().
+  void group(Control& control, const Want& want, std::optional<std::chrono::milliseconds> wait, const std::function<void(Lane&, bool shared)>& work);
+  // For a block: the baton, on the caller's thread until give_turn().
+  void take_turn(Control& control, const Want& want, std::optional<std::chrono::milliseconds> wait);
+  void give_turn() noexcept;
+  // The lane that the group commits go through, for who has the baton.
+  Lane& writer() noexcept { return *writer_; }
+  // The one who has the baton has passed the check.
+  void passed(std::string scope, std::int64_t term);
+  // The highest fence that was seen of the scope at this path, in whatever file that was.
+  detail::FenceMemory& memory() noexcept { return *memory_; }
+
+  // The file is not the one any more that the path names. Nothing is written then; who is told so connects again.
+  bool moved() const noexcept { return moved_; }
+  void note_moved() noexcept;
+
+  // The statements of a text; a memory of the last ones.
+  Plans plan(const std::string& text);
+
+  // When it was opened, since 1970.
+  std::int64_t began_us() const noexcept { return began_us_; }
+  std::int64_t commits() const noexcept { return queue_->commits(); }
+
+ private:
+  class Waiting;
+  void hold(Control* control);
+  void watch();
+  void heard(const sqlite::Knocked& knocked);
+
+  const EngineOptions options_;
+  const std::int64_t began_us_ = std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  OpenAs how_;
+  std::unique_ptr<Lane> writer_;
+  std::unique_ptr<sqlite::WriteQueue> queue_;
+
+  std::mutex lanes_mutex_;  // guards the next two
+  std::condition_variable lane_free_;
+  std::deque<std::unique_ptr<Lane>> lanes_;  // the next to be borrowed is the last
+  std::size_t lanes_open_ = 0;
+
+  std::mutex plans_mutex_;  // guards plans_
+  std::unordered_map<std::string, Plans> plans_;
+
+  const std::shared_ptr<detail::FenceMemory> memory_;
+  sqlite::FileWatch file_;  // the warden's
+  std::atomic<bool> moved_{false};
+  bool told_moved_ = false;  // the warden's
+
+  std::mutex watch_mutex_;  // guards what follows
+  std::condition_variable watched_;
+  struct Waiter {
+    Want want;
+    Clock::time_point since;
+  };
+  std::list<Waiter> waiters_;
+  struct Outside {
+    int pid;
+    Waiter waiter;
+    Clock::time_point heard;
+  };
+  std::vector<Outside> outside_;  // few
+  Control* holder_ = nullptr;
+  std::vector<Want> holder_passed_;
+  std::chrono::milliseconds grace_{1000};
+  bool stopping_ = false;
+  std::thread warden_;
+  std::unique_ptr<sqlite::WaiterListener> outside_listener_;
+};
+
+}  // namespace termgate::sqlite_server

@@ -1,0 +1,794 @@
+// Moments and intervals: arithmetic, parts, and pictures (to_char, to_date, to_timestamp). Time zones are UTC and fixed offsets.
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <iterator>
+#include <limits>
+
+#include "values/forms.hpp"
+#include "functions/functions.hpp"
+#include "values/times.hpp"
+
+namespace termgate::sqlite_server {
+namespace {
+
+namespace oid = dialect::oid;
+
+constexpr std::int64_t second_us = 1'000'000, minute_us = 60 * second_us, hour_us = 60 * minute_us, day_us = 24 * hour_us;
+constexpr std::int64_t unix_epoch_us = 946'684'800 * second_us;  // from 1970 to 2000
+constexpr std::int64_t forever = std::numeric_limits<std::int64_t>::max(), never = std::numeric_limits<std::int64_t>::min();
+
+bool infinite(const Moment& moment) { return moment.micros == forever || moment.micros == never; }
+
+std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0); }
+
+[[noreturn]] void out_of_range(std::string_view what) { fail("22008", std::string(what) + " out of range"); }
+
+// PostgreSQL's bounds of a timestamp.
+void check_moment(const Moment& moment) {
+  if (infinite(moment)) return;
+  if (moment.micros < -2'451'545 * day_us || moment.micros >= 106'751'983 * day_us) out_of_range("timestamp");
+}
+
+std::int64_t added(std::int64_t a, std::int64_t b) {
+  std::int64_t out = 0;
+  if (__builtin_add_overflow(a, b, &out)) out_of_range("interval");
+  return out;
+}
+std::int64_t times(std::int64_t a, std::int64_t b) {
+  std::int64_t out = 0;
+  if (__builtin_mul_overflow(a, b, &out)) out_of_range("interval");
+  return out;
+}
+
+void put_fraction(Interval& interval, double amount, std::string_view text) {
+  const double rounded = std::nearbyint(amount);
+  if (!(std::abs(rounded) < 9e18)) fail("22015", "interval field value out of range: \"" + std::string(text) + "\"");
+  interval.micros = added(interval.micros, static_cast<std::int64_t>(rounded));
+}
+
+// "[-]hh:mm[:ss[.ffffff]]"
+bool read_clock(std::string_view word, std::int64_t& micros) {
+  const bool minus = word.starts_with('-');
+  if (minus || word.starts_with('+')) word.remove_prefix(1);
+  std::int64_t parts[3] = {0, 0, 0};
+  std::int64_t fraction = 0;
+  std::size_t at = 0, part = 0;
+  for (; part < 3; ++part) {
+    const std::size_t begin = at;
+    while (at < word.size() && word[at] >= '0' && word[at] <= '9') ++at;
+    if (at == begin || at - begin > 9) return false;
+    parts[part] = number_of(word.substr(begin, at - begin));
+    if (at >= word.size() || word[at] != ':') break;
+    ++at;
+  }
+  if (part == 0 || part > 2) return false;
+  if (at < word.size() && word[at] == '.') {
+    std::string digits(word.substr(at + 1));
+    if (digits.empty() || digits.find_first_not_of("0123456789") != std::string::npos) return false;
+    digits.resize(6, '0');
+    fraction = number_of(digits);
+    at = word.size();
+  }
+  if (at != word.size() || parts[1] > 59 || parts[2] > 59) return false;
+  micros = times(parts[0], hour_us) + parts[1] * minute_us + parts[2] * second_us + fraction;
+  if (minus) micros = -micros;
+  return true;
+}
+
+// An amount of a unit, with what is broken going to the next smaller ones: 1.5 days is a day and 12 hours.
+bool put_unit(Interval& interval, std::string_view unit, double amount, std::string_view text) {
+  if (!(std::abs(amount) < 1e12)) fail("22015", "interval field value out of range: \"" + std::string(text) + "\"");
+  const auto months = [&](double of_a_unit) {
+    const double whole = std::trunc(amount * of_a_unit);
+    interval.months = added(interval.months, static_cast<std::int64_t>(whole));
+    const double days = (amount * of_a_unit - whole) * 30;
+    interval.days = added(interval.days, static_cast<std::int64_t>(std::trunc(days)));
+    put_fraction(interval, (days - std::trunc(days)) * static_cast<double>(day_us), text);
+  };
+  const auto days = [&](double of_a_unit) {
+    const double whole = std::trunc(amount * of_a_unit);
+    interval.days = added(interval.days, static_cast<std::int64_t>(whole));
+    put_fraction(interval, (amount * of_a_unit - whole) * static_cast<double>(day_us), text);
+  };
+  const auto is = [&](std::initializer_list<std::string_view> words) { return std::find(words.begin(), words.end(), unit) != words.end(); };
+  if (is({"millennium", "millennia", "mil", "mils"})) months(12'000);
+  else if (is({"century", "centuries", "cent", "c"})) months(1200);
+  else if (is({"decade", "decades", "dec", "decs"})) months(120);
+  else if (is({"year", "years", "yr", "yrs", "y"})) months(12);
+  else if (is({"month", "months", "mon", "mons"})) months(1);
+  else if (is({"week", "weeks", "w"})) days(7);
+  else if (is({"day", "days", "d"})) days(1);
+  else if (is({"hour", "hours", "hr", "hrs", "h"})) put_fraction(interval, amount * static_cast<double>(hour_us), text);
+  else if (is({"minute", "minutes", "min", "mins", "m"})) put_fraction(interval, amount * static_cast<double>(minute_us), text);
+  else if (is({"second", "seconds", "sec", "secs", "s"})) put_fraction(interval, amount * static_cast<double>(second_us), text);
+  else if (is({"millisecond", "milliseconds", "msec", "msecs", "ms"})) put_fraction(interval, amount * 1000, text);
+  else if (is({"microsecond", "microseconds", "usec", "usecs", "us"})) put_fraction(interval, amount, text);
+  else return false;
+  return true;
+}
+
+bool read_amount(std::string_view digits, double& amount) {
+  if (digits.starts_with('+')) digits.remove_prefix(1);
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), amount);
+  return !digits.empty() && error == std::errc() && end == digits.data() + digits.size() && std::isfinite(amount);
+}
+
+std::int64_t zone_seconds(std::string_view zone) {
+  const std::string name = lower(trimmed(zone));
+  if (name == "utc" || name == "gmt" || name == "z" || name == "zulu" || name == "etc/utc" || name == "etc/gmt" || name == "uct" || name == "universal") return 0;
+  if (!name.empty() && (name[0] == '+' || name[0] == '-')) {
+    // An offset by itself counts as POSIX has it: + lies west of Greenwich.
+    std::int64_t value = 0;
+    if (read_clock(name.find(':') == std::string::npos ? name + ":00" : name, value)) return -value / second_us;
+  }
+  if (name.ends_with(":00:00") || name.find(':') != std::string::npos) {
+    std::int64_t value = 0;
+    if (read_clock(name, value)) return value / second_us;
+  }
+  fail("22023", "time zone \"" + std::string(zone) + "\" not recognized");
+}
+
+struct Broken {
+  CalendarDay day{2000, 1, 1};
+  std::int64_t days = 0, of_day = 0;
+};
+Broken broken(const Moment& moment) {
+  Broken out;
+  if (moment.type == oid::time) {
+    out.of_day = moment.micros;
+    return out;
+  }
+  out.days = floor_div(moment.micros, day_us);
+  out.of_day = moment.micros - out.days * day_us;
+  out.day = calendar_day(out.days);
+  return out;
+}
+
+int day_of_year(const Broken& at) { return static_cast<int>(at.days - days_since_2000({at.day.year, 1, 1})) + 1; }
+// 2000-01-01 was a Saturday; 0 is Sunday.
+int weekday(const Broken& at) { return static_cast<int>(((at.days + 6) % 7 + 7) % 7); }
+// The week of ISO 8601 belongs to the year of its Thursday.
+void iso_week(const Broken& at, std::int64_t& year, int& week) {
+  const std::int64_t thursday = at.days - (weekday(at) + 6) % 7 + 3;
+  year = calendar_day(thursday).year;
+  week = static_cast<int>((thursday - days_since_2000({year, 1, 1})) / 7) + 1;
+}
+
+void answer_number(Call& call, std::int64_t whole, std::int64_t micros) {
+  if (micros == 0) return call.answer(whole);
+  call.answer(static_cast<double>(whole) + static_cast<double>(micros) / 1e6);
+}
+
+bool is_interval(std::string_view text) {
+  const std::string small = lower(text);
+  for (const std::string_view word : {"day", "mon", "year", "hour", "min", "sec", "week"}) {
+    if (small.find(word) != std::string::npos) return true;
+  }
+  // A time of day ends at 24; up to there both have the same parts.
+  if (const auto colon = small.find(':'); colon != std::string::npos && small.find_first_not_of("0123456789") == colon && number_of(std::string_view(small).substr(0, colon)) > 24) return true;
+  return small.starts_with('p') || (small.find('-', 1) == std::string::npos && small.starts_with('-'));
+}
+
+void extract(Call& call) {
+  const std::string field = lower(call.text(0)), text = call.text(1);
+  if (is_interval(text)) {
+    const Interval interval = parse_interval(text);
+    const std::int64_t of_minute = interval.micros % minute_us;
+    if (field == "epoch") {
+      // A year has 365.25 days here.
+      const double days = static_cast<double>(interval.months / 12) * 365.25 + static_cast<double>(interval.months % 12) * 30 + static_cast<double>(interval.days);
+      return call.answer(days * 86'400 + static_cast<double>(interval.micros) / 1e6);
+    }
+    if (field == "year") return call.answer(interval.months / 12);
+    if (field == "month") return call.answer(interval.months % 12);
+    if (field == "day") return call.answer(interval.days);
+    if (field == "hour") return call.answer(interval.micros / hour_us);
+    if (field == "minute") return call.answer(interval.micros / minute_us % 60);
+    if (field == "second") return answer_number(call, of_minute / second_us, of_minute % second_us);
+    if (field == "milliseconds") return call.answer(static_cast<double>(of_minute) / 1000);
+    if (field == "microseconds") return call.answer(of_minute);
+    if (field == "quarter") return call.answer(interval.months % 12 / 3 + 1);
+    if (field == "decade") return call.answer(interval.months / 120);
+    if (field == "century") return call.answer(interval.months / 1200);
+    fail("22023", "unit \"" + field + "\" not recognized for type interval");
+  }
+  const Moment moment = parse_moment(text);
+  if (infinite(moment)) fail("0A000", "the fields of an infinite moment are not supported on SQLite");
+  const Broken at = broken(moment);
+  const std::int64_t of_minute = at.of_day % minute_us;
+  std::int64_t year = 0;
+  int week = 0;
+  const std::int64_t shown_year = at.day.year > 0 ? at.day.year : at.day.year - 1;
+  if (moment.type != oid::time) {
+    if (field == "year") return call.answer(shown_year);
+    if (field == "month") return call.answer(std::int64_t{at.day.month});
+    if (field == "day") return call.answer(std::int64_t{at.day.day});
+    if (field == "quarter") return call.answer(std::int64_t{(at.day.month - 1) / 3 + 1});
+    if (field == "doy") return call.answer(std::int64_t{day_of_year(at)});
+    if (field == "dow") return call.answer(std::int64_t{weekday(at)});
+    if (field == "isodow") return call.answer(std::int64_t{weekday(at) == 0 ? 7 : weekday(at)});
+    if (field == "week" || field == "isoyear") {
+      iso_week(at, year, week);
+      return call.answer(field == "week" ? std::int64_t{week} : year);
+    }
+    if (field == "decade") return call.answer(floor_div(at.day.year, 10));
+    if (field == "century") return call.answer(at.day.year > 0 ? (at.day.year + 99) / 100 : -((99 - (at.day.year - 1)) / 100));
+    if (field == "millennium") return call.answer(at.day.year > 0 ? (at.day.year + 999) / 1000 : -((999 - (at.day.year - 1)) / 1000));
+    if (field == "julian") return call.answer(static_cast<double>(at.days + 2'451'545) + static_cast<double>(at.of_day) / static_cast<double>(day_us));
+    if (field == "epoch") {
+      const std::int64_t since = moment.micros + unix_epoch_us;
+      return answer_number(call, floor_div(since, second_us), since - floor_div(since, second_us) * second_us);
+    }
+    if (field == "timezone" || field == "timezone_hour" || field == "timezone_minute") return call.answer(std::int64_t{0});
+  } else if (field == "epoch") {
+    return answer_number(call, moment.micros / second_us, moment.micros % second_us);
+  }
+  if (field == "hour") return call.answer(at.of_day / hour_us);
+  if (field == "minute") return call.answer(at.of_day / minute_us % 60);
+  if (field == "second") return answer_number(call, of_minute / second_us, of_minute % second_us);
+  if (field == "milliseconds") return call.answer(static_cast<double>(of_minute) / 1000);
+  if (field == "microseconds") return call.answer(of_minute);
+  fail("22023", "unit \"" + field + "\" not recognized for type timestamp");
+}
+
+void date_trunc(Call& call) {
+  const std::string field = lower(call.text(0));
+  if (is_interval(call.text(1))) {
+    Interval interval = parse_interval(call.text(1));
+    if (field == "year") interval = {interval.months / 12 * 12, 0, 0};
+    else if (field == "month") interval = {interval.months, 0, 0};
+    else if (field == "day") interval.micros = 0;
+    else if (field == "hour") interval.micros -= interval.micros % hour_us;
+    else if (field == "minute") interval.micros -= interval.micros % minute_us;
+    else if (field == "second") interval.micros -= interval.micros % second_us;
+    else if (field == "milliseconds") interval.micros -= interval.micros % 1000;
+    else if (field != "microseconds") fail("22023", "unit \"" + field + "\" not recognized for type interval");
+    return call.answer(interval_text(interval));
+  }
+  Moment moment = parse_moment(call.text(1));
+  // A date is a moment of the session's zone, which is UTC.
+  if (moment.type == oid::date) moment.type = oid::timestamptz;
+  if (infinite(moment)) return call.answer(moment_text(moment));
+  Broken at = broken(moment);
+  const auto at_day = [&](std::int64_t days) { moment.micros = days * day_us; };
+  const auto of_year = [&](std::int64_t year) { at_day(days_since_2000({year, 1, 1})); };
+  if (field == "microseconds") {
+  } else if (field == "milliseconds") moment.micros -= at.of_day % 1000;
+  else if (field == "second") moment.micros -= at.of_day % second_us;
+  else if (field == "minute") moment.micros -= at.of_day % minute_us;
+  else if (field == "hour") moment.micros -= at.of_day % hour_us;
+  else if (field == "day") at_day(at.days);
+  else if (field == "week") at_day(at.days - (weekday(at) + 6) % 7);
+  else if (field == "month") at_day(days_since_2000({at.day.year, at.day.month, 1}));
+  else if (field == "quarter") at_day(days_since_2000({at.day.year, (at.day.month - 1) / 3 * 3 + 1, 1}));
+  else if (field == "year") of_year(at.day.year);
+  else if (field == "decade") of_year(floor_div(at.day.year, 10) * 10);
+  else if (field == "century") of_year(floor_div(at.day.year - 1, 100) * 100 + 1);
+  else if (field == "millennium") of_year(floor_div(at.day.year - 1, 1000) * 1000 + 1);
+  else fail("22023", "unit \"" + field + "\" not recognized for type timestamp with time zone");
+  call.answer(moment_text(moment));
+}
+
+Interval age_between(const Moment& later, const Moment& earlier) {
+  const bool minus = later.micros < earlier.micros;
+  const Broken a = broken(minus ? earlier : later), b = broken(minus ? later : earlier);
+  Interval out;
+  out.months = (a.day.year - b.day.year) * 12 + a.day.month - b.day.month;
+  out.days = a.day.day - b.day.day;
+  out.micros = a.of_day - b.of_day;
+  if (out.micros < 0) {
+    out.micros += day_us;
+    --out.days;
+  }
+  if (out.days < 0) {
+    --out.months;
+    // Days are borrowed from the month of the earlier moment.
+    out.days += days_of_month(b.day.year, b.day.month);
+  }
+  if (minus) out = {-out.months, -out.days, -out.micros};
+  return out;
+}
+
+void age(Call& call) {
+  const Moment first = parse_moment(call.text(0));
+  if (call.count > 1) return call.answer(interval_text(age_between(first, parse_moment(call.text(1)))));
+  const std::int64_t now = call.state.session().transaction_began_us() - unix_epoch_us;
+  call.answer(interval_text(age_between({floor_div(now, day_us) * day_us, oid::timestamp}, first)));
+}
+
+Moment transaction_began(Call& call) { return {call.state.session().transaction_began_us() - unix_epoch_us, oid::timestamptz}; }
+Moment clock_now() {
+  return {std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()).count() - unix_epoch_us, oid::timestamptz};
+}
+
+template <Oid type>
+void now_as(Call& call) {
+  Moment moment = transaction_began(call);
+  if (type == oid::time) moment.micros = broken(moment).of_day;
+  if (type == oid::date) moment.micros = broken(moment).days * day_us;
+  moment.type = type;
+  call.answer(moment_text(moment));
+}
+
+template <int sign>
+void shift(Call& call) {
+  Moment moment = parse_moment(call.text(0));
+  if (moment.type == oid::date) moment.type = oid::timestamp;
+  call.answer(moment_text(shifted(moment, parse_interval(call.text(1)), sign)));
+}
+
+void interval_math(Call& call) {
+  const std::string symbol = call.text(1);
+  if (symbol == "+" || symbol == "-") {
+    const Interval a = parse_interval(call.text(0)), b = parse_interval(call.text(2));
+    const std::int64_t sign = symbol == "+" ? 1 : -1;
+    return call.answer(interval_text({added(a.months, sign * b.months), added(a.days, sign * b.days), added(a.micros, sign * b.micros)}));
+  }
+  const bool number_first = call.type(0) != SQLITE_TEXT;
+  const Interval interval = parse_interval(call.text(number_first ? 2 : 0));
+  double factor = call.real(number_first ? 0 : 2);
+  if (symbol == "/") {
+    if (factor == 0) fail("22012", "division by zero");
+    factor = 1 / factor;
+  }
+  Interval out;
+  if (!put_unit(out, "month", static_cast<double>(interval.months) * factor, "") || !put_unit(out, "day", static_cast<double>(interval.days) * factor, "")) return call.answer_null();
+  put_fraction(out, static_cast<double>(interval.micros) * factor, "");
+  call.answer(interval_text(out));
+}
+
+void date_diff(Call& call) { call.answer(floor_div(parse_moment(call.text(0)).micros, day_us) - floor_div(parse_moment(call.text(1)).micros, day_us)); }
+void date_add(Call& call) {
+  Moment moment = parse_moment(call.text(0));
+  moment.type = oid::date;
+  if (!infinite(moment)) moment.micros = added(moment.micros, times(call.whole(1), day_us));
+  call.answer(moment_text(moment));
+}
+
+void at_zone(Call& call) {
+  Moment moment = parse_moment(call.text(1));
+  const std::int64_t offset = zone_seconds(call.text(0)) * second_us;
+  const bool zoned = moment.type == oid::timestamptz;
+  if (!infinite(moment)) moment.micros += zoned ? offset : -offset;
+  moment.type = zoned ? oid::timestamp : oid::timestamptz;
+  call.answer(moment_text(moment));
+}
+
+void make_date(Call& call) {
+  const std::int64_t year = call.whole(0) < 0 ? call.whole(0) + 1 : call.whole(0), month = call.whole(1), day = call.whole(2);
+  if (call.whole(0) == 0 || std::abs(year) > 294'275 || month < 1 || month > 12 || day < 1 || day > days_of_month(year, static_cast<int>(month))) {
+    fail("22008", "date field value out of range: " + std::to_string(call.whole(0)) + "-" + std::to_string(month) + "-" + std::to_string(day));
+  }
+  call.answer(moment_text({days_since_2000({year, static_cast<int>(month), static_cast<int>(day)}) * day_us, oid::date}));
+}
+
+void make_interval(Call& call) {
+  const auto whole = [&](int i) { return call.count > i ? call.whole(i) : 0; };
+  Interval out;
+  out.months = added(times(whole(0), 12), whole(1));
+  out.days = added(times(whole(2), 7), whole(3));
+  out.micros = added(times(whole(4), hour_us), times(whole(5), minute_us));
+  if (call.count > 6) put_fraction(out, call.real(6) * 1e6, "");
+  call.answer(interval_text(out));
+}
+
+// ------------------------------------------------------------------------------------------------ pictures
+
+constexpr std::string_view months[] = {"January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"};
+constexpr std::string_view weekdays[] = {"Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"};
+
+// The pattern that stands here, the longest first; empty: a character of its own.
+std::string_view picture_at(std::string_view format) {
+  static constexpr std::string_view patterns[] = {"Y,YYY", "HH24", "HH12", "SSSSS", "SSSS", "YYYY", "IYYY", "MONTH", "Month", "month", "A.D.", "B.C.", "A.M.", "P.M.", "a.m.", "p.m.", "YYY", "MON", "Mon", "mon", "DDD", "DAY",
+                                                  "Day",   "day",  "YY",   "MM",    "DD",   "HH",   "MI",   "SS",    "MS",    "US",    "DY",   "Dy",   "dy",   "ID",   "IW",   "WW",   "CC",  "TZ",  "tz",  "OF",  "AM",  "PM",
+                                                  "am",    "pm",   "AD",   "BC",    "TH",   "th",   "FM",   "FX",    "TM",    "Y",     "D",    "Q",    "J",    "W"};
+  for (const std::string_view pattern : patterns) {
+    if (format.starts_with(pattern)) return pattern;
+  }
+  // Numbers may be asked for in small letters too.
+  static constexpr std::string_view small[] = {"hh24", "hh12", "sssss", "yyyy", "iyyy", "ddd", "yy", "mm", "dd", "hh", "mi", "ss", "ms", "us", "id", "iw", "ww", "cc", "fm", "q", "j", "d", "y", "w"};
+  static constexpr std::string_view big[] = {"HH24", "HH12", "SSSSS", "YYYY", "IYYY", "DDD", "YY", "MM", "DD", "HH", "MI", "SS", "MS", "US", "ID", "IW", "WW", "CC", "FM", "Q", "J", "D", "Y", "W"};
+  for (std::size_t i = 0; i < std::size(small); ++i) {
+    if (format.starts_with(small[i])) return big[i];
+  }
+  return {};
+}
+
+struct Fields {
+  std::int64_t year = 0;
+  int month = 1, day = 1;
+  std::int64_t hour = 0, minute = 0, second = 0, micros = 0;
+  int weekday = 0, day_of_year = 1, iso_week = 1;
+  std::int64_t iso_year = 0, days = 0, of_day = 0;
+  bool zoned = false;
+};
+
+std::string cased(std::string_view name, std::string_view pattern) {
+  std::string out(name);
+  const bool upper = pattern.size() > 1 && pattern[1] >= 'A' && pattern[1] <= 'Z';
+  const bool small = pattern[0] >= 'a' && pattern[0] <= 'z';
+  for (char& c : out) {
+    if (upper && c >= 'a' && c <= 'z') c = static_cast<char>(c - 32);
+    if (small && c >= 'A' && c <= 'Z') c = static_cast<char>(c + 32);
+  }
+  return out;
+}
+
+std::string ordinal(std::int64_t number, bool upper) {
+  const std::int64_t last = number % 10, two = number % 100;
+  const std::string_view end = two >= 11 && two <= 13 ? "th" : last == 1 ? "st" : last == 2 ? "nd" : last == 3 ? "rd" : "th";
+  std::string out(end);
+  if (upper) {
+    for (char& c : out) c = static_cast<char>(c - 32);
+  }
+  return out;
+}
+
+std::string drawn(const Fields& at, std::string_view format) {
+  std::string out;
+  bool fill = true;
+  std::int64_t last_number = 0;
+  const auto number = [&](std::int64_t value, std::size_t width) {
+    last_number = value;
+    std::string digits = std::to_string(std::abs(value));
+    if (fill && digits.size() < width) digits.insert(0, width - digits.size(), '0');
+    out += (value < 0 ? "-" : "") + digits;
+    fill = true;
+  };
+  const auto word = [&](std::string_view name, std::string_view pattern, std::size_t width) {
+    std::string text = cased(name, pattern);
+    if (fill && text.size() < width) text.append(width - text.size(), ' ');
+    out += text;
+    fill = true;
+  };
+  for (std::size_t i = 0; i < format.size();) {
+    if (format[i] == '"') {
+      const auto end = std::min(format.find('"', i + 1), format.size());
+      out += format.substr(i + 1, end - i - 1);
+      i = end + 1;
+      continue;
+    }
+    if (format[i] == '\\' && i + 1 < format.size()) {
+      out += format[i + 1];
+      i += 2;
+      continue;
+    }
+    const std::string_view pattern = picture_at(format.substr(i));
+    if (pattern.empty()) {
+      out += format[i++];
+      continue;
+    }
+    i += pattern.size();
+    const std::int64_t year = at.year > 0 ? at.year : 1 - at.year;
+    if (pattern == "FM") fill = false;
+    else if (pattern == "FX" || pattern == "TM") continue;
+    else if (pattern == "YYYY") number(year, 4);
+    else if (pattern == "Y,YYY") out += std::to_string(year / 1000) + "," + std::to_string(1000 + year % 1000).substr(1);
+    else if (pattern == "YYY") number(year % 1000, 3);
+    else if (pattern == "YY") number(year % 100, 2);
+    else if (pattern == "Y") number(year % 10, 1);
+    else if (pattern == "IYYY") number(at.iso_year, 4);
+    else if (pattern == "CC") number((year + 99) / 100, 2);
+    else if (pattern == "Q") number((at.month - 1) / 3 + 1, 1);
+    else if (pattern == "MM") number(at.month, 2);
+    else if (pattern == "MONTH" || pattern == "Month" || pattern == "month") word(months[at.month - 1], pattern, 9);
+    else if (pattern == "MON" || pattern == "Mon" || pattern == "mon") word(months[at.month - 1].substr(0, 3), pattern, 0);
+    else if (pattern == "DDD") number(at.day_of_year, 3);
+    else if (pattern == "DD") number(at.day, 2);
+    else if (pattern == "D") number(at.weekday + 1, 1);
+    else if (pattern == "ID") number(at.weekday == 0 ? 7 : at.weekday, 1);
+    else if (pattern == "DAY" || pattern == "Day" || pattern == "day") word(weekdays[at.weekday], pattern, 9);
+    else if (pattern == "DY" || pattern == "Dy" || pattern == "dy") word(weekdays[at.weekday].substr(0, 3), pattern, 0);
+    else if (pattern == "WW") number((at.day_of_year - 1) / 7 + 1, 2);
+    else if (pattern == "W") number((at.day - 1) / 7 + 1, 1);
+    else if (pattern == "IW") number(at.iso_week, 2);
+    else if (pattern == "J") number(at.days + 2'451'545, 7);
+    else if (pattern == "HH24") number(at.hour, 2);
+    else if (pattern == "HH" || pattern == "HH12") number(at.hour % 12 == 0 ? 12 : at.hour % 12, 2);
+    else if (pattern == "MI") number(at.minute, 2);
+    else if (pattern == "SS") number(at.second, 2);
+    else if (pattern == "MS") number(at.micros / 1000, 3);
+    else if (pattern == "US") number(at.micros, 6);
+    else if (pattern == "SSSS" || pattern == "SSSSS") number(at.of_day / second_us, 1);
+    else if (pattern == "AM" || pattern == "PM") out += at.hour % 24 >= 12 ? "PM" : "AM";
+    else if (pattern == "am" || pattern == "pm") out += at.hour % 24 >= 12 ? "pm" : "am";
+    else if (pattern == "A.M." || pattern == "P.M.") out += at.hour % 24 >= 12 ? "P.M." : "A.M.";
+    else if (pattern == "a.m." || pattern == "p.m.") out += at.hour % 24 >= 12 ? "p.m." : "a.m.";
+    else if (pattern == "AD" || pattern == "BC") out += at.year > 0 ? "AD" : "BC";
+    else if (pattern == "A.D." || pattern == "B.C.") out += at.year > 0 ? "A.D." : "B.C.";
+    else if (pattern == "TZ" || pattern == "tz") out += at.zoned ? (pattern == "TZ" ? "UTC" : "utc") : "";
+    else if (pattern == "OF") out += at.zoned ? "+00" : "";
+    else if (pattern == "TH" || pattern == "th") out += ordinal(last_number, pattern == "TH");
+  }
+  return out;
+}
+
+// to_date() and to_timestamp(text, format): digits and names where the picture has them.
+Moment read_picture(std::string_view text, std::string_view format, Oid type) {
+  std::int64_t year = 1, hour = 0, minute = 0, second = 0, micros = 0, day = 1, of_year = 0;
+  int month = 1;
+  bool afternoon = false, twelve = false, before_christ = false;
+  std::size_t at = 0;
+  const auto wrong = [&](std::string_view pattern) { fail("22007", "invalid value \"" + std::string(text.substr(std::min(at, text.size()), 4)) + "\" for \"" + std::string(pattern) + "\""); };
+  const auto number = [&](std::string_view pattern, std::size_t most) {
+    while (at < text.size() && text[at] == ' ') ++at;
+    const bool minus = at < text.size() && text[at] == '-' && pattern == "YYYY";
+    if (minus) ++at;
+    std::size_t count = 0;
+    while (count < most && at + count < text.size() && text[at + count] >= '0' && text[at + count] <= '9') ++count;
+    if (count == 0) wrong(pattern);
+    const std::int64_t value = number_of(text.substr(at, count));
+    at += count;
+    return minus ? -value : value;
+  };
+  const auto name = [&](std::span<const std::string_view> names, std::string_view pattern, bool whole) {
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      const std::string_view wanted = whole ? names[i] : names[i].substr(0, 3);
+      if (lower(text.substr(std::min(at, text.size()), wanted.size())) == lower(wanted)) {
+        at += wanted.size();
+        return static_cast<int>(i);
+      }
+    }
+    wrong(pattern);
+    return 0;
+  };
+  for (std::size_t i = 0; i < format.size();) {
+    const std::string_view pattern = picture_at(format.substr(i));
+    if (pattern.empty()) {
+      // What separates stands for any separator.
+      ++i;
+      if (at < text.size() && !((text[at] >= '0' && text[at] <= '9') || (text[at] | 0x20) == 'x')) ++at;
+      continue;
+    }
+    i += pattern.size();
+    const bool more = !picture_at(format.substr(std::min(i, format.size()))).empty();
+    if (pattern == "YYYY") year = number(pattern, more ? 4 : 6);
+    else if (pattern == "YY") {
+      year = number(pattern, 2);
+      year += year < 70 ? 2000 : 1900;
+    } else if (pattern == "MM") month = static_cast<int>(number(pattern, 2));
+    else if (pattern == "DD") day = number(pattern, 2);
+    else if (pattern == "DDD") of_year = number(pattern, 3);
+    else if (pattern == "HH24") hour = number(pattern, 2);
+    else if (pattern == "HH" || pattern == "HH12") {
+      hour = number(pattern, 2);
+      twelve = true;
+      if (hour < 1 || hour > 12) fail("22007", "hour \"" + std::to_string(hour) + "\" is invalid for the 12-hour clock");
+    } else if (pattern == "MI") minute = number(pattern, 2);
+    else if (pattern == "SS") second = number(pattern, 2);
+    else if (pattern == "MS" || pattern == "US") {
+      const std::size_t begin = at;
+      const std::size_t width = pattern == "MS" ? 3 : 6;
+      micros = number(pattern, width);
+      for (std::size_t digits = at - begin; digits < 6; ++digits) micros *= 10;
+    } else if (pattern == "MON" || pattern == "Mon" || pattern == "mon") month = name(months, pattern, false) + 1;
+    else if (pattern == "MONTH" || pattern == "Month" || pattern == "month") month = name(months, pattern, true) + 1;
+    else if (pattern == "DAY" || pattern == "Day" || pattern == "day") name(weekdays, pattern, true);
+    else if (pattern == "DY" || pattern == "Dy" || pattern == "dy") name(weekdays, pattern, false);
+    else if (lower(pattern) == "am" || lower(pattern) == "pm") {
+      const std::string mark = lower(text.substr(std::min(at, text.size()), 2));
+      if (mark != "am" && mark != "pm") wrong(pattern);
+      afternoon = mark == "pm";
+      twelve = true;
+      at += 2;
+    } else if (pattern == "AD" || pattern == "BC") {
+      before_christ = lower(text.substr(std::min(at, text.size()), 2)) == "bc";
+      at += 2;
+    } else if (pattern != "FM" && pattern != "FX" && pattern != "TM") {
+      fail("0A000", "this picture is not supported on SQLite: \"" + std::string(pattern) + "\"");
+    }
+  }
+  if (before_christ) year = 1 - year;
+  if (twelve) hour = hour % 12 + (afternoon ? 12 : 0);
+  if (month < 1 || month > 12 || day < 1 || std::abs(year) > 294'275 || day > days_of_month(year, month) || hour > 24 || minute > 59 || second > 59) {
+    fail("22008", "date/time field value out of range: \"" + std::string(text) + "\"");
+  }
+  std::int64_t days = days_since_2000({year, month, static_cast<int>(day)});
+  if (of_year > 0) days = days_since_2000({year, 1, 1}) + of_year - 1;
+  return {days * day_us + (type == oid::date ? 0 : hour * hour_us + minute * minute_us + second * second_us + micros), type};
+}
+
+void to_timestamp(Call& call) {
+  if (call.count > 1) return call.answer(moment_text(read_picture(call.text(0), call.text(1), oid::timestamptz)));
+  const double seconds = call.real(0);
+  if (!(std::abs(seconds) < 9e12)) out_of_range("timestamp");
+  const Moment moment{static_cast<std::int64_t>(std::nearbyint(seconds * 1e6)) - unix_epoch_us, oid::timestamptz};
+  call.answer(moment_text(moment));
+}
+
+constexpr Body time_bodies[] = {
+    {"pg_now", now_as<oid::timestamptz>, false, false}, {"clock_timestamp", [](Call& call) { call.answer(moment_text(clock_now())); }, false, false},
+    {"timeofday", [](Call& call) { call.answer(time_to_char(clock_now(), "Dy Mon DD HH24:MI:SS.US YYYY TZ")); }, false, false}, {"pg_current_date", now_as<oid::date>, false, false},
+    {"pg_current_time", [](Call& call) {
+       const Moment moment = transaction_began(call);
+       call.answer(moment_text({broken(moment).of_day, oid::time}) + "+00");
+     }, false, false},
+    {"pg_localtime", now_as<oid::time>, false, false}, {"pg_localtimestamp", now_as<oid::timestamp>, false, false}, {"pg_add_interval", shift<1>}, {"pg_sub_interval", shift<-1>}, {"pg_interval_math", interval_math},
+    {"pg_date_diff", date_diff}, {"pg_date_add", date_add},
+    {"pg_timestamp_diff", [](Call& call) { call.answer(interval_text(between(parse_moment(call.text(0)), parse_moment(call.text(1))))); }}, {"pg_extract", extract}, {"pg_timezone", at_zone}, {"date_trunc", date_trunc},
+    {"age", age, false, false}, {"make_date", make_date}, {"make_interval", make_interval}, {"to_timestamp", to_timestamp},
+    {"to_date", [](Call& call) { call.answer(moment_text(read_picture(call.text(0), call.text(1), oid::date))); }},
+};
+
+}  // namespace
+
+std::span<const Body> time_functions() { return time_bodies; }
+
+Moment parse_moment(std::string_view whole) {
+  const std::string_view text = trimmed(whole);
+  Moment out;
+  const auto colon = text.find(':'), dash = text.find('-', 1);
+  const bool dated = dash != std::string_view::npos && (colon == std::string_view::npos || dash < colon);
+  if (colon != std::string_view::npos && !dated && !(text.size() > 8 && text[8] == ' ')) out.type = oid::time;
+  else if (colon == std::string_view::npos && lower(text).find("inf") == std::string::npos) out.type = oid::date;
+  else out.type = colon != std::string_view::npos && text.find_first_of("+-Zz", colon) != std::string_view::npos ? oid::timestamptz : oid::timestamp;
+  if (out.type == oid::timestamp && colon != std::string_view::npos && (lower(text).find("utc") != std::string::npos || lower(text).find("gmt") != std::string::npos)) out.type = oid::timestamptz;
+  if (const auto problem = read_time_like(text, out.type, out.micros)) throw CallFailed{*problem};
+  if (out.type == oid::date && !infinite(out)) out.micros = times(out.micros, day_us);
+  return out;
+}
+
+std::string moment_text(const Moment& moment) {
+  if (moment.type != oid::time) check_moment(moment);
+  if (moment.type == oid::date && !infinite(moment)) return write_time_like(floor_div(moment.micros, day_us), oid::date);
+  return write_time_like(moment.micros, moment.type);
+}
+
+Interval parse_interval(std::string_view whole) {
+  const std::string text = lower(trimmed(whole));
+  const auto wrong = [&] { fail("22007", "invalid input syntax for type interval: \"" + std::string(whole) + "\""); };
+  if (text.empty()) wrong();
+  Interval out;
+  if (text[0] == 'p') {
+    bool clock = false;
+    std::size_t at = 1;
+    if (at >= text.size()) wrong();
+    while (at < text.size()) {
+      if (text[at] == 't' && !clock) {
+        clock = true;
+        ++at;
+        continue;
+      }
+      const auto end = text.find_first_not_of("0123456789.+-", at);
+      double amount = 0;
+      if (end == std::string::npos || end == at || !read_amount(std::string_view(text).substr(at, end - at), amount)) wrong();
+      const char unit = text[end];
+      if (!put_unit(out, unit == 'y' ? "year" : unit == 'm' ? (clock ? "minute" : "month") : unit == 'w' ? "week" : unit == 'd' ? "day" : unit == 'h' ? "hour" : unit == 's' ? "second" : "?", amount, whole)) wrong();
+      at = end + 1;
+    }
+    return out;
+  }
+  std::vector<std::string> words;
+  for (std::size_t at = 0; at < text.size();) {
+    if (text[at] == ' ' || text[at] == '\t' || text[at] == '@' || text[at] == ',') {
+      ++at;
+      continue;
+    }
+    // "1day" is two words.
+    const bool number = (text[at] >= '0' && text[at] <= '9') || text[at] == '.' || text[at] == '-' || text[at] == '+';
+    auto end = number ? text.find_first_not_of("0123456789.:+-", at) : text.find_first_of(" \t,0123456789", at);
+    end = std::min(end, text.size());
+    words.push_back(text.substr(at, end - at));
+    at = end;
+  }
+  bool ago = false;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    if (word == "ago" && i + 1 == words.size() && i > 0) {
+      ago = true;
+      continue;
+    }
+    std::int64_t clock = 0;
+    double amount = 0;
+    if (word.find(':') != std::string::npos) {
+      if (!read_clock(word, clock)) wrong();
+      out.micros = added(out.micros, clock);
+    } else if (const auto dash = word.find('-', 1); dash != std::string::npos && word.find('.') == std::string::npos) {
+      // Years and months: 1-2
+      double years = 0, rest = 0;
+      if (!read_amount(word.substr(0, dash), years) || !read_amount(word.substr(dash + 1), rest)) wrong();
+      put_unit(out, "year", years, whole);
+      put_unit(out, "month", word[0] == '-' ? -rest : rest, whole);
+    } else if (read_amount(word, amount)) {
+      // A number alone, at the end, is seconds.
+      if (i + 1 < words.size() && !(words[i + 1] == "ago") && words[i + 1].find(':') == std::string::npos) {
+        if (!put_unit(out, words[++i], amount, whole)) wrong();
+      } else if (i + 1 < words.size() && words[i + 1].find(':') != std::string::npos) {
+        put_unit(out, "day", amount, whole);
+      } else {
+        put_unit(out, "second", amount, whole);
+      }
+    } else {
+      wrong();
+    }
+  }
+  if (ago) out = {-out.months, -out.days, -out.micros};
+  return out;
+}
+
+std::string interval_text(const Interval& interval) {
+  std::string out;
+  bool minus_before = false;
+  const auto put = [&](std::int64_t amount, std::string_view unit) {
+    if (amount == 0) return;
+    if (!out.empty()) out += ' ';
+    // After something negative a plus is said.
+    if (minus_before && amount > 0) out += '+';
+    out += std::to_string(amount) + " " + std::string(unit) + (amount == 1 ? "" : "s");
+    minus_before = amount < 0;
+  };
+  put(interval.months / 12, "year");
+  put(interval.months % 12, "mon");
+  put(interval.days, "day");
+  if (interval.micros != 0 || out.empty()) {
+    const bool minus = interval.micros < 0;
+    const std::uint64_t micros = minus ? 0 - static_cast<std::uint64_t>(interval.micros) : static_cast<std::uint64_t>(interval.micros);
+    char clock[64];
+    std::snprintf(clock, sizeof clock, "%02llu:%02llu:%02llu", static_cast<unsigned long long>(micros / hour_us), static_cast<unsigned long long>(micros / minute_us % 60), static_cast<unsigned long long>(micros / second_us % 60));
+    if (!out.empty()) out += ' ';
+    if (minus) out += '-';
+    else if (minus_before) out += '+';
+    out += clock;
+    if (const std::uint64_t fraction = micros % second_us; fraction != 0) {
+      std::string digits = std::to_string(second_us + static_cast<std::int64_t>(fraction)).substr(1);
+      while (digits.back() == '0') digits.pop_back();
+      out += "." + digits;
+    }
+  }
+  return out;
+}
+
+Interval between(const Moment& later, const Moment& earlier) {
+  std::int64_t micros = 0;
+  if (infinite(later) || infinite(earlier) || __builtin_sub_overflow(later.micros, earlier.micros, &micros)) fail("22008", "cannot subtract infinite timestamps");
+  if (later.type == oid::time) return {0, 0, micros};
+  return {0, micros / day_us, micros % day_us};
+}
+
+Moment shifted(Moment moment, const Interval& by, int sign) {
+  if (infinite(moment)) return moment;
+  if (moment.type == oid::time) {
+    moment.micros = ((moment.micros + sign * (by.micros % day_us)) % day_us + day_us) % day_us;
+    return moment;
+  }
+  if (std::abs(by.months) > 12 * 400'000) out_of_range("timestamp");
+  if (by.months != 0) {
+    const Broken at = broken(moment);
+    const std::int64_t count = at.day.year * 12 + at.day.month - 1 + sign * by.months;
+    const std::int64_t year = floor_div(count, 12);
+    const int month = static_cast<int>(count - year * 12) + 1;
+    moment.micros = added(times(days_since_2000({year, month, std::min(at.day.day, days_of_month(year, month))}), day_us), at.of_day);
+  }
+  moment.micros = added(added(moment.micros, times(sign * by.days, day_us)), sign * by.micros);
+  check_moment(moment);
+  return moment;
+}
+
+std::string time_to_char(const Moment& moment, std::string_view format) {
+  if (infinite(moment)) return {};
+  const Broken at = broken(moment);
+  Fields fields{at.day.year, at.day.month, at.day.day, at.of_day / hour_us, at.of_day / minute_us % 60, at.of_day / second_us % 60, at.of_day % second_us, weekday(at), day_of_year(at), 1, 0, at.days, at.of_day,
+                moment.type == oid::timestamptz};
+  iso_week(at, fields.iso_year, fields.iso_week);
+  return drawn(fields, format);
+}
+
+std::string interval_to_char(const Interval& interval, std::string_view format) {
+  Fields fields;
+  fields.year = interval.months / 12;
+  // A picture of months has no name for none.
+  fields.month = static_cast<int>(std::max<std::int64_t>(interval.months % 12, 0));
+  if (fields.month == 0 && lower(format).find("mon") != std::string::npos) return {};
+  fields.day = static_cast<int>(std::clamp<std::int64_t>(interval.days, -1'000'000, 1'000'000));
+  fields.hour = interval.micros / hour_us;
+  fields.minute = interval.micros / minute_us % 60;
+  fields.second = interval.micros / second_us % 60;
+  fields.micros = interval.micros % second_us;
+  fields.of_day = interval.micros;
+  return drawn(fields, format);
+}
+
+}  // namespace termgate::sqlite_server

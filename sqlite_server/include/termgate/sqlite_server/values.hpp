@@ -1,0 +1,58 @@
+// A value on its way between PostgreSQL's wire and an SQLite file: what a client sends or reads as int4, timestamptz or numeric,
+// in text or binary, and what SQLite stores for it. docs of the formats: PostgreSQL's own, "Data Types" and the *send/*recv functions.
+//
+//   PostgreSQL          stored as
+//   bool                integer 0, 1
+//   int2 int4 int8 oid  integer, the reg… types too
+//   float4 float8       real; NaN as the text 'NaN', which SQLite has no number for
+//   numeric             integer or real where that is the same number in 15 digits, else its text
+//   bytea               blob
+//   date time timestamp their text in ISO form, up to 6 digits of a second, none that are zero
+//   timestamptz         the same in UTC, with +00 behind it; so text sorts as time does
+//   timetz interval     text as given
+//   uuid json jsonb     text; uuid in lower case with hyphens
+//   anything else       text
+//
+// A file may hold anything in any column: what is not a value of the column's type is refused with 22P02 in binary, and given as it
+// is in text. Pure; any thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include <termgate/dialect/types.hpp>
+
+namespace termgate::sqlite_server {
+
+using dialect::Oid;
+
+enum class Format : std::uint8_t { text, binary };
+
+struct Blob {
+  std::string bytes;
+  bool operator==(const Blob&) const = default;
+};
+
+// As SQLite holds it; monostate is NULL.
+using Stored = std::variant<std::monostate, std::int64_t, double, std::string, Blob>;
+
+// SQLSTATE and message as PostgreSQL would give them: 22P02 (no such value), 22003 and 22008 (out of range), 22P03 (binary of the
+// wrong size), 0A000 (a type that has no binary form here).
+struct ValueProblem {
+  std::string sqlstate;
+  std::string message;
+};
+
+// Appends what stands in a DataRow behind the length. Not for NULL.
+[[nodiscard]] std::optional<ValueProblem> append_value(std::string& out, const Stored& value, Oid type, Format format);
+
+// What a Bind, a text of COPY or a cast brings. `type` 0 and unknown are text.
+[[nodiscard]] std::variant<Stored, ValueProblem> parse_value(std::string_view bytes, Oid type, Format format);
+
+// Whether append_value and parse_value know a binary form.
+bool has_binary(Oid type) noexcept;
+
+}  // namespace termgate::sqlite_server

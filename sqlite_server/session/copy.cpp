@@ -1,0 +1,192 @@
+// COPY between a table and the client.
+#include <algorithm>
+
+#include <termgate/pgwire/encode.hpp>
+#include <termgate/pgwire/types.hpp>
+
+#include "session/session.hpp"
+
+namespace termgate::sqlite_server {
+
+namespace backend = pgwire::backend;
+namespace oid = dialect::oid;
+
+namespace {
+
+std::string response(bool binary, std::size_t columns) {
+  std::string body(1, binary ? '\1' : '\0');
+  body += static_cast<char>(columns >> 8);
+  body += static_cast<char>(columns & 0xff);
+  for (std::size_t i = 0; i < columns; ++i) {
+    body += '\0';
+    body += binary ? '\1' : '\0';
+  }
+  return body;
+}
+
+std::string quoted(std::string_view name) {
+  std::string result = "\"";
+  for (const char c : name) {
+    if (c == '"') result += '"';
+    result += c;
+  }
+  return result + '"';
+}
+
+}  // namespace
+
+std::string Session::run_copy(Portal& portal, const Plan& plan) {
+  const auto& copy = *plan.utility<dialect::Copy>();
+  if (copy.from) {
+    begin_copy_in(copy);
+    return {};
+  }
+  portal.done = true;
+  return copy_out(copy);
+}
+
+std::string Session::copy_out(const dialect::Copy& copy) {
+  Plan plan;
+  if (copy.query) {
+    plan.does = *copy.query;
+    if (plan.does.sql.size() != 1) throw Failed("0A000", "COPY of this query is not spoken here");
+  } else {
+    std::string columns;
+    for (const std::string& each : copy.columns) columns += (columns.empty() ? "" : ", ") + quoted(each);
+    plan.does.sql = {"SELECT " + (columns.empty() ? std::string("*") : columns) + " FROM " + copy.table};
+    plan.does.effect = dialect::Effect::read;
+  }
+  plan.does.returns_rows = true;
+  const bool binary = copy.format == dialect::Copy::Format::binary;
+  Portal portal;
+  portal.plan = &plan;
+  start(portal);
+  know_columns(portal, true);
+  std::vector<std::string> names;
+  for (const OutColumn& each : portal.columns) names.push_back(each.name);
+  pgwire::append_opaque(out_, backend::copy_out_response, response(binary, names.size()));
+  std::string line;
+  append_copy_header(line, copy, names);
+  const auto send = [&] {
+    if (line.empty()) return;
+    pgwire::append_opaque(out_, backend::copy_data, line);
+    line.clear();
+    if (out_.size() >= (32u << 10)) flush_out();
+  };
+  if (copy.header && !binary) send();
+  std::int64_t rows = 0;
+  at_work(lane(), [&] {
+    CopyReader::Row row;
+    while (!portal.done && (std::exchange(portal.peeked, false) || portal.text.step() == SQLITE_ROW)) {
+      row.clear();
+      sqlite3_stmt* statement = portal.text.get();
+      for (int i = 0; i < static_cast<int>(names.size()); ++i) {
+        Stored value;
+        const auto bytes = [&](const void* data) { return std::string(data != nullptr ? static_cast<const char*>(data) : "", static_cast<std::size_t>(sqlite3_column_bytes(statement, i))); };
+        switch (sqlite3_column_type(statement, i)) {
+          case SQLITE_INTEGER: value = static_cast<std::int64_t>(sqlite3_column_int64(statement, i)); break;
+          case SQLITE_FLOAT: value = sqlite3_column_double(statement, i); break;
+          case SQLITE_TEXT: value = bytes(sqlite3_column_text(statement, i)); break;
+          case SQLITE_BLOB: value = Blob{bytes(sqlite3_column_blob(statement, i))}; break;
+          default: row.emplace_back(); continue;
+        }
+        const Oid type = portal.columns[static_cast<std::size_t>(i)].type;
+        std::string field;
+        append_field(field, &portal.text.lane(), value, type == 0 ? oid::text : type, portal.columns[static_cast<std::size_t>(i)].modifier, binary ? Format::binary : Format::text);
+        row.emplace_back(std::move(field));
+      }
+      append_copy_row(line, copy, names, row);
+      ++rows;
+      send();
+      if (control_.interrupted()) throw Failed("57014", "canceling statement due to user request");
+    }
+  });
+  append_copy_trailer(line, copy);
+  send();
+  pgwire::append_bare(out_, backend::copy_done);
+  return "COPY " + std::to_string(rows);
+}
+
+void Session::begin_copy_in(const dialect::Copy& copy) {
+  if (!copy.where.empty()) throw Failed("0A000", "COPY … WHERE is not spoken here");
+  if (tx_.grouped) throw Failed("0A000", "COPY FROM STDIN behind a write of the same pipeline: send a Sync before it");
+  if (tx_.read_only) throw Failed("25006", "cannot execute COPY FROM in a read-only transaction");
+  become_writer({});
+  settle_portals(nullptr);
+  tx_.queried = true;
+  Lane& on = lane();
+  Lane::Text shape = on.prepare("SELECT * FROM " + copy.table);
+  std::vector<std::string> names;
+  std::vector<Oid> types;
+  const auto type_at = [&](int i) {
+    const char* declared = sqlite3_column_decltype(shape.get(), i);
+    return declared != nullptr ? type_of_declaration(declared).oid : oid::text;
+  };
+  const int count = sqlite3_column_count(shape.get());
+  if (copy.columns.empty()) {
+    for (int i = 0; i < count; ++i) {
+      names.emplace_back(sqlite3_column_name(shape.get(), i));
+      types.push_back(type_at(i));
+    }
+  } else {
+    for (const std::string& wanted : copy.columns) {
+      int found = -1;
+      for (int i = 0; i < count; ++i) {
+        if (sqlite3_stricmp(wanted.c_str(), sqlite3_column_name(shape.get(), i)) == 0) found = i;
+      }
+      if (found < 0) throw Failed("42703", "column \"" + wanted + "\" of relation \"" + copy.table + "\" does not exist");
+      names.push_back(wanted);
+      types.push_back(type_at(found));
+    }
+  }
+  shape = {};
+  std::string columns, marks;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    columns += (i == 0 ? "" : ", ") + quoted(names[i]);
+    marks += (i == 0 ? "?" : ", ?") + std::to_string(i + 1);
+  }
+  CopyIn in;
+  in.insert = on.prepare("INSERT INTO " + copy.table + " (" + columns + ") VALUES (" + marks + ")");
+  in.types = std::move(types);
+  in.binary = copy.format == dialect::Copy::Format::binary;
+  pgwire::append_opaque(out_, backend::copy_in_response, response(in.binary, names.size()));
+  in.reader = std::make_unique<CopyReader>(copy, std::move(names));
+  copy_in_ = std::move(in);
+}
+
+void Session::insert_row(std::vector<std::optional<std::string>>& row) {
+  CopyIn& in = *copy_in_;
+  std::vector<Stored> values;
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    if (!row[i]) {
+      values.emplace_back();
+      continue;
+    }
+    auto value = parse_value(*row[i], in.types[i], in.binary ? Format::binary : Format::text);
+    if (const auto* problem = std::get_if<ValueProblem>(&value)) throw Failed(problem->sqlstate, problem->message);
+    values.push_back(std::move(std::get<Stored>(value)));
+  }
+  sqlite3_reset(in.insert.get());
+  bind_values(in.insert.get(), values);
+  in.insert.step();
+  // What is bound is borrowed.
+  sqlite3_reset(in.insert.get());
+  sqlite3_clear_bindings(in.insert.get());
+  ++in.rows;
+}
+
+void Session::copy_bytes(std::string_view bytes) {
+  at_work(lane(), [&] { copy_in_->reader->feed(bytes, [&](CopyReader::Row& row) { insert_row(row); }); });
+}
+
+void Session::end_copy_in() {
+  at_work(lane(), [&] { copy_in_->reader->finish([&](CopyReader::Row& row) { insert_row(row); }); });
+  const std::int64_t rows = copy_in_->rows;
+  std::string& told = copy_in_->extended ? out_ : last_;
+  copy_in_.reset();
+  pgwire::append_command_complete(told, "COPY " + std::to_string(rows));
+}
+
+void Session::abandon_copy() noexcept { copy_in_.reset(); }
+
+}  // namespace termgate::sqlite_server

@@ -1,0 +1,781 @@
+#include "session/session.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+#include <termgate/detail/plant.hpp>
+#include <termgate/error.hpp>
+#include <termgate/pgwire/decode.hpp>
+#include <termgate/pgwire/encode.hpp>
+#include <termgate/pgwire/types.hpp>
+
+#include <termgate/detail/sqlite/errors.hpp>
+
+namespace termgate::sqlite_server {
+
+namespace backend = pgwire::backend;
+namespace frontend = pgwire::frontend;
+
+namespace {
+constexpr std::size_t flush_at = 32u << 10;
+constexpr std::size_t pending_bytes_max = 1u << 20;  // past this a batch is not waited for
+constexpr std::size_t message_bytes_max = 256u << 20;
+
+pgwire::Rules rules() {
+  pgwire::Limits limits;
+  limits.bind_whole_bytes_max = message_bytes_max;
+  limits.message_bytes_max = message_bytes_max;
+  return pgwire::Rules::frontend(limits);
+}
+
+std::int64_t now_us() { return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()).count(); }
+}  // namespace
+
+Session::Session(Engine& engine, Control& control, SessionOptions options, Sink sink)
+    : engine_(engine), control_(control), options_(std::move(options)), sink_(std::move(sink)), rules_(rules()), reader_(rules_) {}
+
+Session::~Session() { roll_back(); }
+
+void Session::feed(std::string_view bytes) {
+  try {
+    if (!started_) start_up(bytes);
+    while (started_ && !over_) {
+      const pgwire::Event event = reader_.next(bytes);
+      bytes.remove_prefix(event.used);
+      using Kind = pgwire::Event::Kind;
+      if (event.kind == Kind::need_more) break;
+      if (event.kind == Kind::announced) continue;
+      if (event.kind == Kind::malformed) {
+        Fault fault{event.problem.sqlstate, std::string(event.problem.reason())};
+        fault.fatal = true;
+        send_fault(fault);
+        break;
+      }
+      if (scram_) {
+        if (event.kind != Kind::message || event.type != frontend::password) {
+          Fault fault{"08P01", "expected SASL response"};
+          fault.fatal = true;
+          send_fault(fault);
+          break;
+        }
+        authenticate(event.body);
+        continue;
+      }
+      if (event.kind == Kind::part) {
+        if (event.type == frontend::copy_data) {
+          pending_.push_back({event.type, std::string(event.body)});
+          pending_bytes_ += event.body.size();
+        } else {
+          part_ += event.body;
+          if (!event.last) continue;
+          pending_bytes_ += part_.size();
+          pending_.push_back({event.type, std::exchange(part_, {})});
+        }
+      } else {
+        pending_bytes_ += event.body.size();
+        pending_.push_back({event.type, std::string(event.body)});
+      }
+      if (copy_in_ || pending_bytes_ >= pending_bytes_max || event.type == frontend::sync || event.type == frontend::flush || event.type == frontend::query || event.type == frontend::terminate ||
+          event.type == frontend::function_call) {
+        work();
+      }
+    }
+  } catch (const std::exception& error) {
+    Fault fault = fault_of(error);
+    fault.fatal = true;
+    send_fault(fault);
+  }
+  flush_out();
+}
+
+void Session::start_clock() {
+  const auto timeout = settings_.statement_timeout();
+  control_.limit(timeout.count() == 0 ? Engine::Clock::time_point::max() : Engine::Clock::now() + timeout);
+}
+
+std::optional<std::chrono::milliseconds> Session::patience() const {
+  using std::chrono::milliseconds;
+  std::optional<milliseconds> result;
+  if (const auto lock = settings_.lock_timeout(); lock.count() != 0) result = lock;
+  if (control_.limit() != Engine::Clock::time_point::max()) {
+    const auto rest = std::max(std::chrono::ceil<milliseconds>(control_.limit() - Engine::Clock::now()), milliseconds(0));
+    result = result ? std::min(*result, rest) : rest;
+  }
+  return result;
+}
+
+void Session::tell_impatience(Engine::Clock::time_point since) const {
+  if (control_.evicted()) throw Failed("57P01", control_.why());
+  if (control_.cancelled()) throw Failed("57014", "canceling statement due to user request");
+  if (control_.timed_out()) throw Failed("57014", "canceling statement due to statement timeout");
+  if (const auto lock = settings_.lock_timeout(); lock.count() != 0 && Engine::Clock::now() - since >= lock) throw Failed("55P03", "canceling statement due to lock timeout");
+}
+
+template <class Work>
+void Session::with_patience(const Work& work) {
+  const auto since = Engine::Clock::now();
+  try {
+    work();
+  } catch (const sqlite::GaveUp&) {
+    tell_impatience(since);
+    throw Failed("57014", "canceling statement due to user request");
+  } catch (const Blocked&) {
+    tell_impatience(since);
+    throw;
+  }
+}
+
+// SQLite and its functions know only that the statement was to stop.
+Fault Session::told(const std::exception& error) const {
+  Fault fault = fault_of(error);
+  if (fault.file_moved) engine_.note_moved();
+  if (fault.sqlstate == "57014" && !control_.cancelled() && control_.timed_out()) fault.message = "canceling statement due to statement timeout";
+  return fault;
+}
+
+void Session::end_idle() {
+  roll_back();
+  Fault fault{"25P03", "terminating connection due to idle-in-transaction timeout"};
+  fault.fatal = true;
+  send_fault(fault);
+  flush_out();
+}
+
+void Session::end_evicted() {
+  roll_back();
+  if (over_) return;
+  Fault fault{"57P01", control_.why().empty() ? "terminating connection due to administrator command" : control_.why()};
+  fault.fatal = true;
+  send_fault(fault);
+  flush_out();
+}
+
+// --- the beginning
+
+void Session::start_up(std::string_view& bytes) {
+  using Kind = pgwire::StartupEvent::Kind;
+  while (!started_ && !over_) {
+    const pgwire::StartupEvent event = startup_.next(bytes);
+    bytes.remove_prefix(event.used);
+    switch (event.kind) {
+      case Kind::need_more: return;
+      case Kind::ssl_request:
+      case Kind::gssenc_request: out_ += 'N'; break;
+      case Kind::cancel_request:
+        cancel_request_ = {event.pid, std::string(event.key)};
+        over_ = true;
+        return;
+      case Kind::startup: log_in(event.startup); break;
+      case Kind::direct_tls:
+      case Kind::malformed: over_ = true; return;
+    }
+  }
+}
+
+void Session::log_in(const pgwire::StartupMessage& startup) {
+  started_ = true;
+  user_ = startup.find("user").value_or("");
+  if (options_.database.empty()) options_.database = startup.find("database").value_or(user_);
+  try {
+    settings_.start("session_authorization", user_);
+    const auto from_client = [&](std::string_view name, std::string_view value) {
+      // Times are kept and shown in UTC, and ParameterStatus says so to a client that asked for another zone.
+      constexpr std::string_view zone = "timezone";
+      if (std::equal(name.begin(), name.end(), zone.begin(), zone.end(), [](char a, char b) { return (a | 0x20) == b; })) return;
+      settings_.start(name, value);
+    };
+    // options: -c name=value and --name=value, with \ before a space.
+    std::string word;
+    bool value_follows = false;
+    const auto take = [&] {
+      if (word.empty()) return;
+      std::string_view one = word;
+      if (!value_follows && one == "-c") {
+        value_follows = true;
+        word.clear();
+        return;
+      }
+      if (!value_follows) {
+        if (one.starts_with("-c") || one.starts_with("--")) one.remove_prefix(2);
+        else throw Failed("22023", "invalid command-line argument for server process: " + word);
+      }
+      value_follows = false;
+      const auto equals = one.find('=');
+      if (equals == std::string_view::npos) throw Failed("42601", "-c " + std::string(one) + " requires a value");
+      std::string name(one.substr(0, equals));
+      std::replace(name.begin(), name.end(), '-', '_');
+      from_client(name, one.substr(equals + 1));
+      word.clear();
+    };
+    const std::string_view asked = startup.find("options").value_or("");
+    for (std::size_t i = 0; i < asked.size(); ++i) {
+      if (asked[i] == '\\' && i + 1 < asked.size()) word += asked[++i];
+      else if (asked[i] == ' ' || asked[i] == '\t' || asked[i] == '\n') take();
+      else word += asked[i];
+    }
+    take();
+    for (const auto& [name, value] : startup.parameters) {
+      if (name == "user" || name == "database" || name == "options" || name == "replication") continue;
+      from_client(name, value);
+    }
+    if (const auto replication = startup.find("replication"); replication && *replication != "false" && *replication != "off" && *replication != "0" && !replication->empty()) {
+      throw Failed("0A000", "there is no replication from an SQLite file");
+    }
+  } catch (const Failed& failed) {
+    Fault fault = failed.fault();
+    fault.fatal = true;
+    return send_fault(fault);
+  }
+  if (startup.must_negotiate()) pgwire::append_negotiate_protocol_version(out_, startup.spoken_minor(), {});
+  if (!options_.verifier_of) return welcome();
+  scram_.emplace(user_, options_.verifier_of(user_), options_.nonce);
+  const std::string_view mechanism = "SCRAM-SHA-256";
+  pgwire::append_authentication_sasl(out_, {&mechanism, 1});
+}
+
+// SASLInitialResponse is mechanism, NUL, length, data; SASLResponse is data.
+void Session::authenticate(std::string_view body) {
+  std::optional<std::string> answer;
+  if (!sasl_begun_) {
+    sasl_begun_ = true;
+    const auto nul = body.find('\0');
+    if (nul != std::string_view::npos && body.substr(0, nul) == "SCRAM-SHA-256" && body.size() >= nul + 5) answer = scram_->first(body.substr(nul + 5));
+    if (answer) return pgwire::append_authentication(out_, pgwire::Authentication::Type::sasl_continue, *answer);
+  } else {
+    answer = scram_->final(body);
+    if (answer) {
+      pgwire::append_authentication(out_, pgwire::Authentication::Type::sasl_final, *answer);
+      scram_.reset();
+      return welcome();
+    }
+  }
+  Fault fault{"28P01", "password authentication failed for user \"" + user_ + "\""};
+  fault.fatal = true;
+  send_fault(fault);
+}
+
+void Session::welcome() {
+  pgwire::append_authentication(out_, pgwire::Authentication::Type::ok);
+  for (const auto& [name, value] : settings_.take_reports()) pgwire::append_parameter_status(out_, name, value);
+  pgwire::append_backend_key_data(out_, options_.pid, options_.key);
+  ready();
+}
+
+// --- messages
+
+bool Session::whole_batch() const {
+  for (const Message& message : pending_) {
+    if (message.type == frontend::sync) return true;
+    if (message.type == frontend::flush || message.type == frontend::query) return false;
+    // What begins or ends a block, or asks the client for more, has no place among other sessions' writes.
+    if (message.type != frontend::parse && message.type != frontend::bind) continue;
+    std::shared_ptr<const Prepared> held;
+    Plans plans;
+    if (message.type == frontend::parse) {
+      const auto parsed = pgwire::decode_parse(message.body);
+      if (!parsed) return false;
+      try {
+        plans = engine_.plan(std::string(parsed->sql));
+      } catch (const Failed&) {
+        continue;
+      }
+    } else {
+      const auto bound = pgwire::decode_bind(message.body);
+      if (!bound) return false;
+      const auto found = statements_.find(bound->statement);
+      if (found == statements_.end()) continue;
+      plans = found->second->plans;
+    }
+    for (const Plan& plan : *plans) {
+      const auto* copy = plan.utility<dialect::Copy>();
+      if (plan.utility<dialect::TransactionControl>() != nullptr || (copy != nullptr && copy->from) || plan.utility<dialect::Vacuum>() != nullptr) return false;
+    }
+  }
+  return false;
+}
+
+bool Session::wants_group(const Message& message) {
+  if (status_ != Status::idle || skipping_ || tx_.writer || copy_in_) return false;
+  try {
+    if (message.type == frontend::query) {
+      const auto query = pgwire::decode_query(message.body);
+      if (!query) return false;
+      const Plans plans = engine_.plan(std::string(query->sql));
+      bool writes = false;
+      for (const Plan& plan : *plans) {
+        const auto* copy = plan.utility<dialect::Copy>();
+        if (plan.utility<dialect::TransactionControl>() != nullptr || (copy != nullptr && copy->from) || plan.utility<dialect::Vacuum>() != nullptr) return false;
+        const auto* modes = plan.utility<dialect::SetVariable>();
+        if (modes != nullptr && plans->size() > 1) return false;  // it may make the rest writable, or not
+      }
+      begin_if_needed();
+      if (tx_.read_only) return false;
+      for (const Plan& plan : *plans) writes = writes || plan_writes(plan);
+      return writes;
+    }
+    if (message.type != frontend::execute) return false;
+    const auto execute = pgwire::decode_execute(message.body);
+    if (!execute) return false;
+    const auto portal = portals_.find(execute->portal);
+    if (portal == portals_.end() || portal->second->plan == nullptr || portal->second->started) return false;
+    begin_if_needed();
+    if (tx_.read_only || !plan_writes(*portal->second->plan) || !whole_batch()) return false;
+    // A portal that stands on a row keeps its own lane.
+    return !stands_on_row();
+  } catch (const std::exception&) {
+    return false;  // said where it is run
+  }
+}
+
+void Session::run_group() {
+  const bool query = pending_.front().type == frontend::query;
+  Want want;
+  if (query) {
+    const Plans plans = engine_.plan(std::string(pgwire::decode_query(pending_.front().body)->sql));  // wants_group() has read it
+    for (auto plan = plans->begin(); plan != plans->end() && want.term == 0; ++plan) {
+      Portal portal;
+      portal.plan = &*plan;
+      want = want_of(portal);
+    }
+  } else if (const auto execute = pgwire::decode_execute(pending_.front().body)) {
+    if (const auto portal = portals_.find(execute->portal); portal != portals_.end()) want = want_of(*portal->second);
+  }
+  for (auto& [name, portal] : portals_) portal->text = {};
+  release_lane();
+  start_clock();
+  gathering_ = true;
+  std::optional<Fault> fault;
+  try {
+    const auto wait = patience();
+    const auto in_group = [&](Lane& lane, bool shared) {
+      struct Leave {
+        Session& session;
+        ~Leave() {
+          for (auto& [name, portal] : session.portals_) portal->text = {};
+          session.tx_.lane->serve(nullptr);
+          session.tx_.lane = nullptr;
+          session.tx_.writer = session.tx_.grouped = session.tx_.began = false;
+        }
+      };
+      tx_.grouped = tx_.writer = tx_.began = true;
+      take_lane(lane, shared);
+      Leave leave{*this};
+      declare_to_law();
+      if (held_) check(held_->scope, held_->term);
+      if (query) {
+        dispatch(pending_.front());
+      } else {
+        while (pending_.front().type != frontend::sync) {
+          dispatch(pending_.front());
+          pending_bytes_ -= std::min(pending_bytes_, pending_.front().body.size());
+          pending_.pop_front();
+        }
+      }
+      if (control_.evicted()) throw Failed("57P01", control_.why());
+    };
+    with_patience([&] { engine_.group(control_, want, wait, in_group); });
+  } catch (const std::exception& error) {
+    fault = told(error);
+  }
+  gathering_ = false;
+  if (query) {
+    pending_bytes_ -= std::min(pending_bytes_, pending_.front().body.size());
+    pending_.pop_front();
+  }
+  if (fault && control_.evicted()) {
+    end_evicted();
+  } else if (fault) {
+    fail(*fault, !query);
+  } else if (query) {
+    end_query();
+  }
+}
+
+void Session::work() {
+  while (!pending_.empty() && !over_) {
+    if (wants_group(pending_.front())) {
+      if (quick_) throw NotQuick{};
+      run_group();
+    } else {
+      const Message message = std::move(pending_.front());
+      pending_.pop_front();
+      pending_bytes_ -= std::min(pending_bytes_, message.body.size());
+      step(message);
+    }
+    if (out_.size() >= flush_at) flush_out();
+  }
+  if (status_ == Status::idle || !tx_.began) release_idle_lane();
+}
+
+void Session::step(const Message& message) {
+  if (skipping_ && message.type != frontend::sync && message.type != frontend::terminate) return;
+  const bool query = message.type == frontend::query;
+  const bool extended = copy_in_ ? copy_in_->extended : !query;
+  try {
+    if (copy_in_) {
+      switch (message.type) {
+        case frontend::copy_data: return copy_bytes(message.body);
+        case frontend::copy_done: {
+          end_copy_in();
+          if (!extended) end_query();
+          return;
+        }
+        case frontend::copy_fail: {
+          const auto failed = pgwire::decode_copy_fail(message.body);
+          throw Failed("57014", "COPY from stdin failed: " + std::string(failed ? failed->message : std::string_view("?")));
+        }
+        case frontend::flush:
+        case frontend::sync: return;
+        case frontend::terminate: break;
+        default: throw Failed("08P01", "unexpected message type during COPY from stdin");
+      }
+    }
+    dispatch(message);
+    if (query && !copy_in_) end_query();
+    if (control_.evicted()) end_evicted();
+  } catch (const std::exception& error) {
+    abandon_copy();
+    if (control_.evicted()) return end_evicted();
+    fail(told(error), extended && message.type != frontend::sync && message.type != frontend::function_call);
+  }
+}
+
+void Session::dispatch(const Message& message) {
+  const auto decoded = [](const auto& result) -> const auto& {
+    if (!result) throw Failed("08P01", result.problem().reason());
+    return *result;
+  };
+  switch (message.type) {
+    case frontend::query: {
+      const auto query = pgwire::decode_query(message.body);
+      statements_.erase(std::string());
+      portals_.erase(std::string());
+      bool responded = false;
+      if (!gathering_) start_clock();
+      simple(engine_.plan(std::string(decoded(query).sql)), responded);
+      return;
+    }
+    case frontend::parse: {
+      const auto message_parse = pgwire::decode_parse(message.body);
+      const pgwire::Parse& each = decoded(message_parse);
+      std::vector<Oid> types(each.parameter_types);
+      const std::size_t at = each.statement.size() + 1 + each.sql.size() + 1 + 2;
+      for (std::size_t i = 0; i < types.size(); ++i) {
+        for (std::size_t byte = 0; byte < 4; ++byte) types[i] = types[i] << 8 | static_cast<unsigned char>(message.body[at + 4 * i + byte]);
+      }
+      parse(each.statement, std::string(each.sql), types);
+      return pgwire::append_bare(out_, backend::parse_complete);
+    }
+    case frontend::bind: return bind(message.body);
+    case frontend::describe: return describe(message.body);
+    case frontend::execute:
+      if (!gathering_) start_clock();
+      return execute(message.body);
+    case frontend::close: return close(message.body);
+    case frontend::flush: return;
+    case frontend::sync:
+      skipping_ = false;
+      end_implicit();
+      return ready();
+    case frontend::terminate:
+      roll_back();
+      over_ = true;
+      return;
+    case frontend::function_call: throw Failed("0A000", "the fast path is not spoken here: call the function in a SELECT");
+    case frontend::copy_data:
+    case frontend::copy_done:
+    case frontend::copy_fail: return;  // of a COPY that has failed
+    default: throw Failed("08P01", "unexpected message type");
+  }
+}
+
+void Session::fail(const Fault& fault, bool extended) {
+  if (fault.fatal || over_) {
+    roll_back();
+    return send_fault(fault);
+  }
+  send_fault(fault);
+  if (status_ == Status::block) {
+    status_ = Status::failed;
+    close_portals(false);
+    if (tx_.savepoints.empty()) {
+      // Nothing of it can be saved, so it stands in nobody's way any longer.
+      release_lane();
+    }
+  } else if (status_ == Status::idle) {
+    roll_back();
+  }
+  if (extended) skipping_ = true;
+  else ready();
+}
+
+void Session::send_fault(const Fault& given) {
+  last_.clear();
+  Fault fault = given;
+  if (fault.position == 0 && at_plan_.text) fault.position = place_of(fault, *at_plan_.text, at_plan_.offset, at_plan_.length);
+  pgwire::ReportFields fields = pgwire::report(fault.fatal ? "FATAL" : "ERROR", fault.sqlstate, fault.message);
+  const std::string position = std::to_string(fault.position);
+  if (!fault.detail.empty()) fields.set('D', fault.detail);
+  if (!fault.hint.empty()) fields.set('H', fault.hint);
+  if (fault.position != 0) fields.set('P', position);
+  if (!fault.table.empty()) {
+    fields.set('s', "public");
+    fields.set('t', fault.table);
+  }
+  if (!fault.column.empty()) fields.set('c', fault.column);
+  if (!fault.constraint.empty()) fields.set('n', fault.constraint);
+  pgwire::append_error_response(out_, fields);
+  if (fault.fatal) over_ = true;
+}
+
+void Session::ready() {
+  if (over_) return;
+  for (const auto& [name, value] : settings_.take_reports()) pgwire::append_parameter_status(out_, name, value);
+  pgwire::append_ready_for_query(out_, static_cast<pgwire::TransactionStatus>(status_));
+}
+
+void Session::flush_out() {
+  if (out_.empty()) return;
+  if (quick_) {
+    if (out_.size() > flush_at) throw NotQuick{};
+    return;
+  }
+  if (gathering_) {
+    if (out_.size() > options_.gathered_bytes_max) throw Failed("54000", "the answers of one transaction that writes may have " + std::to_string(options_.gathered_bytes_max) + " bytes, for they wait for its commit; use BEGIN");
+    return;
+  }
+  sink_(out_);
+  out_.clear();
+}
+
+// --- the transaction
+
+void Session::begin_if_needed() {
+  if (tx_.started) return;
+  tx_.started = true;
+  tx_.read_only = settings_.default_read_only();
+  tx_.isolation = settings_.default_isolation();
+  tx_.snapshot = tx_.isolation == "repeatable read" || tx_.isolation == "serializable";
+  tx_.began_us = now_us();
+}
+
+void Session::take_lane(Lane& lane, bool shared) {
+  tx_.lane = &lane;
+  tx_.shared = shared;
+  lane.serve(this);
+}
+
+Lane& Session::lane() {
+  if (tx_.lane != nullptr) return *tx_.lane;
+  tx_.own = engine_.borrow();
+  take_lane(*tx_.own, false);
+  if (status_ == Status::block && tx_.snapshot) {
+    if (const int code = tx_.lane->connection().control("BEGIN"); code != SQLITE_OK) tx_.lane->fail(code);
+    tx_.began = true;
+  }
+  return *tx_.lane;
+}
+
+// What a trigger of protect() passes by itself is what the session has declared.
+void Session::declare_to_law() {
+  std::optional<Scope> scope;
+  std::optional<Term> term;
+  try {
+    if (const auto text = settings_.get("termgate.scope"); text && !text->empty()) scope.emplace(*text);
+    if (const auto text = settings_.get("termgate.term"); text && !text->empty()) term.emplace(declared({}, *text).second);
+  } catch (const std::exception&) {
+    scope.reset();  // malformed: said where it is used, by check_session()
+    term.reset();
+  }
+  tx_.lane->connection().law().declare(scope, term);
+}
+
+void Session::become_writer(const Want& want) {
+  if (tx_.writer) return;
+  if (quick_) throw NotQuick{};
+  const Want& wanted = want.term == 0 && !tx_.passes.empty() ? tx_.passes.front() : want;
+  with_patience([&] { engine_.take_turn(control_, wanted, patience()); });
+  tx_.turn = true;
+  if (!tx_.began) {
+    // The lane whose cache knows the newest pages is the better one. A portal that stands on a row goes on reading on its own, and sees
+    // nothing of what is written from now on, as on PostgreSQL.
+    if (!stands_on_row()) {
+      for (auto& [name, portal] : portals_) portal->text = {};
+      if (tx_.own) engine_.give_back(std::move(tx_.own));
+    }
+    take_lane(engine_.writer(), false);
+  }
+  lane();
+  sqlite::Connection& connection = tx_.lane->connection();
+  // Who fails on the way is no writer: the next write begins here again, with every check, a savepoint that is rolled back to or not.
+  struct Undo {
+    Session& session;
+    bool armed = true;
+    ~Undo() {
+      if (!armed) return;
+      session.tx_.lost = session.tx_.snapshot;
+      session.release_lane();
+    }
+  } undo{*this};
+  tx_.lane->writable = true;
+  const bool had_read = tx_.began;
+  if (!tx_.began) {
+    // Not by SQLite's own waiting, which tries every 100 ms and tells nobody. Only where another process has the lock it matters what the setting says by now.
+    const auto since = Engine::Clock::now();
+    connection.wait_for_locks(std::chrono::milliseconds(0));
+    int code = connection.begin(false, std::chrono::milliseconds(0), {}, 0);
+    auto wait = OpenAs::default_wait;
+    if ((code & 0xff) == SQLITE_BUSY) {
+      wait = connection.law().check_wait();
+      code = connection.begin(false, std::min(patience().value_or(wait), wait), wanted.scope, wanted.term);
+    }
+    connection.wait_for_locks(code == SQLITE_OK ? connection.law().check_wait() : wait);
+    if (code != SQLITE_OK) {
+      const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Engine::Clock::now() - since);
+      if ((code & 0xff) != SQLITE_BUSY) tx_.lane->fail(code);
+      tell_impatience(since);
+      throw Failed("TG006", "TG006 blocked for " + std::to_string(waited.count()) + " ms: " + sqlite::lock_holder(tx_.lane->handle()) + " holds the database; nothing was written");
+    }
+    tx_.began = true;
+  } else {
+    connection.law().require_file();  // begun as a reader
+  }
+  tx_.writer = true;
+  connection.law().begin_transaction();
+  for (const Savepoint& each : tx_.savepoints) {
+    if (sqlite3_exec(tx_.lane->handle(), ("SAVEPOINT " + each.inner).c_str(), nullptr, nullptr, nullptr) != SQLITE_OK) tx_.lane->fail(SQLITE_ERROR);
+  }
+  declare_to_law();
+  try {
+    if (held_) check(held_->scope, held_->term);
+    if (!TERMGATE_PLANTED(served_first_write)) for (const Want& pass : tx_.passes) check(pass.scope, pass.term);
+  } catch (const Blocked&) {
+    // Its snapshot will be stale when the lock is free, so there is nothing to wait for.
+    if (had_read) throw Failed("40001", "could not serialize access: another transaction holds the write lock, and this one has read already");
+    throw;
+  }
+  undo.armed = false;
+}
+
+// What a portal has not given yet is read now.
+void Session::read_rest(Portal& portal, std::string_view what) {
+  std::deque<std::vector<Stored>> rows;
+  std::size_t bytes = 0;
+  know_columns(portal, false);
+  sqlite3_stmt* statement = portal.text.get();
+  at_work(portal.text.lane(), [&] {
+    while (std::exchange(portal.peeked, false) || portal.text.step() == SQLITE_ROW) {
+      std::vector<Stored> row;
+      statement = portal.text.get();
+      for (int i = 0; i < sqlite3_column_count(statement); ++i) {
+        const auto size = static_cast<std::size_t>(sqlite3_column_bytes(statement, i));
+        const auto held = [&](const void* data) { return std::string(data != nullptr ? static_cast<const char*>(data) : "", size); };
+        switch (sqlite3_column_type(statement, i)) {
+          case SQLITE_INTEGER: row.emplace_back(static_cast<std::int64_t>(sqlite3_column_int64(statement, i))); break;
+          case SQLITE_FLOAT: row.emplace_back(sqlite3_column_double(statement, i)); break;
+          case SQLITE_TEXT: row.emplace_back(held(sqlite3_column_text(statement, i))); break;
+          case SQLITE_BLOB: row.emplace_back(Blob{held(sqlite3_column_blob(statement, i))}); break;
+          default: row.emplace_back(); break;
+        }
+        bytes += 16 + size;
+      }
+      if (bytes > options_.gathered_bytes_max) throw Failed("54000", std::string(what) + " may keep " + std::to_string(options_.gathered_bytes_max) + " bytes");
+      rows.push_back(std::move(row));
+    }
+  });
+  portal.text = {};
+  make(portal, portal.columns, std::move(rows));
+}
+
+// Before a write: SQLite's statements see what their own connection writes behind them, PostgreSQL's cursors do not.
+void Session::settle_portals(const Portal* but) {
+  for (auto& [name, portal] : portals_) {
+    if (portal.get() == but || !portal->started || portal->done || portal->made || !portal->text || &portal->text.lane() != tx_.lane) continue;
+    read_rest(*portal, "a cursor that is open while its own transaction writes");
+  }
+}
+
+// Whatever is open on the lane is rolled back.
+void Session::release_lane() noexcept {
+  for (auto& [name, portal] : portals_) portal->text = {};
+  if (tx_.grouped || tx_.lane == nullptr) return;
+  Lane& lane = *tx_.lane;
+  if (lane.connection().in_transaction()) {
+    lane.connection().control("ROLLBACK");
+    lane.connection().law().transaction_undone();
+  }
+  lane.serve(nullptr);
+  lane.writable = &lane == &engine_.writer();
+  tx_.lane = nullptr;
+  tx_.began = tx_.writer = false;
+  if (std::exchange(tx_.turn, false)) engine_.give_turn();
+  if (tx_.own) engine_.give_back(std::move(tx_.own));
+}
+
+// A lane without a transaction is kept only for a portal that stands on a row.
+void Session::release_idle_lane() noexcept {
+  if (tx_.grouped || tx_.lane == nullptr || tx_.began || copy_in_) return;
+  if (!stands_on_row()) release_lane();
+}
+
+bool Session::stands_on_row() const noexcept {
+  return std::any_of(portals_.begin(), portals_.end(), [](const auto& one) { return one.second->started && !one.second->done && one.second->text; });
+}
+
+void Session::commit_lane() {
+  if (tx_.lane == nullptr || tx_.grouped) return;
+  if (!tx_.writer) return release_lane();
+  for (auto& [name, portal] : portals_) {
+    if (!portal->hold) portal->text = {};
+  }
+  sqlite::Connection& connection = tx_.lane->connection();
+  int extended = SQLITE_OK;
+  if (connection.commit(extended) == SQLITE_OK) {
+    connection.law().transaction_committed();
+    return release_lane();
+  }
+  Fault fault = fault_of(extended, sqlite3_errmsg(tx_.lane->handle()));
+  if (sqlite::commit_outcome_unknown(extended)) fault.fatal = true;
+  release_lane();
+  throw Failed(fault);
+}
+
+void Session::roll_back() noexcept {
+  abandon_copy();
+  close_portals(true);
+  release_lane();
+  settings_.rollback();
+  tx_ = Transaction();
+  status_ = Status::idle;
+}
+
+void Session::close_portals(bool all) noexcept {
+  std::erase_if(portals_, [all](const auto& one) { return all || !one.second->hold || !one.second->made; });
+}
+
+// The end of an implicit transaction: at Sync, or of a simple query.
+void Session::end_implicit() {
+  if (status_ == Status::idle && !tx_.grouped) commit();
+}
+
+// Whoever reads "INSERT 0 1" of a query without BEGIN takes it for committed.
+void Session::end_query() {
+  end_implicit();
+  out_ += std::exchange(last_, {});
+  ready();
+}
+
+void Session::commit() {
+  try {
+    commit_lane();
+  } catch (...) {
+    roll_back();
+    throw;
+  }
+  close_portals(false);
+  settings_.commit();
+  status_ = Status::idle;
+  tx_ = Transaction();
+}
+
+}  // namespace termgate::sqlite_server

@@ -1,0 +1,311 @@
+// Session: one client's PostgreSQL session over the engine, bytes in and bytes out, without a socket. The client is mostly the proxy's
+// own session/, which speaks for a client of the network; any other that speaks the protocol is served the same.
+//
+// Messages wait until a Sync, Flush or Query is there: then it is known how far an implicit transaction goes, and one that writes is a
+// member of a group commit, whose answers leave after the flush. A block reads on a lane of its own and takes the baton at its first
+// write. At READ COMMITTED each statement before that reads what is newest, as PostgreSQL does; from the first write on, and at the
+// other levels, the transaction is SQLite's, which is serializable.
+//
+// One thread at a time; it may wait for the baton and for SQLite. Control is what other threads may use.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include <termgate/sqlite_server/values.hpp>
+#include <termgate/pgwire/reader.hpp>
+#include <termgate/pgwire/startup.hpp>
+
+#include "session/copy_format.hpp"
+#include "engine/engine.hpp"
+#include "engine/scram.hpp"
+#include "session/settings.hpp"
+
+namespace termgate::sqlite_server {
+
+struct SessionOptions {
+  std::uint32_t pid = 0;
+  std::string key;       // of cancel requests, 4 bytes
+  std::string database;  // what current_database() says; any name is let in
+  // The verifier of a user, empty where there is none. Without this everybody is let in.
+  std::function<std::string(std::string_view user)> verifier_of = {};
+  std::string nonce;  // for SCRAM: nobody can foresee it
+  std::size_t gathered_bytes_max = 64u << 20;  // of answers that wait for a commit
+};
+
+class Session final : private CatalogSession {
+ public:
+  using Sink = std::function<void(std::string_view)>;
+
+  Session(Engine& engine, Control& control, SessionOptions options, Sink sink);
+  ~Session() override;
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  void feed(std::string_view bytes);
+  // The same, but only of whole batches that read, at most of some tenths of a millisecond, and do not wait: for a thread that has other
+  // sessions to serve. The answers are appended to `answer`, not given to the sink. False: nothing was done, and feed() has to.
+  bool feed_quickly(std::string_view bytes, std::string& answer);
+  // Tells the client why it was evicted, and rolls back.
+  void end_evicted();
+  bool over() const noexcept { return over_; }
+  // For how long the client of an open block may say nothing; zero: for ever. Then end_idle().
+  std::chrono::milliseconds idle_limit() const { return status_ == Status::block || status_ == Status::failed ? settings_.idle_in_transaction_timeout() : std::chrono::milliseconds(0); }
+  void end_idle();
+  // Asked for by a client that wants another session's statement cancelled.
+  std::optional<std::pair<std::uint32_t, std::string>> cancel_request() const { return cancel_request_; }
+
+ private:
+  struct Message {
+    char type;
+    std::string body;
+  };
+  struct Prepared {
+    Plans plans;
+    std::vector<Oid> parameters;
+    const Plan* plan() const { return plans->empty() ? nullptr : &plans->front(); }
+  };
+  struct Portal {
+    std::shared_ptr<const Prepared> statement;
+    const Plan* plan = nullptr;
+    std::vector<Stored> values;
+    std::vector<Format> formats;  // none: text; one: of all columns
+    bool described = false;       // its columns are known
+    std::vector<OutColumn> columns;
+    Lane::Text text;
+    std::int64_t changes_before = 0;
+    bool peeked = false;   // stands on a row that is not given
+    bool started = false;
+    bool done = false;
+    std::uint64_t rows = 0;       // given so far
+    std::int64_t changed = 0;
+    bool made = false;            // its rows were made here
+    std::deque<std::vector<Stored>> made_rows;
+    bool cursor = false;          // of DECLARE
+    bool hold = false;
+  };
+  struct Savepoint {
+    std::string name;
+    std::string inner;  // SQLite's
+    std::size_t settings;
+  };
+  struct Transaction {
+    bool started = false;
+    bool read_only = false;
+    bool queried = false;
+    bool snapshot = false;  // REPEATABLE READ or SERIALIZABLE
+    bool began = false;     // SQLite's BEGIN was given on the lane
+    bool writer = false;
+    bool lost = false;      // the snapshot that it reads is gone: only ROLLBACK is left
+    bool turn = false;      // has the baton by itself
+    bool grouped = false;
+    Lane* lane = nullptr;
+    bool shared = false;
+    std::unique_ptr<Lane> own;
+    std::vector<Savepoint> savepoints;
+    std::vector<Want> passes;  // checks that a block has asked for and that its first write makes, under the lock
+    std::int64_t began_us = 0;
+    std::string isolation;
+  };
+  enum class Status : char { idle = 'I', block = 'T', failed = 'E' };
+
+  // session.cpp: bytes, messages, transactions
+  void start_up(std::string_view& bytes);
+  void log_in(const pgwire::StartupMessage& startup);
+  void authenticate(std::string_view body);
+  void welcome();
+  void work();
+  bool whole_batch() const;
+  bool wants_group(const Message& message);
+  void run_group();
+  void step(const Message& message);
+  void dispatch(const Message& message);
+  void fail(const Fault& fault, bool extended);
+  void send_fault(const Fault& fault);
+  void ready();
+  void flush_out();
+  void begin_if_needed();
+  Lane& lane();
+  void take_lane(Lane& lane, bool shared);
+  void become_writer(const Want& want);
+  void settle_portals(const Portal* but);
+  void read_rest(Portal& portal, std::string_view what);
+  void declare_to_law();
+  void release_lane() noexcept;
+  void release_idle_lane() noexcept;
+  bool stands_on_row() const noexcept;
+  void commit_lane();
+  void commit();  // or rolls back, and throws
+  void roll_back() noexcept;
+  void end_implicit();
+  void end_query();
+  void close_portals(bool all) noexcept;
+
+  // session_quick.cpp: on the thread that brings the bytes
+  struct NotQuick {};  // thrown by what feed_quickly() may not do
+  bool quick_batch(std::string_view bytes, std::vector<Plans>& plans);
+
+  // session_run.cpp: statements and portals
+  void parse(std::string_view name, const std::string& sql, const std::vector<Oid>& types);
+  void bind(std::string_view body);
+  void describe(std::string_view body);
+  void close(std::string_view body);
+  void execute(std::string_view body);
+  void simple(const Plans& plans, bool& responded);
+  std::shared_ptr<Prepared> prepare(const Plans& plans, std::vector<Oid> types);
+  std::shared_ptr<Prepared> find_statement(std::string_view name);
+  Portal& find_portal(std::string_view name);
+  void infer_parameters(Prepared& prepared, const Plan& plan);
+  bool plan_writes(const Plan& plan);
+  void check_allowed(const Plan& plan);
+  void start(Portal& portal);
+  void start_sql(Portal& portal);
+  void notice_of(Lane& on, const std::string& definition);
+  void know_columns(Portal& portal, bool peek);
+  const std::vector<OutColumn>& columns_of(const Plan& plan, Lane::Text& text) const;
+  // True when the portal is done; false: suspended. `tag`: what CommandComplete says instead of the plan's.
+  bool give_rows(Portal& portal, std::uint64_t rows_max);
+  void append_row(const Portal& portal);
+  // A value as PostgreSQL shows one of that type; `on`: where it comes from, nullptr for one that was kept. Throws Failed.
+  void append_field(std::string& out, Lane* on, const Stored& value, Oid type, std::int32_t modifier, Format format);
+  std::string tag_of(const Portal& portal) const;
+  void bind_values(sqlite3_stmt* statement, const std::vector<Stored>& values);
+  void describe_rows(const std::vector<OutColumn>& columns, const std::vector<Format>& formats);
+  void make(Portal& portal, std::vector<OutColumn> columns, std::deque<std::vector<Stored>> rows);
+  // statement_timeout counts from here.
+  void start_clock();
+  // What lock_timeout and statement_timeout leave of the waiting; nullopt: all of it.
+  std::optional<std::chrono::milliseconds> patience() const;
+  // Waits for the baton in `work`.
+  template <class Work>
+  void with_patience(const Work& work);
+  // Ends the waiting for one of them, where it is one of them.
+  void tell_impatience(Engine::Clock::time_point since) const;
+  Fault told(const std::exception& error) const;
+  template <class Work>
+  void at_work(Lane& lane, const Work& work);
+
+  // session_utility.cpp: what is carried out here
+  // Gives the tag; empty: the answer is given already.
+  std::string run_utility(Portal& portal, const Plan& plan);
+  std::string run_control(const dialect::TransactionControl& control);
+  void set_modes(const dialect::TransactionModes& modes);
+  void set_read_only(bool on);
+  std::string show(std::string_view name) const;
+  void set_variable(const dialect::SetVariable& set);
+  void run_vacuum(const dialect::Vacuum& vacuum);
+  void run_explain(Portal& portal, const dialect::Explain& explain);
+  std::string run_fetch(Portal& portal, const dialect::FetchCursor& fetch);
+  std::string run_execute(Portal& portal, const dialect::ExecuteStatement& execute);
+
+  // session_own.cpp: Termgate's functions
+  void run_own(Portal& portal, const OwnCall& call);
+  Want want_of(const Portal& portal) const;
+  std::vector<std::optional<std::string>> arguments_of(const Portal& portal, const OwnCall& call) const;
+  // TG002 unless both are there.
+  static void need_declared(const std::string& scope, std::int64_t term);
+  std::int64_t check(const std::string& scope, std::int64_t term);
+  std::optional<std::int64_t> look_at_fence(const std::string& scope);
+  std::int64_t check_or_defer(const std::string& scope, std::int64_t term);
+  std::pair<std::string, std::int64_t> declared(const std::optional<std::string>& scope, const std::optional<std::string>& term) const;
+
+  // session_copy.cpp
+  std::string run_copy(Portal& portal, const Plan& plan);
+  std::string copy_out(const dialect::Copy& copy);
+  void begin_copy_in(const dialect::Copy& copy);
+  void copy_bytes(std::string_view bytes);
+  void insert_row(std::vector<std::optional<std::string>>& row);
+  void end_copy_in();
+  void abandon_copy() noexcept;
+
+  // CatalogSession
+  std::string user() const override { return user_; }
+  std::optional<std::string> database() const override { return options_.database; }
+  std::int32_t process_id() const override { return static_cast<std::int32_t>(options_.pid); }
+  std::string application_name() const override { return settings_.get("application_name").value_or(""); }
+  std::int64_t transaction_began_us() const override { return tx_.began_us; }
+  std::int64_t server_began_us() const override { return engine_.began_us(); }
+  std::optional<std::string> setting(std::string_view name) const override;
+  std::vector<Setting> settings() const override;
+  std::variant<std::string, ValueProblem> set(std::string_view name, std::string_view value, bool local) override;
+  // Only behind the check, under the lock.
+  bool may_write() const override { return tx_.writer && !tx_.read_only; }
+  bool cancelled() const override;
+
+  Engine& engine_;
+  Control& control_;
+  SessionOptions options_;
+  Sink sink_;
+  std::string user_;
+  pgwire::StartupReader startup_{false};
+  pgwire::Rules rules_;
+  pgwire::Reader reader_;
+  std::string part_;  // of a message that comes in parts
+  bool started_ = false;
+  std::optional<Scram> scram_;  // while the client has not shown who it is
+  bool sasl_begun_ = false;
+  bool over_ = false;
+  std::optional<std::pair<std::uint32_t, std::string>> cancel_request_;
+
+  std::deque<Message> pending_;
+  std::size_t pending_bytes_ = 0;
+  std::string out_;
+  // The text of the plan that was begun last, for the place of what it fails on.
+  struct AtPlan {
+    std::shared_ptr<const std::string> text;
+    std::size_t offset = 0, length = 0;
+  } at_plan_;
+  std::string last_;  // what a query is told when its implicit transaction has ended
+  bool gathering_ = false;
+  bool quick_ = false;             // in feed_quickly()
+  mutable bool too_slow_ = false;  // … which cannot do this
+
+  Status status_ = Status::idle;
+  bool skipping_ = false;
+  Transaction tx_;
+  Settings settings_;
+  std::map<std::string, std::shared_ptr<Prepared>, std::less<>> statements_;
+  std::map<std::string, std::shared_ptr<Portal>, std::less<>> portals_;  // shared with what executes one that closes it
+  std::optional<Want> held_;  // of hold_session(): every transaction that writes passes it first
+
+  struct CopyIn {
+    std::unique_ptr<CopyReader> reader;
+    std::vector<Oid> types;
+    Lane::Text insert;
+    std::int64_t rows = 0;
+    bool binary = false;
+    bool extended = false;
+  };
+  std::optional<CopyIn> copy_in_;
+};
+
+// While SQLite is at work, others may interrupt it.
+template <class Work>
+void Session::at_work(Lane& lane, const Work& work) {
+  struct During {
+    Control& control;
+    Lane& lane;
+    During(Control& of, Lane& on, bool shared) : control(of), lane(on) {
+      control.begins(lane.handle(), shared);
+      lane.running_for = &control;
+    }
+    ~During() {
+      lane.running_for = nullptr;
+      control.ends();
+    }
+  } during(control_, lane, tx_.shared);
+  work();
+  if (!control_.interrupted()) return;
+  if (control_.evicted()) throw Failed("57P01", control_.why());
+  if (tx_.shared) throw Failed("57014", "canceling statement due to user request");
+}
+
+}  // namespace termgate::sqlite_server

@@ -1,0 +1,415 @@
+// What the session carries out itself: transactions and savepoints, settings, cursors, SQL's PREPARE, EXPLAIN, VACUUM.
+#include <algorithm>
+#include <limits>
+
+#include <termgate/pgwire/encode.hpp>
+
+#include "values/forms.hpp"
+#include "session/session.hpp"
+
+namespace termgate::sqlite_server {
+
+namespace oid = dialect::oid;
+using dialect::TransactionControl;
+
+namespace {
+
+bool truth(const std::string& name, const std::string& value) {
+  const std::string word = lowered(value);
+  if (word == "on" || word == "true" || word == "yes" || word == "1" || word == "t") return true;
+  if (word == "off" || word == "false" || word == "no" || word == "0" || word == "f") return false;
+  throw Failed("22023", "parameter \"" + name + "\" requires a Boolean value");
+}
+
+bool is_utc(std::string value) {
+  value = lowered(value);
+  return value == "utc" || value == "gmt" || value == "etc/utc" || value == "0" || value == "00:00" || value == "+00:00" || value == "+00" || value == "default" || value == "local" || value.empty();
+}
+
+}  // namespace
+
+// --- transactions
+
+void Session::set_read_only(bool on) {
+  begin_if_needed();
+  if (!on && tx_.read_only && tx_.queried) throw Failed("25001", "transaction read-write mode must be set before any query");
+  tx_.read_only = on;
+}
+
+void Session::set_modes(const dialect::TransactionModes& modes) {
+  begin_if_needed();
+  if (modes.isolation) {
+    const std::string level = lowered(*modes.isolation);
+    if (tx_.queried && level != tx_.isolation) throw Failed("25001", "SET TRANSACTION ISOLATION LEVEL must be called before any query");
+    tx_.isolation = level;
+    tx_.snapshot = level == "repeatable read" || level == "serializable";
+  }
+  if (modes.read_only) set_read_only(*modes.read_only);
+}
+
+std::string Session::run_control(const TransactionControl& control) {
+  using What = TransactionControl::What;
+  const auto notice = [&](std::string_view sqlstate, std::string_view text) { pgwire::append_notice_response(out_, pgwire::report("WARNING", sqlstate, text)); };
+  const auto find = [&] {
+    const auto found = std::find_if(tx_.savepoints.rbegin(), tx_.savepoints.rend(), [&](const Savepoint& each) { return each.name == control.savepoint; });
+    if (found == tx_.savepoints.rend()) throw Failed("3B001", "savepoint \"" + control.savepoint + "\" does not exist");
+    return tx_.savepoints.size() - 1 - static_cast<std::size_t>(found - tx_.savepoints.rbegin());
+  };
+  const auto inner = [&](const std::string& text) {
+    if (!tx_.writer) return;
+    if (sqlite3_exec(tx_.lane->handle(), text.c_str(), nullptr, nullptr, nullptr) != SQLITE_OK) tx_.lane->fail(SQLITE_ERROR);
+  };
+  // AND CHAIN: the next block begins at once, in the modes of this one.
+  const auto chain = [&, isolation = tx_.isolation, read_only = tx_.read_only] {
+    if (!control.chain) return;
+    begin_if_needed();
+    tx_.isolation = isolation;
+    tx_.snapshot = isolation == "repeatable read" || isolation == "serializable";
+    tx_.read_only = read_only;
+    status_ = Status::block;
+  };
+  const auto ends = [&](const char* word) {
+    if (tx_.grouped) throw Failed("0A000", std::string(word) + " behind a write of the same pipeline cannot be told apart from others' here: send a Sync before it");
+    if (status_ != Status::idle) return;
+    if (control.chain) throw Failed("25P01", std::string(word) + " AND CHAIN can only be used in transaction blocks");
+    notice("25P01", "there is no transaction in progress");
+  };
+  switch (control.what) {
+    case What::begin:
+      if (tx_.grouped) throw Failed("0A000", "BEGIN behind a write of the same pipeline cannot be taken into its transaction here: send a Sync before it");
+      if (status_ == Status::block) {
+        notice("25001", "there is already a transaction in progress");
+      } else {
+        begin_if_needed();
+        status_ = Status::block;
+      }
+      set_modes(control.modes);
+      return "BEGIN";
+    case What::commit: {
+      ends("COMMIT");
+      if (status_ == Status::failed) {
+        roll_back();
+        chain();
+        return "ROLLBACK";
+      }
+      try {
+        for (auto& [name, portal] : portals_) {
+          // A cursor WITH HOLD outlives what it reads.
+          if (!portal->hold || portal->made || !portal->text) continue;
+          read_rest(*portal, "a cursor WITH HOLD");
+        }
+      } catch (...) {
+        roll_back();
+        throw;
+      }
+      commit();
+      chain();
+      return "COMMIT";
+    }
+    case What::rollback:
+      ends("ROLLBACK");
+      close_portals(false);
+      release_lane();
+      settings_.rollback();
+      tx_ = Transaction();
+      status_ = Status::idle;
+      chain();
+      return "ROLLBACK";
+    case What::savepoint: {
+      if (status_ == Status::idle) throw Failed("25P01", "SAVEPOINT can only be used in transaction blocks");
+      Savepoint made{control.savepoint, "lite_" + std::to_string(tx_.savepoints.size()), settings_.mark()};
+      inner("SAVEPOINT " + made.inner);
+      tx_.savepoints.push_back(std::move(made));
+      return "SAVEPOINT";
+    }
+    case What::release: {
+      if (status_ == Status::idle) throw Failed("25P01", "RELEASE SAVEPOINT can only be used in transaction blocks");
+      const std::size_t at = find();
+      inner("RELEASE " + tx_.savepoints[at].inner);
+      tx_.savepoints.resize(at, Savepoint{});
+      return "RELEASE";
+    }
+    case What::rollback_to: {
+      if (status_ == Status::idle) throw Failed("25P01", "ROLLBACK TO SAVEPOINT can only be used in transaction blocks");
+      const std::size_t at = find();
+      close_portals(false);
+      if (tx_.lost || (tx_.writer && !tx_.lane->connection().in_transaction())) {
+        // SQLite has rolled back all of it: an interrupt does that, a full disk too.
+        throw Failed("25P02", "the whole transaction was rolled back by the error before: only ROLLBACK is left");
+      }
+      inner("ROLLBACK TO " + tx_.savepoints[at].inner);
+      settings_.rollback_to(tx_.savepoints[at].settings);
+      tx_.savepoints.resize(at + 1, Savepoint{});
+      status_ = Status::block;
+      return "ROLLBACK";
+    }
+  }
+  return {};
+}
+
+// --- settings
+
+std::string Session::show(std::string_view given) const {
+  const std::string name = lowered(given);
+  if (name == "transaction_read_only") return (tx_.started ? tx_.read_only : settings_.get("default_transaction_read_only") == "on") ? "on" : "off";
+  if (name == "transaction_isolation") return tx_.started ? tx_.isolation : settings_.get("default_transaction_isolation").value_or("read committed");
+  if (name == "transaction_deferrable") return "off";
+  const auto value = settings_.get(name);
+  if (!value) throw Failed("42704", "unrecognized configuration parameter \"" + std::string(given) + "\"");
+  return *value;
+}
+
+std::optional<std::string> Session::setting(std::string_view name) const {
+  try {
+    return show(name);
+  } catch (const Failed&) {
+    return std::nullopt;
+  }
+}
+
+std::vector<Setting> Session::settings() const {
+  std::vector<Setting> all = CatalogSession::settings();
+  for (const auto& [name, value] : settings_.all()) {
+    const std::string wanted = lowered(name);
+    const auto known = std::find_if(all.begin(), all.end(), [&](const Setting& each) { return lowered(each.name) == wanted; });
+    if (known == all.end()) all.push_back({name, value, "", name.find('.') != std::string::npos ? "Customized Options" : "Client Connection Defaults", ""});
+  }
+  for (Setting& each : all) each.value = setting(each.name).value_or(each.value);
+  return all;
+}
+
+std::variant<std::string, ValueProblem> Session::set(std::string_view name, std::string_view value, bool local) {
+  dialect::SetVariable one;
+  one.name = name;
+  one.values = {std::string(value)};
+  one.local = local;
+  try {
+    set_variable(one);
+    return show(name);
+  } catch (const Failed& failed) {
+    return ValueProblem{failed.fault().sqlstate, failed.fault().message};
+  }
+}
+
+void Session::set_variable(const dialect::SetVariable& set) {
+  const std::string name = lowered(set.name);
+  std::optional<std::string> value;
+  if (!set.values.empty()) {
+    value.emplace();
+    for (const std::string& each : set.values) *value += (value->empty() ? "" : ", ") + each;
+  }
+  if (value && lowered(*value) == "default" && name != "termgate.scope") value.reset();
+  if (name == "all") return settings_.reset_all();
+  if (name == "transaction_read_only") return set_read_only(value ? truth(set.name, *value) : settings_.get("default_transaction_read_only") == "on");
+  if (name == "transaction_isolation") {
+    dialect::TransactionModes modes;
+    modes.isolation = value.value_or("read committed");
+    return set_modes(modes);
+  }
+  if (name == "transaction_deferrable" || name == "role" || name == "session_authorization" || name == "seed") return;
+  if (name == "timezone" && value && !is_utc(*value)) throw Failed("0A000", "times are kept and shown in UTC here: TimeZone " + *value + " is not spoken");
+  if (name == "timezone") value = "UTC";
+  if (name == "names") return settings_.set("client_encoding", value, set.local);
+  settings_.set(name, value, set.local);
+  if (tx_.writer && (name == "termgate.scope" || name == "termgate.term")) declare_to_law();
+}
+
+// --- the rest
+
+void Session::run_vacuum(const dialect::Vacuum& vacuum) {
+  if (vacuum.vacuum && (status_ != Status::idle || tx_.writer)) throw Failed("25001", "VACUUM cannot run inside a transaction block");
+  const char* word = vacuum.vacuum ? "VACUUM" : "ANALYZE";
+  if (tx_.read_only) throw Failed("25006", "cannot execute " + std::string(word) + " in a read-only transaction");
+  if (vacuum.vacuum && vacuum.tables.empty()) {
+    // SQLite runs it in no transaction, so what the session holds is checked in one before it, which writes nothing; nobody of this process
+    // gets in between. The pages that VACUUM moves are no write of anybody's.
+    become_writer(held_.value_or(Want{}));
+    Lane& on = *tx_.lane;
+    if (on.connection().control("ROLLBACK") != SQLITE_OK) on.fail(SQLITE_ERROR);
+    on.connection().law().transaction_undone();
+    tx_.began = tx_.writer = false;
+    at_work(on, [&] {
+      // It attaches a file of its own.
+      sqlite3_limit(on.handle(), SQLITE_LIMIT_ATTACHED, 1);
+      const int code = sqlite3_exec(on.handle(), "VACUUM", nullptr, nullptr, nullptr);
+      sqlite3_limit(on.handle(), SQLITE_LIMIT_ATTACHED, 0);
+      if (code != SQLITE_OK) on.fail(code);
+    });
+    release_lane();
+  }
+  // SQLite has no VACUUM of one table; there is nothing in one that has to be.
+  if (vacuum.vacuum && !vacuum.analyze) return;
+  become_writer({});
+  Lane& on = *tx_.lane;
+  at_work(on, [&] {
+    if (vacuum.tables.empty()) {
+      // Of all tables, Termgate's too: no text of the client's, so the guard is not asked.
+      if (const int code = sqlite3_exec(on.handle(), "ANALYZE", nullptr, nullptr, nullptr); code != SQLITE_OK) on.fail(code);
+    }
+    for (const std::string& table : vacuum.tables) on.prepare("ANALYZE " + table).step();
+  });
+}
+
+void Session::run_explain(Portal& portal, const dialect::Explain& explain) {
+  const dialect::Translated& of = *explain.statement;
+  if (explain.analyze) throw Failed("0A000", "EXPLAIN ANALYZE is not spoken here: SQLite explains without running");
+  if (of.sql.empty()) throw Failed("0A000", "there is no plan of " + of.tag);
+  Lane::Text text = lane().prepare("EXPLAIN QUERY PLAN " + of.sql.back());
+  std::deque<std::vector<Stored>> rows;
+  at_work(lane(), [&] {
+    while (text.step() == SQLITE_ROW) rows.push_back({std::string(reinterpret_cast<const char*>(sqlite3_column_text(text.get(), 3)))});
+  });
+  make(portal, {{"QUERY PLAN", oid::text}}, std::move(rows));
+}
+
+std::string Session::run_fetch(Portal& portal, const dialect::FetchCursor& fetch) {
+  using Direction = dialect::FetchCursor::Direction;
+  Portal& cursor = find_portal(fetch.name);
+  if ((fetch.direction != Direction::forward && !(fetch.direction == Direction::relative && fetch.count == 1)) || fetch.count < 0) throw Failed("55000", "cursor can only scan forward");
+  start(cursor);
+  cursor.rows = 0;
+  const std::string kind = fetch.move ? "MOVE " : "FETCH ";
+  if (fetch.count == 0) return kind + "0";
+  const std::uint64_t most = fetch.count == std::numeric_limits<std::int64_t>::max() ? 0 : static_cast<std::uint64_t>(fetch.count);
+  know_columns(cursor, true);
+  const std::size_t before = out_.size();
+  cursor.formats = portal.formats;
+  // A simple query describes what it fetches; the extended one was asked.
+  if (!fetch.move && portal.statement == nullptr) describe_rows(cursor.columns, portal.formats);
+  give_rows(cursor, most);
+  if (fetch.move) out_.resize(before);
+  return kind + std::to_string(cursor.rows);
+}
+
+std::string Session::run_execute(Portal& portal, const dialect::ExecuteStatement& execute) {
+  const auto statement = find_statement(execute.name);
+  auto inner = std::make_unique<Portal>();
+  inner->statement = statement;
+  inner->plan = statement->plan();
+  if (inner->plan == nullptr) throw Failed("0A000", "EXECUTE of an empty statement");
+  if (execute.arguments.size() != statement->parameters.size()) {
+    throw Failed("42601", "wrong number of parameters for prepared statement \"" + execute.name + "\"");
+  }
+  for (std::size_t i = 0; i < execute.arguments.size(); ++i) {
+    Lane::Text value = lane().prepare("SELECT " + execute.arguments[i]);
+    if (value.writes()) throw Failed("0A000", "an argument of EXECUTE may not write");
+    bind_values(value.get(), portal.values);
+    if (value.step() != SQLITE_ROW || sqlite3_column_type(value.get(), 0) == SQLITE_NULL) {
+      inner->values.emplace_back();
+      continue;
+    }
+    const std::string text(reinterpret_cast<const char*>(sqlite3_column_text(value.get(), 0)), static_cast<std::size_t>(sqlite3_column_bytes(value.get(), 0)));
+    auto parsed = parse_value(text, statement->parameters[i], Format::text);
+    if (const auto* problem = std::get_if<ValueProblem>(&parsed)) throw Failed(problem->sqlstate, problem->message);
+    inner->values.push_back(std::move(std::get<Stored>(parsed)));
+  }
+  inner->formats = portal.formats;
+  if (inner->plan->does.effect == dialect::Effect::utility) throw Failed("0A000", "EXECUTE of " + inner->plan->does.tag + " is not spoken here");
+  start(*inner);
+  know_columns(*inner, true);
+  if (!inner->columns.empty() && portal.statement == nullptr) describe_rows(inner->columns, portal.formats);
+  give_rows(*inner, 0);
+  return tag_of(*inner);
+}
+
+std::string Session::run_utility(Portal& portal, const Plan& plan) {
+  if (const auto* control = plan.utility<TransactionControl>()) return run_control(*control);
+  if (const auto* set = plan.utility<dialect::SetVariable>()) {
+    set_variable(*set);
+    return plan.does.tag.empty() ? "SET" : plan.does.tag;
+  }
+  if (const auto* modes = plan.utility<dialect::SetTransaction>()) {
+    if (modes->session) {
+      if (modes->modes.isolation) settings_.set("default_transaction_isolation", lowered(*modes->modes.isolation), false);
+      if (modes->modes.read_only) settings_.set("default_transaction_read_only", *modes->modes.read_only ? "on" : "off", false);
+    } else {
+      set_modes(modes->modes);
+    }
+    return "SET";
+  }
+  if (const auto* asked = plan.utility<dialect::ShowVariable>()) {
+    std::deque<std::vector<Stored>> rows;
+    if (asked->name == "all") {
+      for (const auto& [name, value] : settings_.all()) rows.push_back({name, value, std::string()});
+      know_columns(portal, false);
+      make(portal, portal.columns, std::move(rows));
+    } else {
+      rows.push_back({show(asked->name)});
+      make(portal, {{asked->name, oid::text}}, std::move(rows));
+    }
+    return "SHOW";
+  }
+  if (const auto* explain = plan.utility<dialect::Explain>()) {
+    run_explain(portal, *explain);
+    return "EXPLAIN";
+  }
+  if (const auto* vacuum = plan.utility<dialect::Vacuum>()) {
+    run_vacuum(*vacuum);
+    return vacuum->vacuum ? "VACUUM" : "ANALYZE";
+  }
+  if (const auto* declare = plan.utility<dialect::DeclareCursor>()) {
+    if (status_ == Status::idle && !declare->hold) throw Failed("25P01", "DECLARE CURSOR can only be used in transaction blocks");
+    if (status_ == Status::idle) throw Failed("0A000", "DECLARE … WITH HOLD is spoken within a transaction block only");
+    if (declare->binary) throw Failed("0A000", "BINARY cursors are not spoken here");
+    if (portals_.contains(declare->name)) throw Failed("42P03", "cursor \"" + declare->name + "\" already exists");
+    auto cursor = std::make_shared<Portal>();
+    auto prepared = std::make_shared<Prepared>();
+    auto plans = std::make_shared<std::vector<Plan>>(1);
+    plans->front().does = *declare->query;
+    prepared->plans = plans;
+    cursor->statement = prepared;
+    cursor->plan = prepared->plan();
+    cursor->values = portal.values;
+    cursor->cursor = true;
+    cursor->hold = declare->hold;
+    if (plan_writes(*cursor->plan)) throw Failed("0A000", "a cursor reads");
+    start(*cursor);
+    portals_.insert_or_assign(declare->name, std::move(cursor));
+    return "DECLARE CURSOR";
+  }
+  if (const auto* fetch = plan.utility<dialect::FetchCursor>()) return run_fetch(portal, *fetch);
+  if (const auto* close = plan.utility<dialect::CloseCursor>()) {
+    if (close->name.empty()) {
+      std::erase_if(portals_, [](const auto& one) { return one.second->cursor; });
+      return "CLOSE CURSOR ALL";
+    }
+    find_portal(close->name);
+    portals_.erase(portals_.find(close->name));
+    return "CLOSE CURSOR";
+  }
+  if (const auto* made = plan.utility<dialect::PrepareStatement>()) {
+    if (statements_.contains(made->name)) throw Failed("42P05", "prepared statement \"" + made->name + "\" already exists");
+    auto plans = std::make_shared<std::vector<Plan>>(1);
+    plans->front().does = *made->statement;
+    statements_.insert_or_assign(made->name, prepare(plans, made->statement->parameters));
+    return "PREPARE";
+  }
+  if (const auto* execute = plan.utility<dialect::ExecuteStatement>()) return run_execute(portal, *execute);
+  if (const auto* gone = plan.utility<dialect::Deallocate>()) {
+    if (gone->name.empty()) {
+      statements_.clear();
+      return "DEALLOCATE ALL";
+    }
+    find_statement(gone->name);
+    statements_.erase(statements_.find(gone->name));
+    return "DEALLOCATE";
+  }
+  if (const auto* discard = plan.utility<dialect::Discard>()) {
+    using What = dialect::Discard::What;
+    if (discard->what == What::all) {
+      if (status_ != Status::idle) throw Failed("25001", "DISCARD ALL cannot run inside a transaction block");
+      statements_.clear();
+      portals_.clear();
+      held_.reset();
+      settings_.reset_all();
+      return "DISCARD ALL";
+    }
+    return discard->what == What::plans ? "DISCARD PLANS" : discard->what == What::sequences ? "DISCARD SEQUENCES" : "DISCARD TEMP";
+  }
+  if (plan.utility<dialect::Unlisten>() != nullptr) return "UNLISTEN";
+  if (plan.utility<dialect::Listen>() != nullptr || plan.utility<dialect::Notify>() != nullptr) throw Failed("0A000", "LISTEN and NOTIFY are not spoken before an SQLite file");
+  if (plan.utility<dialect::Checkpoint>() != nullptr) return "CHECKPOINT";
+  throw Failed("0A000", plan.does.tag + " is not spoken here");
+}
+
+}  // namespace termgate::sqlite_server

@@ -1,0 +1,74 @@
+// The forms of each family of types, by file: values.cpp chooses between them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include <termgate/sqlite_server/values.hpp>
+
+namespace termgate::sqlite_server {
+
+using Parsed = std::variant<Stored, ValueProblem>;
+using MaybeProblem = std::optional<ValueProblem>;
+
+inline ValueProblem no_such(std::string_view type, std::string_view text) {
+  return {"22P02", "invalid input syntax for type " + std::string(type) + ": \"" + std::string(text) + "\""};
+}
+inline ValueProblem wrong_size(std::string_view type) { return {"22P03", "incorrect binary data format for type " + std::string(type)}; }
+inline ValueProblem out_of_range(std::string_view text, std::string_view type) {
+  return {"22003", "value \"" + std::string(text) + "\" is out of range for type " + std::string(type)};
+}
+
+// Most significant byte first.
+template <class Unsigned>
+void append_big(std::string& out, Unsigned value) {
+  for (int shift = static_cast<int>(sizeof value) * 8 - 8; shift >= 0; shift -= 8) out += static_cast<char>(value >> shift & 0xff);
+}
+template <class Unsigned>
+Unsigned read_big(std::string_view bytes) {
+  Unsigned value = 0;
+  for (const char byte : bytes.substr(0, sizeof value)) value = static_cast<Unsigned>(value << 8 | static_cast<unsigned char>(byte));
+  return value;
+}
+
+std::string_view trimmed(std::string_view text) noexcept;
+// What PostgreSQL calls the type in messages.
+std::string_view spoken(Oid type) noexcept;
+
+// numbers.cpp: bool, int2, int4, int8, oid and its kin, float4, float8
+Parsed parse_integer(std::string_view text, Oid type);
+Parsed parse_integer_binary(std::string_view bytes, Oid type);
+MaybeProblem append_integer(std::string& out, const Stored& value, Oid type, Format format);
+Parsed parse_bool(std::string_view text);
+MaybeProblem append_bool(std::string& out, const Stored& value, Format format);
+Parsed parse_float(std::string_view text, Oid type);
+Parsed parse_float_binary(std::string_view bytes, Oid type);
+MaybeProblem append_float(std::string& out, const Stored& value, Oid type, Format format);
+// Shortest digits that read back as the same number, laid out as PostgreSQL does.
+std::string float_text(double value, bool single);
+
+// numeric.cpp
+Parsed parse_numeric(std::string_view text);
+Parsed parse_numeric_binary(std::string_view bytes);
+MaybeProblem append_numeric(std::string& out, const Stored& value, Format format);
+
+// times.cpp: date, time, timestamp, timestamptz
+Parsed parse_time_like(std::string_view text, Oid type);
+Parsed parse_time_like_binary(std::string_view bytes, Oid type);
+MaybeProblem append_time_like(std::string& out, const Stored& value, Oid type, Format format);
+
+// bytes.cpp: bytea, uuid, json, jsonb and text
+Parsed parse_bytea(std::string_view text);
+MaybeProblem append_bytea(std::string& out, const Stored& value, Format format);
+Parsed parse_uuid(std::string_view text);
+Parsed parse_uuid_binary(std::string_view bytes);
+MaybeProblem append_uuid(std::string& out, const Stored& value, Format format);
+// Any value as text: what SQLite would print, but numbers as PostgreSQL prints them.
+std::string text_of(const Stored& value);
+// ASCII letters only, whatever the locale.
+std::string lowered(std::string_view text);
+
+}  // namespace termgate::sqlite_server

@@ -1,0 +1,358 @@
+// date, time, timestamp, timestamptz: ISO text, and binary counted from 2000-01-01 (days for a date, microseconds for the others).
+#include "values/forms.hpp"
+#include "values/times.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace termgate::sqlite_server {
+
+namespace oid = dialect::oid;
+
+namespace {
+
+constexpr std::int64_t second_us = 1'000'000, minute_us = 60 * second_us, hour_us = 60 * minute_us, day_us = 24 * hour_us;
+// What PostgreSQL holds: from 4714-11-24 BC to 294276 for timestamps, to 5874897 for dates.
+constexpr std::int64_t first_day = -2'451'545, last_timestamp_day = 106'751'982, last_date_day = 2'145'031'948;
+
+// The proleptic Gregorian calendar; year 0 is 1 BC. Days since 2000-01-01, by years of 400 that begin in March.
+std::int64_t days_of(std::int64_t year, int month, int day) noexcept {
+  const std::int64_t from_march = month > 2 ? year : year - 1;
+  const std::int64_t era = (from_march >= 0 ? from_march : from_march - 399) / 400;
+  const std::int64_t of_era = from_march - era * 400;
+  const std::int64_t of_year = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5 + day - 1;
+  return era * 146'097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 730'425;
+}
+
+struct Date {
+  std::int64_t year;
+  int month, day;
+};
+
+Date date_of(std::int64_t days) noexcept {
+  days += 730'425;
+  const std::int64_t era = (days >= 0 ? days : days - 146'096) / 146'097;
+  const std::int64_t of_era = days - era * 146'097;
+  const std::int64_t year_of_era = (of_era - of_era / 1460 + of_era / 36'524 - of_era / 146'096) / 365;
+  const std::int64_t of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+  const std::int64_t shifted = (5 * of_year + 2) / 153;
+  const int month = static_cast<int>(shifted < 10 ? shifted + 3 : shifted - 9);
+  return {year_of_era + era * 400 + (month <= 2 ? 1 : 0), month, static_cast<int>(of_year - (153 * shifted + 2) / 5 + 1)};
+}
+
+int days_in(std::int64_t year, int month) noexcept {
+  constexpr int lengths[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+  const bool leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+  return month == 2 && leap ? 29 : lengths[month - 1];
+}
+
+// A cursor over a text that only moves where what is wanted stands there.
+class Text {
+ public:
+  explicit Text(std::string_view text) noexcept : left_(text) {}
+  bool at_end() const noexcept { return left_.empty(); }
+  bool take(char c) noexcept {
+    if (!left_.starts_with(c)) return false;
+    left_.remove_prefix(1);
+    return true;
+  }
+  bool take_word(std::string_view word) noexcept {
+    if (left_.size() < word.size()) return false;
+    for (std::size_t at = 0; at < word.size(); ++at) {
+      if ((left_[at] | 0x20) != word[at]) return false;
+    }
+    left_.remove_prefix(word.size());
+    return true;
+  }
+  std::size_t digits() const noexcept {
+    std::size_t count = 0;
+    while (count < left_.size() && left_[count] >= '0' && left_[count] <= '9') ++count;
+    return count;
+  }
+  // `count` digits, at most 9; the caller has asked how many there are.
+  std::int64_t number(std::size_t count) noexcept {
+    std::int64_t value = 0;
+    for (std::size_t at = 0; at < count; ++at) value = value * 10 + (left_[at] - '0');
+    left_.remove_prefix(count);
+    return value;
+  }
+  void spaces() noexcept {
+    while (take(' ')) {
+    }
+  }
+
+ private:
+  std::string_view left_;
+};
+
+enum class TimeReading : std::uint8_t { fine, nothing, out_of_range };
+
+TimeReading read_date(Text& text, std::int64_t& days) {
+  const std::size_t first = text.digits();
+  std::int64_t year = 0, month = 0, day = 0;
+  if (first == 8) {
+    year = text.number(4);
+    month = text.number(2);
+    day = text.number(2);
+  } else {
+    if (first < 4 || first > 7) return TimeReading::nothing;
+    year = text.number(first);
+    if (!text.take('-')) return TimeReading::nothing;
+    if (text.digits() < 1 || text.digits() > 2) return TimeReading::nothing;
+    month = text.number(text.digits());
+    if (!text.take('-') || text.digits() < 1 || text.digits() > 2) return TimeReading::nothing;
+    day = text.number(text.digits());
+  }
+  if (year == 0 || month < 1 || month > 12 || day < 1) return TimeReading::out_of_range;
+  days = year;  // the calendar waits for a BC at the end
+  days = days * 10'000 + month * 100 + day;
+  return TimeReading::fine;
+}
+
+TimeReading finish_date(Text& text, std::int64_t& packed_to_days) {
+  text.spaces();
+  const bool before_christ = text.take_word("bc");
+  std::int64_t year = packed_to_days / 10'000;
+  const int month = static_cast<int>(packed_to_days / 100 % 100), day = static_cast<int>(packed_to_days % 100);
+  if (before_christ) year = 1 - year;
+  if (day > days_in(year, month)) return TimeReading::out_of_range;
+  packed_to_days = days_of(year, month, day);
+  return packed_to_days < first_day || packed_to_days > last_date_day ? TimeReading::out_of_range : TimeReading::fine;
+}
+
+// Microseconds of the day; 24:00:00 is one.
+TimeReading read_time(Text& text, std::int64_t& micros) {
+  const std::size_t first = text.digits();
+  const bool compact = first == 4 || first == 6;
+  if (!compact && (first < 1 || first > 2)) return TimeReading::nothing;
+  const std::int64_t hour = text.number(compact ? 2 : first);
+  if (!compact && (!text.take(':') || text.digits() != 2)) return TimeReading::nothing;
+  const std::int64_t minute = text.number(2);
+  std::int64_t second = 0, fraction = 0;
+  if (compact ? first == 6 : text.take(':')) {
+    if (text.digits() != 2) return TimeReading::nothing;
+    second = text.number(2);
+    if (text.take('.')) {
+      const std::size_t count = text.digits();
+      const std::size_t kept = std::min<std::size_t>(count, 6);
+      fraction = text.number(kept);
+      for (std::size_t at = kept; at < 6; ++at) fraction *= 10;
+      if (text.digits() > 0) {
+        if (text.number(1) >= 5) ++fraction;
+        while (text.digits() > 0) text.number(1);
+      }
+    }
+  }
+  if (hour > 24 || minute > 59 || second > 60) return TimeReading::out_of_range;
+  micros = hour * hour_us + minute * minute_us + second * second_us + fraction;
+  return micros > day_us ? TimeReading::out_of_range : TimeReading::fine;
+}
+
+// Seconds east of Greenwich.
+TimeReading read_zone(Text& text, std::optional<std::int64_t>& zone) {
+  text.spaces();
+  if (text.take_word("utc") || text.take_word("gmt") || text.take_word("z")) {
+    zone = 0;
+    return TimeReading::fine;
+  }
+  const bool east = text.take('+');
+  if (!east && !text.take('-')) return TimeReading::fine;
+  std::int64_t seconds = 0;
+  const std::size_t count = text.digits();
+  if (count == 4) {
+    seconds = text.number(2) * 3600 + text.number(2) * 60;
+  } else {
+    if (count < 1 || count > 2) return TimeReading::nothing;
+    seconds = text.number(count) * 3600;
+    if (text.take(':')) {
+      if (text.digits() != 2) return TimeReading::nothing;
+      seconds += text.number(2) * 60;
+      if (text.take(':')) {
+        if (text.digits() != 2) return TimeReading::nothing;
+        seconds += text.number(2);
+      }
+    }
+  }
+  if (seconds >= 16 * 3600) return TimeReading::out_of_range;
+  zone = east ? seconds : -seconds;
+  return TimeReading::fine;
+}
+
+constexpr std::int64_t forever = std::numeric_limits<std::int64_t>::max(), never = std::numeric_limits<std::int64_t>::min();
+
+// Days, or microseconds of the day, or microseconds since 2000-01-01; `forever` and `never` are the infinities.
+TimeReading read(std::string_view whole, Oid type, std::int64_t& value) {
+  Text text(trimmed(whole));
+  if (type != oid::time) {
+    Text word = text;
+    const bool negative = word.take('-');
+    if (!negative) word.take('+');
+    if (word.take_word("infinity") && word.at_end()) {
+      value = negative ? never : forever;
+      return TimeReading::fine;
+    }
+    if (word = text; word.take_word("epoch") && word.at_end()) {
+      value = type == oid::date ? -10'957 : -10'957 * day_us;
+      return TimeReading::fine;
+    }
+  }
+  std::int64_t days = 0, micros = 0;
+  std::optional<std::int64_t> zone;
+  bool dated = type != oid::time;
+  if (type == oid::time) {
+    // A date may stand before it and is forgotten.
+    Text probe = text;
+    if (std::int64_t ignored = 0; probe.digits() >= 4 && read_date(probe, ignored) == TimeReading::fine) dated = true;
+  }
+  if (dated) {
+    if (const TimeReading reading = read_date(text, days); reading != TimeReading::fine) return reading;
+    if (!text.take('T') && !text.take('t')) text.spaces();
+  }
+  if (text.digits() > 0) {
+    if (const TimeReading reading = read_time(text, micros); reading != TimeReading::fine) return reading;
+    if (const TimeReading reading = read_zone(text, zone); reading != TimeReading::fine) return reading;
+  } else if (type == oid::time) {
+    return TimeReading::nothing;
+  } else if (type == oid::timestamptz) {
+    if (const TimeReading reading = read_zone(text, zone); reading != TimeReading::fine) return reading;
+  }
+  if (dated) {
+    if (const TimeReading reading = finish_date(text, days); reading != TimeReading::fine) return reading;
+  }
+  text.spaces();
+  if (!text.at_end()) return TimeReading::nothing;
+  if (type == oid::date) {
+    value = days;
+  } else if (type == oid::time) {
+    value = micros;
+  } else {
+    if (days > last_timestamp_day) return TimeReading::out_of_range;
+    value = days * day_us + micros;
+    if (type == oid::timestamptz && zone) value -= *zone * second_us;
+  }
+  return TimeReading::fine;
+}
+
+void append_two(std::string& out, std::int64_t number) {
+  out += static_cast<char>('0' + number / 10);
+  out += static_cast<char>('0' + number % 10);
+}
+
+// Returns whether it was before Christ, which is said at the very end.
+bool append_date(std::string& out, std::int64_t days) {
+  const Date date = date_of(days);
+  const bool before_christ = date.year <= 0;
+  const std::string year = std::to_string(before_christ ? 1 - date.year : date.year);
+  if (year.size() < 4) out.append(4 - year.size(), '0');
+  out += year + "-";
+  append_two(out, date.month);
+  out += '-';
+  append_two(out, date.day);
+  return before_christ;
+}
+
+void append_time(std::string& out, std::int64_t micros) {
+  append_two(out, micros / hour_us);
+  out += ':';
+  append_two(out, micros / minute_us % 60);
+  out += ':';
+  append_two(out, micros / second_us % 60);
+  if (std::int64_t fraction = micros % second_us; fraction != 0) {
+    std::string digits = std::to_string(fraction);
+    digits.insert(0, 6 - digits.size(), '0');
+    while (digits.back() == '0') digits.pop_back();
+    out += "." + digits;
+  }
+}
+
+std::string written(std::int64_t value, Oid type) {
+  std::string out;
+  if (type == oid::time) {
+    append_time(out, value);
+    return out;
+  }
+  if (value == forever || value == never) return value == forever ? "infinity" : "-infinity";
+  bool before_christ = false;
+  if (type == oid::date) {
+    before_christ = append_date(out, value);
+  } else {
+    std::int64_t days = value / day_us, micros = value % day_us;
+    if (micros < 0) {
+      micros += day_us;
+      --days;
+    }
+    before_christ = append_date(out, days);
+    out += ' ';
+    append_time(out, micros);
+    if (type == oid::timestamptz) out += "+00";
+  }
+  if (before_christ) out += " BC";
+  return out;
+}
+
+ValueProblem problem_of(TimeReading reading, std::string_view text, Oid type) {
+  if (reading == TimeReading::out_of_range) return {"22008", "date/time field value out of range: \"" + std::string(text) + "\""};
+  return {"22007", "invalid input syntax for type " + std::string(spoken(type)) + ": \"" + std::string(text) + "\""};
+}
+
+}  // namespace
+
+Parsed parse_time_like(std::string_view text, Oid type) {
+  std::int64_t value = 0;
+  const TimeReading reading = read(text, type, value);
+  if (reading != TimeReading::fine) return problem_of(reading, text, type);
+  return Stored(written(value, type));
+}
+
+Parsed parse_time_like_binary(std::string_view bytes, Oid type) {
+  if (type == oid::date) {
+    if (bytes.size() != 4) return wrong_size("date");
+    const auto days = static_cast<std::int32_t>(read_big<std::uint32_t>(bytes));
+    if (days == std::numeric_limits<std::int32_t>::max()) return Stored(written(forever, type));
+    if (days == std::numeric_limits<std::int32_t>::min()) return Stored(written(never, type));
+    if (days < first_day || days > last_date_day) return ValueProblem{"22008", "date out of range"};
+    return Stored(written(days, type));
+  }
+  if (bytes.size() != 8) return wrong_size(spoken(type));
+  const auto micros = static_cast<std::int64_t>(read_big<std::uint64_t>(bytes));
+  if (type == oid::time) {
+    if (micros < 0 || micros > day_us) return ValueProblem{"22008", "time out of range"};
+  } else if (micros != forever && micros != never && (micros < first_day * day_us || micros >= (last_timestamp_day + 1) * day_us)) {
+    return ValueProblem{"22008", "timestamp out of range"};
+  }
+  return Stored(written(micros, type));
+}
+
+MaybeProblem append_time_like(std::string& out, const Stored& value, Oid type, Format format) {
+  const std::string text = text_of(value);
+  std::int64_t number = 0;
+  const TimeReading reading = read(text, type, number);
+  if (format == Format::text) {
+    // Written by whom it may be: what can be read goes out as PostgreSQL prints it.
+    out += reading == TimeReading::fine ? written(number, type) : text;
+    return std::nullopt;
+  }
+  if (reading != TimeReading::fine) return problem_of(reading, text, type);
+  if (type == oid::date) {
+    const std::int64_t days = number == forever ? std::numeric_limits<std::int32_t>::max() : number == never ? std::numeric_limits<std::int32_t>::min() : number;
+    append_big(out, static_cast<std::uint32_t>(days));
+  } else {
+    append_big(out, static_cast<std::uint64_t>(number));
+  }
+  return std::nullopt;
+}
+
+std::int64_t days_since_2000(const CalendarDay& day) noexcept { return days_of(day.year, day.month, day.day); }
+CalendarDay calendar_day(std::int64_t days) noexcept {
+  const Date date = date_of(days);
+  return {date.year, date.month, date.day};
+}
+int days_of_month(std::int64_t year, int month) noexcept { return days_in(year, month); }
+
+std::optional<ValueProblem> read_time_like(std::string_view text, Oid type, std::int64_t& value) {
+  const TimeReading reading = read(text, type, value);
+  return reading == TimeReading::fine ? std::nullopt : std::optional(problem_of(reading, text, type));
+}
+std::string write_time_like(std::int64_t value, Oid type) { return written(value, type); }
+
+}  // namespace termgate::sqlite_server

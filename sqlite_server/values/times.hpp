@@ -1,0 +1,25 @@
+// Days and microseconds since 2000-01-01, and the text of a date, time or timestamp: what times.cpp reads and writes.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <termgate/sqlite_server/values.hpp>
+
+namespace termgate::sqlite_server {
+
+struct CalendarDay {
+  std::int64_t year;  // 0 is 1 BC
+  int month, day;
+};
+std::int64_t days_since_2000(const CalendarDay& day) noexcept;
+CalendarDay calendar_day(std::int64_t days_since_2000) noexcept;
+int days_of_month(std::int64_t year, int month) noexcept;
+
+// Days of a date, microseconds of the others. nullopt: it was read.
+std::optional<ValueProblem> read_time_like(std::string_view text, Oid type, std::int64_t& value);
+std::string write_time_like(std::int64_t value, Oid type);
+
+}  // namespace termgate::sqlite_server

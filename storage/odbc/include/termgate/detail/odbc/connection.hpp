@@ -1,0 +1,109 @@
+// One ODBC connection: handles that free themselves, statements with bound values, results read to their end.
+// One thread at a time. Every call throws Failure (errors.hpp) when ODBC says no, InvalidInput for a value that cannot be sent.
+#pragma once
+
+#include <sql.h>
+#include <sqlext.h>
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <termgate/value.hpp>
+
+#include <termgate/detail/odbc/connection_string.hpp>
+#include <termgate/detail/odbc/errors.hpp>
+#include <termgate/detail/odbc/statement_text.hpp>
+#include <termgate/detail/odbc/traits.hpp>
+
+namespace termgate::inline v0::detail::odbc {
+
+using std::chrono::milliseconds;
+
+// Frees its handle; a connection is disconnected before.
+class Handle {
+ public:
+  Handle() = default;
+  Handle(SQLSMALLINT type, SQLHANDLE parent);
+  ~Handle();
+  Handle(Handle&& other) noexcept : type_(other.type_), handle_(std::exchange(other.handle_, SQLHANDLE{})) {}
+  Handle& operator=(Handle&& other) noexcept {
+    std::swap(type_, other.type_);
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  SQLHANDLE get() const noexcept { return handle_; }
+
+ private:
+  SQLSMALLINT type_ = 0;
+  SQLHANDLE handle_ = SQL_NULL_HANDLE;
+};
+
+std::vector<Diagnostic> diagnostics_of(SQLSMALLINT type, SQLHANDLE handle);
+
+// One column of an array of parameter rows.
+struct ArrayColumn {
+  std::vector<std::optional<std::string>> values;
+  bool binary = false;  // bytes, else text
+};
+
+class Connection {
+ public:
+  static constexpr std::size_t prepared_max = 64;                  // statements that stay prepared
+  static constexpr std::size_t piece_bytes = std::size_t{1} << 20;  // of a value that is streamed
+  static constexpr std::size_t array_bytes_max = std::size_t{4} << 20;
+
+  // Connects; gives up after `login_wait`. Throws Failure; DatabaseError where another database than the driver's is behind it.
+  Connection(const ConnectionString& text, std::chrono::seconds login_wait);
+
+  // Runs one statement with ODBC's markers; `text.order` says which value each stands for. `keep`: stays prepared for the next time.
+  // `timeout`: how long until the driver gives up, in whole seconds, rounded up; 0: no limit. Reads every result to its end, for an error
+  // may stand in a later one; the rows are those of the first result that has columns.
+  Rows execute(const Marked& text, std::span<const Value> values, bool keep, milliseconds timeout);
+
+  // A text of our own without parameters, one or more statements.
+  Rows run(std::string_view text, milliseconds timeout = milliseconds(0)) { return execute({std::string(text), {}}, {}, false, timeout); }
+
+  // The statement once for each row, columns bound as arrays, as many rows a round trip as fit into array_bytes_max; values longer than an
+  // ordinary one, and what the driver takes no array of, go row by row. Throws the Failure of the first row that failed, whatever the driver did with those behind it:
+  // call it inside a transaction, and roll back. Returns how many rows were sent.
+  std::size_t execute_rows(const Marked& text, std::span<const ArrayColumn> columns, milliseconds timeout);
+
+  // What the driver knows without asking the server; some find out only with the next call.
+  bool looks_dead() const;
+  // Set by any failure after which the connection may not be used again.
+  bool broken() const noexcept { return broken_; }
+  void give_up() noexcept { broken_ = true; }
+
+  Maker maker() const noexcept { return maker_; }
+  Family family() const noexcept { return family_of(maker_); }
+  SQLHDBC handle() const noexcept { return connection_.get(); }
+
+ private:
+  struct Parameters;
+
+  [[noreturn]] void fail(SQLSMALLINT type, SQLHANDLE handle);
+  void need(SQLRETURN code, SQLSMALLINT type, SQLHANDLE handle) {
+    if (!SQL_SUCCEEDED(code)) fail(type, handle);
+  }
+  void limit(SQLHSTMT statement, milliseconds timeout);
+  void bind(SQLHSTMT statement, Parameters& parameters);
+  SQLRETURN stream(SQLHSTMT statement, Parameters& parameters);
+  Rows read(SQLHSTMT statement, SQLRETURN code);
+  void fetch(SQLHSTMT statement, SQLSMALLINT columns, Rows& rows);
+  std::string read_long(SQLHSTMT statement, SQLUSMALLINT column, bool binary, bool& null);
+
+  Maker maker_;
+  bool broken_ = false;
+  Handle environment_;
+  Handle connection_;
+  std::map<std::string, Handle, std::less<>> prepared_;
+};
+
+}  // namespace termgate::inline v0::detail::odbc

@@ -1,0 +1,39 @@
+// Turns ODBC diagnostics into termgate::Error types: SQLSTATE, native number and prefix of the message, read in one place.
+#pragma once
+
+#include <exception>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <termgate/detail/odbc/traits.hpp>
+
+namespace termgate::inline v0::detail::odbc {
+
+struct Diagnostic {
+  std::string sqlstate;
+  int native = 0;
+  std::string message;
+};
+
+// What an ODBC call left behind when it failed. Thrown inside this folder only; the driver turns it into an Error.
+struct Failure : std::exception {
+  Failure(std::vector<Diagnostic> found, bool connection_dead) : diagnostics(std::move(found)), dead(connection_dead) {}
+  const char* what() const noexcept override { return diagnostics.empty() ? "ODBC call failed" : diagnostics.front().message.c_str(); }
+  std::vector<Diagnostic> diagnostics;
+  bool dead;
+};
+
+enum class Phase {
+  connect,        // nothing was sent
+  before_commit,  // what was sent ends with the transaction
+  commit,         // COMMIT, or a write that is its own commit, was sent
+};
+
+// Without the drivers' marks: "[FreeTDS][SQL Server]", "ERROR: ", ";\nError while executing the query".
+std::string plain_message(std::string_view message);
+
+// Throws the type that stands for the diagnostics of a failed call. Never returns.
+[[noreturn]] void throw_for(const Failure& failure, Phase phase, Family family);
+
+}  // namespace termgate::inline v0::detail::odbc

@@ -1,0 +1,37 @@
+// As much of a statement's text as must be understood on the client's side: where its parameters are, whether it is one statement, and
+// whether it begins or ends a transaction. Quotes and comments are those of the database behind.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <termgate/detail/odbc/traits.hpp>
+
+namespace termgate::inline v0::detail::odbc {
+
+// A statement with ODBC's markers. order[i] is the parameter (from 0) that the i-th marker stands for.
+struct Marked {
+  std::string text;
+  std::vector<std::size_t> order;
+};
+
+// `$1` … become `?`. Throws InvalidInput: a `?` outside quotes (ODBC would take it for a parameter), `$0`, a number above 999, more than
+// `parameters` values asked for, quotes or comments that do not end.
+Marked marked(std::string_view sql, std::size_t parameters, Family family);
+
+// The statements of a script, without the semicolons between them; empty ones are left out.
+std::vector<std::string> statements_of(std::string_view script, Family family);
+
+// The batches of a T-SQL script: what stands between lines that hold GO alone.
+std::vector<std::string> batches_of(std::string_view script);
+
+// Throws InvalidInput where the text holds transaction control (savepoints are none), DatabaseError where it holds a second statement.
+// T-SQL needs no semicolon between statements, so there the words are looked for in the whole text.
+void need_one_statement(std::string_view sql, Family family);
+
+// Throws InvalidInput unless a T-SQL text is one query: SQL Server has no read-only transaction that would hold it to that.
+void need_query(std::string_view sql);
+
+}  // namespace termgate::inline v0::detail::odbc

@@ -1,0 +1,102 @@
+// Connection: one SQLite connection of the driver, with the law registered on it and its statements cached.
+// One thread at a time; who may use it is its owner's business (WriteQueue, the pool of readers).
+#pragma once
+
+#include <termgate/detail/sqlite/sqlite_api.hpp>
+
+#include <chrono>
+#include <list>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include <termgate/value.hpp>
+
+#include <termgate/detail/sqlite/law.hpp>
+#include <termgate/detail/sqlite/statement.hpp>
+#include <termgate/detail/sqlite/waiters.hpp>
+
+namespace termgate::inline v0::sqlite {
+
+struct OpenAs {
+  std::string path;                                              // or ":memory:"
+  std::optional<std::string> journal_mode = std::nullopt;        // none: WAL for a new file, else as it is
+  std::string synchronous = "extra";                             // FULL, and in journal mode DELETE the folder too
+  std::optional<std::chrono::milliseconds> wait = std::nullopt;  // none: the setting check_wait_ms, or its default where it cannot be read
+  static constexpr std::chrono::milliseconds default_wait{5000};
+  bool memory() const noexcept { return path == ":memory:"; }
+};
+
+class Connection {
+ public:
+  // May create the file only if `create`. Throws Unavailable where it cannot be opened.
+  Connection(const OpenAs& how, bool reader, bool create);
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+  ~Connection();
+
+  // Runs one statement of the application's. Transaction control, ATTACH and PRAGMAs that change the
+  // connection are refused with InvalidInput, and so is a second statement behind the first.
+  Rows execute(std::string_view sql, std::span<const Value> parameters);
+
+  // Statements of our own, without rows; code() of SQLite, no exception.
+  int control(const char* sql) noexcept;
+  // The same, and throws.
+  void control_checked(const char* sql);
+  // For how long statements wait for another's lock.
+  void wait_for_locks(std::chrono::milliseconds wait) noexcept;
+  // BEGIN IMMEDIATE or BEGIN: tries for as long as `wait` says, telling the holder who waits (waiters.hpp). SQLite's code.
+  int begin(bool read_only, std::chrono::milliseconds wait, std::string_view scope, std::int64_t term);
+  // COMMIT; SQLite's code, the extended one in `extended`. SQLITE_READONLY_DBMOVED: rolled back, for the file is not the
+  // one any more that was opened.
+  int commit(int& extended) noexcept;
+  // PRAGMA query_only: what the connection is asked to write then fails, nested statements included.
+  void only_read(bool on);
+
+  // Statements that run past this moment are interrupted, which rolls back the whole transaction.
+  void set_deadline(std::optional<std::chrono::steady_clock::time_point> deadline);
+  bool past_deadline() const noexcept;
+
+  sqlite3* handle() const noexcept { return db_; }
+  Law& law() noexcept { return *law_; }
+  bool in_transaction() const noexcept { return sqlite3_get_autocommit(db_) == 0; }
+  // Bytes of parameters bound since the last call: how much a group has grown.
+  std::size_t take_bound_bytes() noexcept { return std::exchange(bound_bytes_, 0); }
+
+ private:
+  struct Cached {
+    std::string sql;
+    Statement statement;
+    std::vector<int> parameters;  // for each of SQLite's, the number of ours
+  };
+  using Recent = std::list<Cached>;  // most recently used first
+
+  static int authorize(void* self, int action, const char* first, const char* second, const char* schema, const char* trigger);
+  Cached& prepared(std::string_view sql);
+  Cached prepare(std::string_view sql);
+  Rows run(std::string_view sql, std::span<const Value> parameters);
+  [[noreturn]] void throw_blocked();
+  void set_journal_mode(const OpenAs& how, const std::string& mode);
+  void bind(sqlite3_stmt* statement, int at, const Value& value);
+
+  static constexpr std::size_t cached_max = 128;
+  static constexpr std::size_t cached_text_bytes_max = 16 * 1024;
+
+  sqlite3* db_ = nullptr;
+  std::chrono::milliseconds busy_wait_{0};
+  std::chrono::steady_clock::time_point busy_since_{};
+  std::optional<Knock> busy_knock_;
+  Law* law_ = nullptr;
+  bool application_ = false;  // a statement of the application's is being prepared
+  std::string denied_;        // what the authorizer refused, for the message
+  Recent recent_;
+  std::unordered_map<std::string_view, Recent::iterator> by_text_;  // keys live in recent_
+  std::unordered_map<const void*, Statement> controls_;
+  std::optional<std::chrono::steady_clock::time_point> deadline_;
+  std::size_t bound_bytes_ = 0;
+};
+
+}  // namespace termgate::inline v0::sqlite

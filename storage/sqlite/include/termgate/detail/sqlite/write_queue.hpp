@@ -1,0 +1,146 @@
+// WriteQueue: many threads' writes through one connection, committed together (group commit).
+//
+// A thread that wants to write takes the baton, in the order of asking. If no group is open it begins one;
+// it runs its own work on its own thread, behind a savepoint of its own unless it is the group's first; then,
+// if somebody waits and the group has room, it hands the baton on and waits for the group's end, else it
+// commits for all. So every caller returns after the flush of a COMMIT that holds its write, a flush is
+// shared by all who came while the one before was under way, and a single thread pays for no other: it
+// begins, works and commits inline, without savepoint or thread switch.
+//
+// One member's refusal is rolled back to its savepoint and spoils no other; it comes out after the group's end, for it may rest on what
+// another member has written. A COMMIT that fails, or an error
+// on which SQLite rolled the whole transaction back, fails every member: nothing was written (Unavailable),
+// unless a flush failed half-way (OutcomeUnknown).
+//
+// Any thread. A call from inside a call's own work is refused by the driver before it gets here.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <termgate/detail/sqlite/connection.hpp>
+#include <termgate/detail/sqlite/waiters.hpp>
+
+namespace termgate::inline v0::sqlite {
+
+struct GroupLimits {
+  int members_max = 512;
+  std::size_t bytes_max = 16u * 1024 * 1024;  // of parameters: beyond it a commit is no longer dominated by its flush
+  std::chrono::milliseconds age_max{20};      // what the first member waits for the others
+};
+
+// The caller of a WriteQueue has thought better of it while it waited: nothing was written.
+struct GaveUp {};
+
+class WriteQueue {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  struct How {
+    std::optional<std::chrono::milliseconds> timeout =
+        std::nullopt;        // from the call to the work's end; such a write commits alone, see run()
+    std::optional<std::chrono::milliseconds> wait = std::nullopt;  // for the lock, where less than what the queue has
+    const std::function<bool()>* give_up = nullptr;                // asked now and then while it waits for its turn; true ends that with GaveUp
+    bool read_only = false;  // in-memory databases read through here
+    bool alone = false;      // shares no transaction, so it may call begin_flushed
+    std::string scope = {};  // what waits for another process's lock, as that process is told (waiters.hpp)
+    std::int64_t term = 0;
+    bool flushed = false;    // with PRAGMA synchronous = EXTRA, whatever the connection has
+  };
+
+  // `synchronous` is what the connection has otherwise.
+  // Without `wait` the setting check_wait_ms bounds the waiting.
+  WriteQueue(Connection& connection, const std::string& synchronous, std::optional<std::chrono::milliseconds> wait,
+             GroupLimits limits = {});
+
+  // Runs `work` in a transaction and returns when it is committed. What `work` throws is rolled back and comes
+  // out. Blocked when the baton or another process's lock was not to be had in time. A write with a timeout
+  // shares no transaction: an interrupted statement would take the others' writes with it.
+  // *wants_flush becomes true with an InvalidInput that asks for a flushed transaction: `work` was rolled back
+  // and may be run again with `flushed`.
+  void run(const How& how, const std::function<void(Connection&)>& work, bool* wants_flush = nullptr);
+
+  // From inside the work of a run that is alone: begins its transaction again, as with `flushed`. For work that has
+  // run nothing in it so far. Throws as run() does where the lock is not to be had again.
+  void begin_flushed();
+
+  // For a transaction that lasts longer than one call, on a connection of its caller's: nobody of this queue writes from
+  // take_turn() to give_turn(), which the same thread calls. What the open group holds is committed first. Throws Blocked, GaveUp.
+  // `how`: `wait` and `give_up` count.
+  void take_turn(const How& how);
+  void take_turn() { take_turn(How{}); }
+  void give_turn() noexcept;
+
+  // Another process waits: the next to end a commit or a turn leaves the lock free for a moment. Any thread.
+  void make_room() noexcept;
+
+  // From inside the work of a run: other members' writes are in the open transaction, and an interrupt would take them along.
+  bool shares() const noexcept { return open_ != nullptr; }
+
+  // For tests and bench: commits done, and writes that they carried.
+  std::int64_t commits() const noexcept { return commits_; }
+  std::int64_t writes() const noexcept { return writes_; }
+  // How many threads wait for the baton.
+  std::size_t waiting() {
+    const std::lock_guard lock(mutex_);
+    return queue_.size();
+  }
+
+ private:
+  // Written by whoever has the baton, until done is set; then read by all members.
+  struct Group {
+    enum class End { committed, blocked, unavailable, unknown };
+    int members = 0;
+    std::size_t bytes = 0;
+    std::optional<Clock::time_point> handed_on;  // for the first time
+    End end = End::committed;
+    std::string message, code;
+    std::atomic<bool> done{false};
+  };
+  struct Waiter {
+    std::condition_variable turn;
+    bool has_baton = false;
+  };
+
+  // Several times what a waiter of ours sleeps between two tries, for its process may not run at once; asked for again while it waits.
+  static constexpr std::chrono::milliseconds room_left = 5 * Knock::pause_max;
+  static constexpr std::chrono::milliseconds room_asked_valid = Knock::every + std::chrono::milliseconds(50);
+
+  void leave_room() const noexcept;
+  void take_baton(std::chrono::milliseconds wait, const std::function<bool()>* give_up);
+  // Gives the baton to the first who waits, if anybody does. With mutex_ held.
+  void hand_on();
+  void begin(const How& how, std::optional<Clock::time_point> deadline);
+  // Ends the open group and wakes its members. The baton is held, mutex_ is not.
+  void commit(std::shared_ptr<Group> group);
+  void finish(Group& group, Group::End end, std::string message, std::string code);
+  static void throw_end(const Group& group);
+
+  Connection& connection_;
+  const std::string restore_;  // the statement that sets what the connection has otherwise
+  const std::optional<std::chrono::milliseconds> wait_;
+  std::atomic<std::chrono::milliseconds> wait_now_;  // wait_, or the setting when it was last read
+  const GroupLimits limits_;
+
+  std::mutex mutex_;    // guards the next three
+  bool taken_ = false;  // somebody has the baton
+  std::deque<Waiter*> queue_;
+  std::optional<Clock::time_point> since_;  // the baton's last change of hands, if somebody waits
+
+  std::shared_ptr<Group> open_;                // the baton's holder's
+  bool flushing_ = false;                      // the baton's holder's: PRAGMA synchronous is EXTRA for this transaction
+  std::optional<Clock::time_point> deadline_;  // the baton's holder's
+  mutable std::atomic<Clock::time_point> room_asked_{Clock::time_point{}};
+  std::atomic<std::int64_t> commits_{0};
+  std::atomic<std::int64_t> writes_{0};
+};
+
+}  // namespace termgate::inline v0::sqlite

@@ -1,0 +1,103 @@
+// A bare SQLite connection with the law registered, as a program with the extension has it; and throw-away files.
+#pragma once
+
+#include <sqlite3.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+
+#include <cstdlib>
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <termgate/detail/sqlite/law.hpp>
+
+namespace sqlite_test {
+
+class Folder {
+ public:
+  Folder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "termgate-sqlite-XXXXXX").string();
+    if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no temporary folder");
+    path_ = pattern;
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  std::string file(const std::string& name = "test.db") const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+// What a statement gave: its rows, or its error.
+struct Answer {
+  std::vector<std::vector<std::string>> rows;
+  std::string error;
+  int code = SQLITE_OK;  // extended
+  // The first value of the first row; the error where there is none, so that a failing CHECK shows it.
+  std::string value() const { return !error.empty() ? error : rows.empty() || rows[0].empty() ? "(none)" : rows[0][0]; }
+};
+
+class Db {
+ public:
+  explicit Db(const std::string& path = ":memory:", bool with_law = true) {
+    REQUIRE(sqlite3_open(path.c_str(), &db_) == SQLITE_OK);
+    sqlite3_extended_result_codes(db_, 1);
+    if (with_law) termgate::sqlite::Law::register_on(db_);
+  }
+  Db(const Db&) = delete;
+  Db& operator=(const Db&) = delete;
+  // sqlite3_close, not its forgiving sister: it fails where a statement of the law's is left prepared.
+  ~Db() {
+    if (sqlite3_close(db_) != SQLITE_OK) std::abort();
+  }
+
+  // Runs one or more statements; the answer is that of the last, or of the one that failed.
+  Answer operator()(const std::string& sql) {
+    Answer answer;
+    const char* rest = sql.c_str();
+    while (*rest != '\0') {
+      sqlite3_stmt* statement = nullptr;
+      int code = sqlite3_prepare_v2(db_, rest, -1, &statement, &rest);
+      if (statement == nullptr && code == SQLITE_OK) continue;
+      answer.rows.clear();
+      while (code == SQLITE_OK && (code = sqlite3_step(statement)) == SQLITE_ROW) {
+        auto& row = answer.rows.emplace_back();
+        for (int column = 0; column < sqlite3_column_count(statement); ++column) {
+          const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(statement, column));
+          row.emplace_back(text != nullptr ? text : "NULL");
+        }
+        code = SQLITE_OK;
+      }
+      if (code != SQLITE_OK && code != SQLITE_DONE) {
+        answer.error = sqlite3_errmsg(db_);
+        answer.code = code;
+        sqlite3_finalize(statement);
+        return answer;
+      }
+      sqlite3_finalize(statement);
+    }
+    return answer;
+  }
+  // The same, and the test ends where it fails.
+  std::string must(const std::string& sql) {
+    const Answer answer = (*this)(sql);
+    INFO(sql);
+    REQUIRE(answer.error == "");
+    return answer.rows.empty() ? std::string() : answer.value();
+  }
+  sqlite3* handle() const { return db_; }
+
+ private:
+  sqlite3* db_ = nullptr;
+};
+
+inline void install(Db& db) { db.must("SELECT termgate_init()"); }
+
+}  // namespace sqlite_test

@@ -1,0 +1,33 @@
+#!/usr/bin/env python3
+"""Writes what a real PostgreSQL makes of values into tests/unit/sqlite_server/values.txt.
+
+    tests/support/pg_server.sh start 15 DIR          # prints URL
+    tools/value_oracle.py URL tests/unit/sqlite_server/values.txt
+
+A line is `type<TAB>input`, behind it `<TAB>text<TAB>hex of the binary form`, or `<TAB>!SQLSTATE`; these are replaced. `#`: a comment.
+"""
+import sys
+
+import psycopg2
+
+url, path = sys.argv[1], sys.argv[2]
+send = {"bool": "boolsend", "int2": "int2send", "int4": "int4send", "int8": "int8send", "oid": "oidsend", "float4": "float4send", "float8": "float8send",
+        "numeric": "numeric_send", "bytea": "byteasend", "uuid": "uuid_send", "date": "date_send", "time": "time_send", "timestamp": "timestamp_send",
+        "timestamptz": "timestamptz_send", "text": "textsend", "jsonb": "jsonb_send"}
+connection = psycopg2.connect(url)
+connection.autocommit = True
+cursor = connection.cursor()
+cursor.execute("SET TimeZone TO 'UTC'")
+out = []
+for line in open(path, encoding="utf-8").read().splitlines():
+    if not line or line.startswith("#"):
+        out.append(line)
+        continue
+    kind, value = line.split("\t")[:2]
+    try:
+        cursor.execute(f"SELECT format('%%s', v), encode({send[kind]}(v), 'hex') FROM (SELECT %s::{kind} AS v) x", (value,))
+        text, binary = cursor.fetchone()
+        out.append(f"{kind}\t{value}\t{text}\t{binary}")
+    except psycopg2.Error as error:
+        out.append(f"{kind}\t{value}\t!{error.pgcode}")
+open(path, "w", encoding="utf-8").write("\n".join(out) + "\n")
