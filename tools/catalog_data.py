@@ -13,7 +13,7 @@ import psycopg2
 url, path = sys.argv[1], sys.argv[2]
 connection = psycopg2.connect(url)
 cursor = connection.cursor()
-root = Path(__file__).resolve().parents[2]
+root = Path(__file__).resolve().parents[1]
 
 
 def rows(sql, *arguments):

@@ -55,6 +55,13 @@ for folder in allowed:
     for header in (root / folder / "include").glob("**/*.hpp") if (root / folder / "include").is_dir() else []:
         public[header.relative_to(root / folder / "include").as_posix()] = home_of(header)
 
+# Where a quoted include of a folder's own source may lie. A unit test may look inside the folder that it tests.
+def private_roots(home):
+    if home in ("tests", "tools"):
+        return [root / "tests", root, root / "cli", root / "sqlite_server", *(root / folder / "src" for folder in allowed if folder not in ("tests", "cli"))]
+    return [root / home / "src" if (root / home / "src").is_dir() else root / home]
+
+
 for path in tracked("*.hpp", "*.cpp"):
     text = path.read_text(encoding="utf-8")
     home = home_of(path)
@@ -68,7 +75,11 @@ for path in tracked("*.hpp", "*.cpp"):
         elif name in public:
             target, third = public[name], None
         elif kind == '"':
-            target, third = home_of((path.parent / name).resolve()) if (path.parent / name).exists() else home, None
+            found = next((place / name for place in [path.parent, *private_roots(home)] if (place / name).exists()), None)
+            if found is None:
+                breach(path, f'includes "{name}", which is in no folder of {home}/; declare what others need in include/termgate/detail/')
+                continue
+            target, third = home_of(found.resolve()), None
         else:
             target, third = None, next((value for key, value in third_party.items() if name.startswith(key)), None)
         if own is not None and target is not None and target not in own:
@@ -89,6 +100,12 @@ for header, home in public.items():
     if "/detail/" not in header and home and not home.startswith(("proxy/", "wire/", "sqlite_server")) and re.search(r"\bpqxx::|\bsqlite3\b", (root / home / "include" / header).read_text()) and "_check.hpp" not in header:
         breach(root / home / "include" / header, "shows a driver's type; only the check headers may")
 
+for path in tracked("CMakeLists.txt", "*/CMakeLists.txt"):
+    home = home_of(path)
+    for folder in re.findall(r"PROJECT_SOURCE_DIR}/((?:storage|proxy|wire|sqlite_server|fencing|testkit)[\w/]*)/src\b(?!/)", path.read_text(encoding="utf-8")):
+        if home != "tests" and folder != home:
+            breach(path, f"puts the private headers of {folder}/ on the path of {home}/")
+
 for path in tracked("sql/*.sql"):
     if not path.read_text(encoding="utf-8").lstrip().startswith("--"):
         breach(path, "has no head: parameters, rows, locks, which of F1 to F7 it keeps")
@@ -103,7 +120,7 @@ for path in tracked("sql/postgres/*.sql", "sql/postgres/install/*.sql"):
         if "…" in code and path.name not in ("0011_doctor.sql", "0012_grants.sql"):
             breach(path, f"line {number}: a message with … cannot be sent to a client of another encoding")
 
-for folder in ["fencing", "sql", "storage/postgres", "storage/sqlite", "storage/odbc", "proxy", "wire/pgwire", "proxy/statements", "sqlite_server/dialect", "sqlite_server", "proxy/authority", "cli", "tests"]:
+for folder in ["fencing", "sql", "storage/postgres", "storage/sqlite", "storage/odbc", "proxy", "wire", "wire/pgwire", "proxy/statements", "sqlite_server/dialect", "sqlite_server", "proxy/authority", "cli", "tests", "tools", "docs"]:
     readme = root / folder / "README.md"
     if not readme.exists():
         breach(root / folder, "has no README.md")
