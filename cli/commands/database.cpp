@@ -273,14 +273,14 @@ int run_verify(const Arguments& arguments) {
   const std::vector<std::string> unordered = adopted_tables(database, arguments.text_or("schema", "termgate"));
   if (arguments.json()) {
     boost::json::array list;
-    for (const Finding& item : findings)
+    for (const Breach& item : findings)
       list.push_back({{"kind", item.kind}, {"scope", item.scope}, {"object", item.object}, {"detail", item.detail}});
     boost::json::object document{{"kept", kept}, {"findings", std::move(list)}, {"order_not_looked_at", boost::json::array(unordered.begin(), unordered.end())}};
     if (judged) document["history"] = document_of(*judged);
     print_json(document);
     return kept ? Exit::done : Exit::failed;
   }
-  for (const Finding& item : findings)
+  for (const Breach& item : findings)
     print_line(
         fmt::format("BREACH {} scope \"{}\" {}: {}", item.kind, printable(item.scope), printable(item.object), printable(item.detail)));
   if (judged) tell(*judged);

@@ -303,10 +303,10 @@ class Ground {
     return state;
   }
 
-  std::vector<Finding> verify() {
-    std::vector<Finding> found;
+  std::vector<Breach> verify() {
+    std::vector<Breach> found;
     if (!database_) return found;
-    for (Finding& finding : database_->verify()) {
+    for (Breach& finding : database_->verify()) {
       if (finding.scope.starts_with("storm-" + plan_.names.run + "-")) found.push_back(std::move(finding));
     }
     return found;
@@ -477,7 +477,7 @@ std::string again(const Plan& plan, const Arguments& arguments) {
 
 struct Judgement {
   testkit::Verdict verdict;
-  std::vector<Finding> findings;
+  std::vector<Breach> findings;
   std::vector<Faults::Hostage> hostages;
   std::vector<std::string> unjudged;  // what could not be judged, and why
 };
@@ -541,7 +541,7 @@ int report(const Plan& plan, const Arguments& arguments, const History& history,
     for (const auto& breach : verdict.breaches) {
       breaches.push_back({{"law", testkit::law_of(breach.kind)}, {"kind", testkit::name_of(breach.kind)}, {"scope", breach.scope}, {"text", breach.text}, {"history", testkit::tell(breach, history.operations())}});
     }
-    for (const Finding& finding : judgement.findings) breaches.push_back({{"law", "verify"}, {"kind", finding.kind}, {"scope", finding.scope}, {"text", finding.detail}, {"history", finding.object}});
+    for (const Breach& finding : judgement.findings) breaches.push_back({{"law", "verify"}, {"kind", finding.kind}, {"scope", finding.scope}, {"text", finding.detail}, {"history", finding.object}});
     for (const auto& [kind, scope, text] : judgement.hostages) breaches.push_back({{"law", "F4"}, {"kind", kind}, {"scope", scope}, {"text", text}, {"history", ""}});
     for (const std::string& what : judgement.unjudged) unjudged.emplace_back(what);
     boost::json::object done, failed;
@@ -602,7 +602,7 @@ int report(const Plan& plan, const Arguments& arguments, const History& history,
     else print_line("\n" + testkit::tell(breach, history.operations()));
   }
   if (more > 0) print_line(fmt::format("and {}{} more breaches", verdict.breaches.size() >= 100 ? "at least " : "", more));
-  for (const Finding& finding : judgement.findings) print_line(printable(fmt::format("verify: {} {} {}: {}", finding.kind, finding.scope, finding.object, finding.detail)));
+  for (const Breach& finding : judgement.findings) print_line(printable(fmt::format("verify: {} {} {}: {}", finding.kind, finding.scope, finding.object, finding.detail)));
   for (const auto& [kind, scope, text] : judgement.hostages) print_line(printable(fmt::format("F4 {}, scope \"{}\": {}", kind, scope, text)));
   print_line(broken ? "THE LAW IS BROKEN." : judgement.unjudged.empty() ? "The law is kept." : "No breach was seen, and not all could be judged.");
   if (broken) print_line("Again, by the same schedule: " + again(plan, arguments));

@@ -52,7 +52,7 @@ class OdbcClient {
   Rows guarded(detail::odbc::Phase phase, Step step) {
     try {
       return step();
-    } catch (detail::odbc::Failure& failure) {
+    } catch (detail::odbc::OdbcError& failure) {
       for (auto& one : failure.diagnostics) one.message = detail::odbc::redacted(std::move(one.message), text_.secrets);
       detail::odbc::throw_for(failure, phase, family_);
     }

@@ -13,13 +13,13 @@ namespace {
 constexpr std::size_t plans_max = 2000;
 constexpr std::size_t plan_text_bytes_max = 8 * 1024;
 constexpr milliseconds lane_wait{5000};
-// Who has not been heard of for this long waits no more; beside Knock::every it bears two lost messages.
-constexpr milliseconds outside_gone = 3 * sqlite::Knock::every + milliseconds(50);
+// Who has not been heard of for this long waits no more; beside LockWait::every it bears two lost messages.
+constexpr milliseconds outside_gone = 3 * sqlite::LockWait::every + milliseconds(50);
 constexpr std::size_t outside_max = 1000;
 // Few lanes read at once, whatever the number of sessions: those few keep more of the file.
 constexpr std::size_t roomy_lanes = 4;
 constexpr int roomy_kib = 32 << 10, cache_kib = 2 << 10;
-constexpr milliseconds look{20};  // the warden's, while somebody waits
+constexpr milliseconds look{20};  // the holder watchdog's, while somebody waits
 constexpr milliseconds look_at_file{200};
 }  // namespace
 
@@ -50,17 +50,17 @@ class Engine::Waiting {
 
 Engine::Engine(EngineOptions options) : options_(std::move(options)), memory_(options_.memory ? options_.memory : std::make_shared<detail::FenceMemory>()) {
   how_.path = options_.path;
-  writer_ = std::make_unique<Lane>(how_, options_.install, roomy_kib);
+  writer_ = std::make_unique<SqlConnection>(how_, options_.install, roomy_kib);
   writer_->writable = true;
-  file_ = writer_->connection().law().file();
+  file_ = writer_->connection().layer1().file();
   queue_ = std::make_unique<sqlite::WriteQueue>(writer_->connection(), how_.synchronous, how_.wait);
   try {
-    if (const auto grace = writer_->connection().law().setting("eviction_grace_ms")) grace_ = milliseconds(std::stoll(*grace));
+    if (const auto grace = writer_->connection().layer1().setting("eviction_grace_ms")) grace_ = milliseconds(std::stoll(*grace));
   } catch (const std::exception&) {
     // Without layer 1 the default stands.
   }
   warden_ = std::thread([this] { watch(); });
-  outside_listener_ = std::make_unique<sqlite::WaiterListener>(options_.path, [this](const sqlite::Knocked& knocked) { heard(knocked); });
+  outside_listener_ = std::make_unique<sqlite::LockWaitListener>(options_.path, [this](const sqlite::LockWaitNotice& notice) { heard(notice); });
 }
 
 Engine::~Engine() {
@@ -73,10 +73,10 @@ Engine::~Engine() {
   warden_.join();
 }
 
-std::unique_ptr<Lane> Engine::borrow() {
+std::unique_ptr<SqlConnection> Engine::borrow() {
   std::unique_lock lock(lanes_mutex_);
   if (!lane_free_.wait_for(lock, lane_wait, [&] { return !lanes_.empty() || lanes_open_ < options_.lanes_max; })) {
-    throw Failed("53300", fmt::format("all {} connections to the file have been at work for {} ms", options_.lanes_max, lane_wait.count()));
+    throw PgException("53300", fmt::format("all {} connections to the file have been at work for {} ms", options_.lanes_max, lane_wait.count()));
   }
   if (!lanes_.empty()) {
     auto lane = std::move(lanes_.back());
@@ -86,7 +86,7 @@ std::unique_ptr<Lane> Engine::borrow() {
   const int kib = ++lanes_open_ <= roomy_lanes ? roomy_kib : cache_kib;
   lock.unlock();
   try {
-    return std::make_unique<Lane>(how_, options_.install, kib);
+    return std::make_unique<SqlConnection>(how_, options_.install, kib);
   } catch (...) {
     lock.lock();
     --lanes_open_;
@@ -95,7 +95,7 @@ std::unique_ptr<Lane> Engine::borrow() {
   }
 }
 
-void Engine::give_back(std::unique_ptr<Lane> lane) noexcept {
+void Engine::give_back(std::unique_ptr<SqlConnection> lane) noexcept {
   lane->serve(nullptr);
   const std::lock_guard lock(lanes_mutex_);
   if (lane->cache_kib == roomy_kib) lanes_.push_back(std::move(lane));
@@ -109,7 +109,7 @@ void Engine::hold(Control* control) {
   holder_passed_.clear();
 }
 
-void Engine::group(Control& control, const Want& want, std::optional<milliseconds> wait, const std::function<void(Lane&, bool)>& work) {
+void Engine::group(Control& control, const Want& want, std::optional<milliseconds> wait, const std::function<void(SqlConnection&, bool)>& work) {
   Waiting waiting(*this, want, control);
   const std::function<bool()> give_up = [&] { return control.interrupted(); };
   queue_->run({.wait = wait, .give_up = &give_up, .scope = want.scope, .term = want.term}, [&](sqlite::Connection&) {
@@ -135,15 +135,15 @@ void Engine::give_turn() noexcept {
   queue_->give_turn();
 }
 
-void Engine::heard(const sqlite::Knocked& knocked) {
+void Engine::heard(const sqlite::LockWaitNotice& notice) {
   queue_->make_room();
   const std::lock_guard lock(watch_mutex_);
   const auto now = Clock::now();
-  const auto known = std::find_if(outside_.begin(), outside_.end(), [&](const Outside& one) { return one.pid == knocked.pid && one.waiter.want.scope == knocked.scope && one.waiter.want.term == knocked.term; });
+  const auto known = std::find_if(outside_.begin(), outside_.end(), [&](const Outside& one) { return one.pid == notice.pid && one.waiter.want.scope == notice.scope && one.waiter.want.term == notice.term; });
   if (known != outside_.end()) {
     known->heard = now;
   } else if (outside_.size() < outside_max) {
-    outside_.push_back({knocked.pid, {{knocked.scope, knocked.term}, now}, now});
+    outside_.push_back({notice.pid, {{notice.scope, notice.term}, now}, now});
     watched_.notify_one();
   }
 }

@@ -2,10 +2,10 @@
 // writer: storage/sqlite's WriteQueue, whose baton everyone who writes must have; autocommit writes share a commit, a block keeps
 // the baton until it ends. Any thread.
 //
-// Who waits for the baton says which scope and term it waits for. A warden ends (F4)
+// Who waits for the baton says which scope and term it waits for. A holder watchdog ends (F4)
 //   - after the eviction grace a session that has passed a waiter's scope with a lower term,
 //   - after `idle_holder_max` one that keeps the baton while its client says nothing.
-// Processes that wait through the library, the command or the extension tell (waiters.hpp) and count like sessions; anybody else's
+// Processes that wait through the library, the command or the extension tell (lock_wait.hpp) and count like sessions; anybody else's
 // waiting for the file cannot be seen, for SQLite's waiters leave no trace.
 #pragma once
 
@@ -27,9 +27,9 @@
 
 #include <termgate/detail/fence_memory.hpp>
 
-#include "engine/lane.hpp"
+#include "engine/sql_connection.hpp"
 #include "session/plan.hpp"
-#include <termgate/detail/sqlite/waiters.hpp>
+#include <termgate/detail/sqlite/lock_wait.hpp>
 #include <termgate/detail/sqlite/write_queue.hpp>
 
 namespace termgate::sqlite_server {
@@ -60,18 +60,18 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // A lane that reads. Throws Failed 53300 where all are at work for too long.
-  std::unique_ptr<Lane> borrow();
-  void give_back(std::unique_ptr<Lane> lane) noexcept;
+  // A lane that reads. Throws PgException 53300 where all are at work for too long.
+  std::unique_ptr<SqlConnection> borrow();
+  void give_back(std::unique_ptr<SqlConnection> lane) noexcept;
 
   // `work` as a member of a group commit; returns after the flush. Throws what `work` throws, and what the commit met; sqlite::GaveUp
   // where the session was cancelled, ended or timed out while it waited for its turn. `wait`: where less than check_wait().
-  void group(Control& control, const Want& want, std::optional<std::chrono::milliseconds> wait, const std::function<void(Lane&, bool shared)>& work);
+  void group(Control& control, const Want& want, std::optional<std::chrono::milliseconds> wait, const std::function<void(SqlConnection&, bool shared)>& work);
   // For a block: the baton, on the caller's thread until give_turn().
   void take_turn(Control& control, const Want& want, std::optional<std::chrono::milliseconds> wait);
   void give_turn() noexcept;
   // The lane that the group commits go through, for who has the baton.
-  Lane& writer() noexcept { return *writer_; }
+  SqlConnection& writer() noexcept { return *writer_; }
   // The one who has the baton has passed the check.
   void passed(std::string scope, std::int64_t term);
   // The highest fence that was seen of the scope at this path, in whatever file that was.
@@ -92,26 +92,26 @@ class Engine {
   class Waiting;
   void hold(Control* control);
   void watch();
-  void heard(const sqlite::Knocked& knocked);
+  void heard(const sqlite::LockWaitNotice& notice);
 
   const EngineOptions options_;
   const std::int64_t began_us_ = std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
   OpenAs how_;
-  std::unique_ptr<Lane> writer_;
+  std::unique_ptr<SqlConnection> writer_;
   std::unique_ptr<sqlite::WriteQueue> queue_;
 
   std::mutex lanes_mutex_;  // guards the next two
   std::condition_variable lane_free_;
-  std::deque<std::unique_ptr<Lane>> lanes_;  // the next to be borrowed is the last
+  std::deque<std::unique_ptr<SqlConnection>> lanes_;  // the next to be borrowed is the last
   std::size_t lanes_open_ = 0;
 
   std::mutex plans_mutex_;  // guards plans_
   std::unordered_map<std::string, Plans> plans_;
 
   const std::shared_ptr<detail::FenceMemory> memory_;
-  sqlite::FileWatch file_;  // the warden's
+  sqlite::FileWatch file_;  // the holder watchdog's
   std::atomic<bool> moved_{false};
-  bool told_moved_ = false;  // the warden's
+  bool told_moved_ = false;  // the holder watchdog's
 
   std::mutex watch_mutex_;  // guards what follows
   std::condition_variable watched_;
@@ -131,7 +131,7 @@ class Engine {
   std::chrono::milliseconds grace_{1000};
   bool stopping_ = false;
   std::thread warden_;
-  std::unique_ptr<sqlite::WaiterListener> outside_listener_;
+  std::unique_ptr<sqlite::LockWaitListener> outside_listener_;
 };
 
 }  // namespace termgate::sqlite_server

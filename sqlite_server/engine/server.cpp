@@ -56,7 +56,7 @@ class Server::Inside {
   ~Inside() {
     while (!stop(std::chrono::hours(1))) {
     }
-    engine_.reset();  // its warden may call end_sessions_of()
+    engine_.reset();  // its holder watchdog may call end_sessions_of()
     close(listener_);
     close(wake_);
   }
@@ -224,7 +224,7 @@ class Server::Inside {
             const auto found = users.find(user);
             return found != users.end() ? found->second : std::string();
           } catch (const std::runtime_error&) {
-            throw Failed("58030", "the accounts of this server cannot be read");
+            throw PgException("58030", "the accounts of this server cannot be read");
           }
         };
         std::uint8_t random[18];

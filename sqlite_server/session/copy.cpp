@@ -49,7 +49,7 @@ std::string Session::copy_out(const dialect::Copy& copy) {
   Plan plan;
   if (copy.query) {
     plan.does = *copy.query;
-    if (plan.does.sql.size() != 1) throw Failed("0A000", "COPY of this query is not spoken here");
+    if (plan.does.sql.size() != 1) throw PgException("0A000", "COPY of this query is not spoken here");
   } else {
     std::string columns;
     for (const std::string& each : copy.columns) columns += (columns.empty() ? "" : ", ") + quoted(each);
@@ -98,7 +98,7 @@ std::string Session::copy_out(const dialect::Copy& copy) {
       append_copy_row(line, copy, names, row);
       ++rows;
       send();
-      if (control_.interrupted()) throw Failed("57014", "canceling statement due to user request");
+      if (control_.interrupted()) throw PgException("57014", "canceling statement due to user request");
     }
   });
   append_copy_trailer(line, copy);
@@ -108,14 +108,14 @@ std::string Session::copy_out(const dialect::Copy& copy) {
 }
 
 void Session::begin_copy_in(const dialect::Copy& copy) {
-  if (!copy.where.empty()) throw Failed("0A000", "COPY … WHERE is not spoken here");
-  if (tx_.grouped) throw Failed("0A000", "COPY FROM STDIN behind a write of the same pipeline: send a Sync before it");
-  if (tx_.read_only) throw Failed("25006", "cannot execute COPY FROM in a read-only transaction");
+  if (!copy.where.empty()) throw PgException("0A000", "COPY … WHERE is not spoken here");
+  if (tx_.grouped) throw PgException("0A000", "COPY FROM STDIN behind a write of the same pipeline: send a Sync before it");
+  if (tx_.read_only) throw PgException("25006", "cannot execute COPY FROM in a read-only transaction");
   become_writer({});
   settle_portals(nullptr);
   tx_.queried = true;
-  Lane& on = lane();
-  Lane::Text shape = on.prepare("SELECT * FROM " + copy.table);
+  SqlConnection& on = lane();
+  SqlConnection::Text shape = on.prepare("SELECT * FROM " + copy.table);
   std::vector<std::string> names;
   std::vector<Oid> types;
   const auto type_at = [&](int i) {
@@ -134,7 +134,7 @@ void Session::begin_copy_in(const dialect::Copy& copy) {
       for (int i = 0; i < count; ++i) {
         if (sqlite3_stricmp(wanted.c_str(), sqlite3_column_name(shape.get(), i)) == 0) found = i;
       }
-      if (found < 0) throw Failed("42703", "column \"" + wanted + "\" of relation \"" + copy.table + "\" does not exist");
+      if (found < 0) throw PgException("42703", "column \"" + wanted + "\" of relation \"" + copy.table + "\" does not exist");
       names.push_back(wanted);
       types.push_back(type_at(found));
     }
@@ -163,7 +163,7 @@ void Session::insert_row(std::vector<std::optional<std::string>>& row) {
       continue;
     }
     auto value = parse_value(*row[i], in.types[i], in.binary ? Format::binary : Format::text);
-    if (const auto* problem = std::get_if<ValueProblem>(&value)) throw Failed(problem->sqlstate, problem->message);
+    if (const auto* problem = std::get_if<ValueProblem>(&value)) throw PgException(problem->sqlstate, problem->message);
     values.push_back(std::move(std::get<Stored>(value)));
   }
   sqlite3_reset(in.insert.get());

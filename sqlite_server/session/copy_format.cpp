@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "session/fault.hpp"
+#include "session/pg_error.hpp"
 
 namespace termgate::sqlite_server {
 
@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view signature("PGCOPY\n\377\r\n\0", 11);
 
-[[noreturn]] void malformed(const std::string& message) { throw Failed("22P04", message); }
+[[noreturn]] void malformed(const std::string& message) { throw PgException("22P04", message); }
 
 bool listed(const std::vector<std::string>& names, const std::string& name) { return std::find(names.begin(), names.end(), name) != names.end(); }
 

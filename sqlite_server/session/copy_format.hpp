@@ -1,5 +1,5 @@
 // The three formats of COPY (PostgreSQL documentation, "COPY", File Formats): bytes in pieces of any size into rows of fields, and
-// fields into lines. Pure; no I/O. Throws Failed 22P04 for what is malformed.
+// fields into lines. Pure; no I/O. Throws PgException 22P04 for what is malformed.
 #pragma once
 
 #include <cstddef>

@@ -20,7 +20,7 @@ std::optional<std::string> text_or_null(const Stored& value) {
 std::int64_t number_of(const std::string& text) {
   std::int64_t value = 0;
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (failure != std::errc() || end != text.data() + text.size()) throw Failed("22P02", "invalid input syntax for type bigint: \"" + text + "\"");
+  if (failure != std::errc() || end != text.data() + text.size()) throw PgException("22P02", "invalid input syntax for type bigint: \"" + text + "\"");
   return value;
 }
 
@@ -33,7 +33,7 @@ std::vector<std::optional<std::string>> Session::arguments_of(const Portal& port
       result.push_back(each.text);
     } else {
       const auto at = static_cast<std::size_t>(each.parameter) - 1;
-      if (at >= portal.values.size()) throw Failed("42P02", "there is no parameter $" + std::to_string(each.parameter));
+      if (at >= portal.values.size()) throw PgException("42P02", "there is no parameter $" + std::to_string(each.parameter));
       result.push_back(text_or_null(portal.values[at]));
     }
   }
@@ -65,33 +65,33 @@ std::pair<std::string, std::int64_t> Session::declared(const std::optional<std::
     std::int64_t value = 0;
     const auto [end, failure] = std::from_chars(term.data(), term.data() + term.size(), value);
     // A malformed one never means "no term".
-    if (!term.empty() && (failure != std::errc() || end != term.data() + term.size() || value < 1)) throw Failed("TG005", "TG005 malformed termgate.term \"" + term + "\": a term is an integer from 1 to 2^62");
+    if (!term.empty() && (failure != std::errc() || end != term.data() + term.size() || value < 1)) throw PgException("TG005", "TG005 malformed termgate.term \"" + term + "\": a term is an integer from 1 to 2^62");
   }
   return {scope, term.empty() ? 0 : number_of(term)};
 }
 
 void Session::need_declared(const std::string& scope, std::int64_t term) {
   if (!scope.empty() && term != 0) return;
-  Fault fault{"TG002", term != 0 ? "TG002 no scope declared for term " + std::to_string(term) + ": a write needs both"
+  PgError fault{"TG002", term != 0 ? "TG002 no scope declared for term " + std::to_string(term) + ": a write needs both"
                        : !scope.empty() ? "TG002 no term declared for scope \"" + scope + "\": a write needs both"
                                         : "TG002 no term declared: a write needs a scope and a term"};
   fault.hint = "Declare both: SET LOCAL termgate.scope = '…'; SET LOCAL termgate.term = '…' in the transaction; or PGOPTIONS '-c termgate.scope=… -c termgate.term=…'; "
                "or application_name 'termgate.scope=…;termgate.term=…;'; or the comment /*termgate.scope='…',termgate.term='…'*/ at the statement.";
-  throw Failed(fault);
+  throw PgException(fault);
 }
 
 std::int64_t Session::check(const std::string& scope, std::int64_t term) {
   const Scope named(scope);
   const Term of(term);
   const std::int64_t remembered = engine_.memory().highest(scope);
-  const std::int64_t fence = tx_.lane->connection().law().check_term(named, of);
+  const std::int64_t fence = tx_.lane->connection().layer1().check_term(named, of);
   if (fence < remembered) {
     // An older copy of the file, unless an audited reset took the fence down.
-    Lane::Text text = tx_.lane->prepare("SELECT 1 FROM termgate_fences WHERE scope = ?1 AND reset_from >= ?2");
+    SqlConnection::Text text = tx_.lane->prepare("SELECT 1 FROM termgate_fences WHERE scope = ?1 AND reset_from >= ?2");
     sqlite3_bind_text64(text.get(), 1, scope.data(), scope.size(), SQLITE_STATIC, SQLITE_UTF8);
     sqlite3_bind_int64(text.get(), 2, remembered);
     if (text.step() != SQLITE_ROW) {
-      throw Failed("TG004", "TG004 fence in doubt for scope \"" + scope + "\": the file shows " + std::to_string(fence) + ", this server has seen " + std::to_string(remembered) +
+      throw PgException("TG004", "TG004 fence in doubt for scope \"" + scope + "\": the file shows " + std::to_string(fence) + ", this server has seen " + std::to_string(remembered) +
                                 "; was an older copy of the file put back? Then: termgate fence declare-restored --scope … --above …");
     }
     engine_.memory().forget(scope);
@@ -102,7 +102,7 @@ std::int64_t Session::check(const std::string& scope, std::int64_t term) {
 
 // What the newest snapshot shows, without the lock: fit for a refusal and for nothing else.
 std::optional<std::int64_t> Session::look_at_fence(const std::string& scope) {
-  Lane::Text text = lane().prepare("SELECT term FROM termgate_fences WHERE scope = ?1");
+  SqlConnection::Text text = lane().prepare("SELECT term FROM termgate_fences WHERE scope = ?1");
   sqlite3_bind_text64(text.get(), 1, scope.data(), scope.size(), SQLITE_STATIC, SQLITE_UTF8);
   if (text.step() != SQLITE_ROW) return std::nullopt;
   return sqlite3_column_int64(text.get(), 0);
@@ -123,18 +123,18 @@ std::int64_t Session::check_or_defer(const std::string& scope, std::int64_t term
 void Session::run_own(Portal& portal, const OwnCall& call) {
   auto given = arguments_of(portal, call);
   const auto takes = [&](std::size_t least, std::size_t most) {
-    if (given.size() < least || given.size() > most) throw Failed("42883", "function termgate." + call.name + " does not exist with " + std::to_string(given.size()) + " arguments");
+    if (given.size() < least || given.size() > most) throw PgException("42883", "function termgate." + call.name + " does not exist with " + std::to_string(given.size()) + " arguments");
     given.resize(most);
   };
   const auto may_write = [&] {
-    if (tx_.read_only) throw Failed("25006", "cannot execute termgate." + call.name + "() in a read-only transaction");
+    if (tx_.read_only) throw PgException("25006", "cannot execute termgate." + call.name + "() in a read-only transaction");
     tx_.queried = true;
   };
   know_columns(portal, false);
   std::deque<std::vector<Stored>> rows;
   if (call.name == "check_term") {
     takes(2, 2);
-    if (!given[0] || !given[1]) throw Failed("TG005", "TG005 a scope and a term are needed, neither may be NULL");
+    if (!given[0] || !given[1]) throw PgException("TG005", "TG005 a scope and a term are needed, neither may be NULL");
     const std::int64_t term = number_of(*given[1]);
     may_write();
     rows.push_back({check_or_defer(*given[0], term)});
@@ -162,7 +162,7 @@ void Session::run_own(Portal& portal, const OwnCall& call) {
       rows.push_back({Stored(), Stored(), Stored()});
     } else {
       need_declared(scope, term);
-      if (holds && held_) throw Failed("TG005", "TG005 this session already holds the lock of a scope: release_session() first");
+      if (holds && held_) throw PgException("TG005", "TG005 this session already holds the lock of a scope: release_session() first");
       may_write();
       const std::int64_t fence = check_or_defer(scope, term);
       if (in_one) rows.push_back({std::to_string(term) + ' ' + std::to_string(fence) + ' ' + scope});
@@ -177,11 +177,11 @@ void Session::run_own(Portal& portal, const OwnCall& call) {
     portal.done = true;
   } else if (call.name == "seal") {
     takes(2, 3);
-    if (!given[0] || !given[1]) throw Failed("TG005", "TG005 a scope and a term are needed, neither may be NULL");
+    if (!given[0] || !given[1]) throw PgException("TG005", "TG005 a scope and a term are needed, neither may be NULL");
     const std::int64_t term = number_of(*given[1]);
     may_write();
     become_writer({*given[0], term});
-    const auto receipt = tx_.lane->connection().law().seal(Scope(*given[0]), Term(term));
+    const auto receipt = tx_.lane->connection().layer1().seal(Scope(*given[0]), Term(term));
     engine_.passed(*given[0], term);
     const auto seconds = static_cast<time_t>(receipt.sealed_at / 1000);
     tm parts{};
@@ -193,7 +193,7 @@ void Session::run_own(Portal& portal, const OwnCall& call) {
     takes(1, 1);
     if (const auto fence = look_at_fence(given[0].value_or(""))) rows.push_back({*fence});
   } else {
-    throw Failed("42883", "function termgate." + call.name + " does not exist here; SQLite's own of Termgate are named termgate_" + call.name);
+    throw PgException("42883", "function termgate." + call.name + " does not exist here; SQLite's own of Termgate are named termgate_" + call.name);
   }
   make(portal, portal.columns, std::move(rows));
 }

@@ -305,7 +305,7 @@ std::uint64_t Plan::next_id() noexcept {
   return ++last;
 }
 
-std::size_t place_of(const Fault& fault, std::string_view text, std::size_t offset, std::size_t length) {
+std::size_t place_of(const PgError& fault, std::string_view text, std::size_t offset, std::size_t length) {
   const bool relation = fault.sqlstate == "42P01", function = fault.sqlstate == "42883";
   if (!relation && !function && fault.sqlstate != "42703") return 0;
   // "name", or name up to a space; t.name is found by its first part.
@@ -391,10 +391,10 @@ Plans plan_text(const std::string& text) {
           if (plan.better && plan.better->position != 0) plan.better->position += before;
           plans->push_back(std::move(plan));
         }
-      } catch (const Failed& failed) {
-        Fault fault = failed.fault();
+      } catch (const PgException& failed) {
+        PgError fault = failed.fault();
         if (fault.position != 0) fault.position += before;
-        throw Failed(fault);
+        throw PgException(fault);
       }
     }
     return plans;
@@ -419,12 +419,12 @@ Plans plan_text(const std::string& text) {
     return plans;
   }
   const auto& problem = std::get<dialect::Problem>(translated);
-  Fault better{problem.sqlstate, problem.message};
+  PgError better{problem.sqlstate, problem.message};
   if (problem.position > 0) {
     better.position = characters(std::string_view(text).substr(0, problem.position - 1)) + 1;
   }
   static constexpr std::array<std::string_view, 5> perhaps_sqlite = {"42601", "0A000", "42883", "54000", "54001"};
-  if (std::find(perhaps_sqlite.begin(), perhaps_sqlite.end(), problem.sqlstate) == perhaps_sqlite.end() || text.find('\0') != std::string::npos) throw Failed(better);
+  if (std::find(perhaps_sqlite.begin(), perhaps_sqlite.end(), problem.sqlstate) == perhaps_sqlite.end() || text.find('\0') != std::string::npos) throw PgException(better);
   // What PostgreSQL's grammar can read has the statements that it sees: SQLite's would find others in PostgreSQL's comments and strings.
   const auto seen = dialect::statements_of(text);
   if (seen && seen->size() > 1) return each_by_itself(*seen);
@@ -437,7 +437,7 @@ Plans plan_text(const std::string& text) {
     plan.native = true;
     plan.better = better;
     plan.does.tag = tag_of(piece);
-    if (plan.does.tag == "VACUUM") throw Failed("42501", "permission denied: VACUUM INTO names a file");
+    if (plan.does.tag == "VACUUM") throw PgException("42501", "permission denied: VACUUM INTO names a file");
     plan.does.effect = dialect::Effect::read;
     plan.does.sql = {std::move(piece)};
     plans->push_back(std::move(plan));

@@ -13,7 +13,7 @@
 
 #include <termgate/dialect/translate.hpp>
 
-#include "session/fault.hpp"
+#include "session/pg_error.hpp"
 
 namespace termgate::sqlite_server {
 
@@ -40,7 +40,7 @@ struct Plan {
   std::uint64_t id = next_id();  // no other's
   dialect::Translated does;
   bool native = false;          // SQLite's text; what it does, SQLite says when it is prepared
-  std::optional<Fault> better;  // what to say should SQLite not know the text either
+  std::optional<PgError> better;  // what to say should SQLite not know the text either
   std::optional<OwnCall> own;
   std::shared_ptr<const std::string> text;  // the whole, where `does.offset` counts in it; else null
   std::vector<std::string> tables;  // of `beside`
@@ -57,9 +57,9 @@ struct Plan {
 using Plans = std::shared_ptr<const std::vector<Plan>>;
 
 // Where in the client's text what a fault says is missing (a relation, a column, a function) stands: characters from 1; 0: not to be seen.
-std::size_t place_of(const Fault& fault, std::string_view text, std::size_t offset, std::size_t length);
+std::size_t place_of(const PgError& fault, std::string_view text, std::size_t offset, std::size_t length);
 
-// Throws Failed. An empty list: an empty query.
+// Throws PgException. An empty list: an empty query.
 Plans plan_text(const std::string& text);
 
 }  // namespace termgate::sqlite_server

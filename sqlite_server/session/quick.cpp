@@ -13,7 +13,7 @@ namespace frontend = pgwire::frontend;
 
 namespace {
 constexpr std::size_t quick_bytes_max = 8u << 10;
-constexpr int quick_questions = 3;  // of Lane's progress handler: 10,000 to 15,000 instructions
+constexpr int quick_questions = 3;  // of SqlConnection's progress handler: 10,000 to 15,000 instructions
 constexpr std::chrono::microseconds quick_time{500};
 constexpr int skips_by_work = 64, lates_max = 3;
 constexpr std::int64_t skips_by_time = 32, skips_max = 10'000;
@@ -88,7 +88,7 @@ bool Session::feed_quickly(std::string_view bytes, std::string& answer) {
   bool tried = false;
   try {
     tried = quick_batch(bytes, plans);
-  } catch (const Failed&) {
+  } catch (const PgException&) {
   }
   if (!tried) {
     pending_.clear();

@@ -46,7 +46,7 @@ class Fields {
 };
 
 Format format_of(std::uint32_t code) {
-  if (code > 1) throw Failed("22023", "unsupported format code: " + std::to_string(code));
+  if (code > 1) throw PgException("22023", "unsupported format code: " + std::to_string(code));
   return code == 0 ? Format::text : Format::binary;
 }
 
@@ -75,7 +75,7 @@ Stored stored_of(sqlite3_stmt* statement, int column) {
 }
 
 void append_made(std::string& out, const Stored& value, Oid type, Format format) {
-  if (const auto problem = append_value(out, value, type, format)) throw Failed(problem->sqlstate, problem->message);
+  if (const auto problem = append_value(out, value, type, format)) throw PgException(problem->sqlstate, problem->message);
 }
 
 bool is_reg(Oid type) {
@@ -136,7 +136,7 @@ void Session::infer_parameters(Prepared& prepared, const Plan& plan) {
       try {
         std::string quoted = "\"";
         for (const char c : table) quoted += c == '"' ? std::string(2, c) : std::string(1, c);
-        Lane::Text text = lane().prepare("SELECT * FROM " + quoted + "\"");
+        SqlConnection::Text text = lane().prepare("SELECT * FROM " + quoted + "\"");
         const int count = sqlite3_column_count(text.get());
         int at = beside.column.empty() ? static_cast<int>(beside.place) : count;
         for (int i = 0; !beside.column.empty() && i < count; ++i) {
@@ -145,17 +145,17 @@ void Session::infer_parameters(Prepared& prepared, const Plan& plan) {
         if (at >= count) continue;
         if (const char* declared = sqlite3_column_decltype(text.get(), at)) know(beside.parameter, type_of_declaration(declared).oid);
         break;
-      } catch (const Failed&) {
+      } catch (const PgException&) {
         continue;  // a common table expression, or one that is not there: said where it is run
       }
     }
   }
   if (plan.native) {
     try {
-      Lane::Text text = lane().prepare(plan.does.sql.back());
+      SqlConnection::Text text = lane().prepare(plan.does.sql.back());
       if (const int count = sqlite3_bind_parameter_count(text.get()); count > 0) know(static_cast<std::size_t>(count), 0);
-    } catch (const Failed& failed) {
-      if (plan.better && failed.fault().sqlstate == "42601") throw Failed(*plan.better);
+    } catch (const PgException& failed) {
+      if (plan.better && failed.fault().sqlstate == "42601") throw PgException(*plan.better);
       throw;
     }
   }
@@ -163,26 +163,26 @@ void Session::infer_parameters(Prepared& prepared, const Plan& plan) {
 
 void Session::parse(std::string_view name, const std::string& sql, const std::vector<Oid>& types) {
   const Plans plans = engine_.plan(sql);
-  if (plans->size() > 1) throw Failed("42601", "cannot insert multiple commands into a prepared statement");
+  if (plans->size() > 1) throw PgException("42601", "cannot insert multiple commands into a prepared statement");
   if (!plans->empty()) check_allowed(plans->front());
-  if (!name.empty() && statements_.contains(name)) throw Failed("42P05", "prepared statement \"" + std::string(name) + "\" already exists");
+  if (!name.empty() && statements_.contains(name)) throw PgException("42P05", "prepared statement \"" + std::string(name) + "\" already exists");
   statements_.insert_or_assign(std::string(name), prepare(plans, types));
 }
 
 std::shared_ptr<Session::Prepared> Session::find_statement(std::string_view name) {
   const auto found = statements_.find(name);
-  if (found == statements_.end()) throw Failed("26000", name.empty() ? "unnamed prepared statement does not exist" : "prepared statement \"" + std::string(name) + "\" does not exist");
+  if (found == statements_.end()) throw PgException("26000", name.empty() ? "unnamed prepared statement does not exist" : "prepared statement \"" + std::string(name) + "\" does not exist");
   return found->second;
 }
 
 Session::Portal& Session::find_portal(std::string_view name) {
   const auto found = portals_.find(name);
-  if (found == portals_.end()) throw Failed("34000", "portal \"" + std::string(name) + "\" does not exist");
+  if (found == portals_.end()) throw PgException("34000", "portal \"" + std::string(name) + "\" does not exist");
   return *found->second;
 }
 
 void Session::bind(std::string_view body) {
-  if (const auto whole = pgwire::decode_bind(body); !whole) throw Failed("08P01", whole.problem().reason());
+  if (const auto whole = pgwire::decode_bind(body); !whole) throw PgException("08P01", whole.problem().reason());
   Fields fields(body);
   const std::string name(fields.name());
   const std::string statement(fields.name());
@@ -195,9 +195,9 @@ void Session::bind(std::string_view body) {
   const std::size_t count = fields.number(2);
   const std::vector<Oid>& types = portal->statement->parameters;
   if (count != types.size()) {
-    throw Failed("08P01", "bind message supplies " + std::to_string(count) + " parameters, but prepared statement \"" + statement + "\" requires " + std::to_string(types.size()));
+    throw PgException("08P01", "bind message supplies " + std::to_string(count) + " parameters, but prepared statement \"" + statement + "\" requires " + std::to_string(types.size()));
   }
-  if (formats.size() > 1 && formats.size() != count) throw Failed("08P01", "bind message has " + std::to_string(formats.size()) + " parameter formats but " + std::to_string(count) + " parameters");
+  if (formats.size() > 1 && formats.size() != count) throw PgException("08P01", "bind message has " + std::to_string(formats.size()) + " parameter formats but " + std::to_string(count) + " parameters");
   for (std::size_t i = 0; i < count; ++i) {
     const auto size = static_cast<std::int32_t>(fields.number(4));
     if (size < 0) {
@@ -205,12 +205,12 @@ void Session::bind(std::string_view body) {
       continue;
     }
     auto value = parse_value(fields.bytes(static_cast<std::size_t>(size)), types[i], formats.empty() ? Format::text : formats.size() == 1 ? formats[0] : formats[i]);
-    if (const auto* problem = std::get_if<ValueProblem>(&value)) throw Failed(problem->sqlstate, problem->message);
+    if (const auto* problem = std::get_if<ValueProblem>(&value)) throw PgException(problem->sqlstate, problem->message);
     portal->values.push_back(std::move(std::get<Stored>(value)));
   }
   portal->formats.resize(fields.number(2));
   for (Format& each : portal->formats) each = format_of(fields.number(2));
-  if (!name.empty() && portals_.contains(name)) throw Failed("42P03", "cursor \"" + name + "\" already exists");
+  if (!name.empty() && portals_.contains(name)) throw PgException("42P03", "cursor \"" + name + "\" already exists");
   portals_.insert_or_assign(name, std::move(portal));
   pgwire::append_bare(out_, backend::bind_complete);
 }
@@ -235,7 +235,7 @@ void Session::describe_rows(const std::vector<OutColumn>& columns, const std::ve
 
 void Session::describe(std::string_view body) {
   const auto named = pgwire::decode_describe(body);
-  if (!named) throw Failed("08P01", named.problem().reason());
+  if (!named) throw PgException("08P01", named.problem().reason());
   begin_if_needed();
   if (named->portal) {
     Portal& portal = find_portal(named->name);
@@ -255,7 +255,7 @@ void Session::describe(std::string_view body) {
 
 void Session::close(std::string_view body) {
   const auto named = pgwire::decode_close(body);
-  if (!named) throw Failed("08P01", named.problem().reason());
+  if (!named) throw PgException("08P01", named.problem().reason());
   if (named->portal) {
     if (const auto found = portals_.find(named->name); found != portals_.end()) portals_.erase(found);
   } else if (const auto found = statements_.find(named->name); found != statements_.end()) {
@@ -266,7 +266,7 @@ void Session::close(std::string_view body) {
 
 void Session::execute(std::string_view body) {
   const auto message = pgwire::decode_execute(body);
-  if (!message) throw Failed("08P01", message.problem().reason());
+  if (!message) throw PgException("08P01", message.problem().reason());
   find_portal(message->portal);
   // COMMIT, DISCARD and CLOSE let go of the very portal that runs them.
   const std::shared_ptr<Portal> held = portals_.find(message->portal)->second;
@@ -304,7 +304,7 @@ void Session::simple(const Plans& plans, bool& responded) {
     if (plan.does.effect == dialect::Effect::utility) {
       portal.started = true;
       const auto* copy = plan.utility<dialect::Copy>();
-      if (copy != nullptr && copy->from && &plan != &plans->back()) throw Failed("0A000", "behind COPY FROM STDIN there is no other statement in one query here");
+      if (copy != nullptr && copy->from && &plan != &plans->back()) throw PgException("0A000", "behind COPY FROM STDIN there is no other statement in one query here");
       const std::string tag = copy != nullptr ? run_copy(portal, plan) : run_utility(portal, plan);
       if (tag.empty()) continue;
       if (portal.made) {
@@ -331,7 +331,7 @@ void Session::simple(const Plans& plans, bool& responded) {
 
 void Session::check_allowed(const Plan& plan) {
   at_plan_ = {plan.text, plan.does.offset, plan.does.length};
-  if (status_ == Status::failed && !stays_in_failed(plan)) throw Failed("25P02", "current transaction is aborted, commands ignored until end of transaction block");
+  if (status_ == Status::failed && !stays_in_failed(plan)) throw PgException("25P02", "current transaction is aborted, commands ignored until end of transaction block");
 }
 
 bool Session::plan_writes(const Plan& plan) {
@@ -347,8 +347,8 @@ bool Session::plan_writes(const Plan& plan) {
   if (plan.does.effect == Effect::none || plan.does.sql.empty()) return false;
   try {
     return lane().prepare(plan.does.sql.back()).writes();
-  } catch (const Failed& failed) {
-    if (plan.better && failed.fault().sqlstate == "42601") throw Failed(*plan.better);
+  } catch (const PgException& failed) {
+    if (plan.better && failed.fault().sqlstate == "42601") throw PgException(*plan.better);
     throw;
   }
 }
@@ -359,7 +359,7 @@ void Session::start(Portal& portal) {
   const Plan& plan = *portal.plan;
   if (plan.own) return run_own(portal, *plan.own);
   if (plan.does.effect == dialect::Effect::none) {
-    if (tx_.read_only) throw Failed("25006", "cannot execute " + plan.does.tag + " in a read-only transaction");
+    if (tx_.read_only) throw PgException("25006", "cannot execute " + plan.does.tag + " in a read-only transaction");
     portal.done = true;
     return;
   }
@@ -373,9 +373,9 @@ void Session::bind_values(sqlite3_stmt* statement, const std::vector<Stored>& va
     if (const char* name = sqlite3_bind_parameter_name(statement, at); name != nullptr) {
       char* end = nullptr;
       number = std::strtoul(name + 1, &end, 10);
-      if ((name[0] != '$' && name[0] != '?') || *end != '\0' || number == 0) throw Failed("42P02", std::string("there is no parameter ") + name);
+      if ((name[0] != '$' && name[0] != '?') || *end != '\0' || number == 0) throw PgException("42P02", std::string("there is no parameter ") + name);
     }
-    if (number > values.size()) throw Failed("42P02", "there is no parameter $" + std::to_string(number));
+    if (number > values.size()) throw PgException("42P02", "there is no parameter $" + std::to_string(number));
     const int code = std::visit(
         [&](const auto& held) {
           using Held = std::decay_t<decltype(held)>;
@@ -386,12 +386,12 @@ void Session::bind_values(sqlite3_stmt* statement, const std::vector<Stored>& va
           else return sqlite3_bind_blob64(statement, at, held.bytes.data(), held.bytes.size(), SQLITE_STATIC);
         },
         values[number - 1]);
-    if (code != SQLITE_OK) throw Failed(fault_of(code, sqlite3_errstr(code)));
+    if (code != SQLITE_OK) throw PgException(error_of(code, sqlite3_errstr(code)));
   }
 }
 
 // What IF [NOT] EXISTS leaves undone is told, as on PostgreSQL.
-void Session::notice_of(Lane& on, const std::string& definition) {
+void Session::notice_of(SqlConnection& on, const std::string& definition) {
   struct Form {
     std::string_view begins, type, before, after, sqlstate;
     bool where_there;
@@ -414,7 +414,7 @@ void Session::notice_of(Lane& on, const std::string& definition) {
     } else {
       while (at < definition.size() && definition[at] != ' ' && definition[at] != '(' && definition[at] != ';') name += definition[at++];
     }
-    Lane::Text text = on.prepare("SELECT 1 FROM sqlite_schema WHERE name = ?1 COLLATE NOCASE AND ?2 IN ('', type)");
+    SqlConnection::Text text = on.prepare("SELECT 1 FROM sqlite_schema WHERE name = ?1 COLLATE NOCASE AND ?2 IN ('', type)");
     sqlite3_bind_text(text.get(), 1, name.data(), static_cast<int>(name.size()), SQLITE_STATIC);
     sqlite3_bind_text(text.get(), 2, form.type.data(), static_cast<int>(form.type.size()), SQLITE_STATIC);
     if ((text.step() == SQLITE_ROW) == form.where_there) {
@@ -427,17 +427,17 @@ void Session::notice_of(Lane& on, const std::string& definition) {
 void Session::start_sql(Portal& portal) {
   const Plan& plan = *portal.plan;
   if (plan_writes(plan)) {
-    if (tx_.read_only) throw Failed("25006", "cannot execute " + plan.does.tag + " in a read-only transaction");
+    if (tx_.read_only) throw PgException("25006", "cannot execute " + plan.does.tag + " in a read-only transaction");
     become_writer({});
     settle_portals(&portal);
   }
-  Lane& on = lane();
+  SqlConnection& on = lane();
   tx_.queried = true;
   if (plan.does.effect == dialect::Effect::definition) {
     for (const std::string& text : plan.does.sql) notice_of(on, text);
   }
   for (std::size_t i = 0; i + 1 < plan.does.sql.size(); ++i) {
-    Lane::Text text = on.prepare(plan.does.sql[i]);
+    SqlConnection::Text text = on.prepare(plan.does.sql[i]);
     bind_values(text.get(), portal.values);
     at_work(on, [&] {
       while (text.step() == SQLITE_ROW) {
@@ -453,7 +453,7 @@ void Session::start_sql(Portal& portal) {
   bind_values(portal.text.get(), portal.values);
 }
 
-const std::vector<OutColumn>& Session::columns_of(const Plan& plan, Lane::Text& text) const {
+const std::vector<OutColumn>& Session::columns_of(const Plan& plan, SqlConnection::Text& text) const {
   if (text.described() != nullptr && text.described()->plan == plan.id) return text.described()->columns;
   sqlite3_stmt* statement = text.get();
   const auto count = static_cast<std::size_t>(sqlite3_column_count(statement));
@@ -547,7 +547,7 @@ void Session::know_columns(Portal& portal, bool peek) {
       start(portal);
     } else {
       // Of one that writes only what it would answer is looked at.
-      Lane::Text text = lane().prepare(plan.does.sql.back());
+      SqlConnection::Text text = lane().prepare(plan.does.sql.back());
       portal.columns = columns_of(plan, text);
       portal.described = portal.started;
       return;
@@ -587,7 +587,7 @@ void Session::make(Portal& portal, std::vector<OutColumn> columns, std::deque<st
   portal.described = portal.made = portal.started = true;
 }
 
-void Session::append_field(std::string& out, Lane* on, const Stored& value, Oid type, std::int32_t modifier, Format format) {
+void Session::append_field(std::string& out, SqlConnection* on, const Stored& value, Oid type, std::int32_t modifier, Format format) {
   if (format == Format::text && is_reg(type) && std::holds_alternative<std::int64_t>(value)) {
     out += (on != nullptr ? *on : lane()).catalog().reg_text(std::get<std::int64_t>(value), type);
     return;
@@ -657,12 +657,12 @@ bool Session::give_rows(Portal& portal, std::uint64_t rows_max) {
       }
       if (!std::exchange(portal.peeked, false) && portal.text.step() == SQLITE_DONE) return;
       if (portal.columns.empty()) continue;
-      if (portal.columns.size() != static_cast<std::size_t>(sqlite3_column_count(portal.text.get()))) throw Failed("0A000", "cached plan must not change result type");
+      if (portal.columns.size() != static_cast<std::size_t>(sqlite3_column_count(portal.text.get()))) throw PgException("0A000", "cached plan must not change result type");
       append_row(portal);
       ++portal.rows;
       if (out_.size() >= (32u << 10)) {
         flush_out();
-        if (control_.interrupted()) throw Failed("57014", "canceling statement due to user request");
+        if (control_.interrupted()) throw PgException("57014", "canceling statement due to user request");
       }
     }
   });

@@ -46,16 +46,16 @@ void Session::feed(std::string_view bytes) {
       if (event.kind == Kind::need_more) break;
       if (event.kind == Kind::announced) continue;
       if (event.kind == Kind::malformed) {
-        Fault fault{event.problem.sqlstate, std::string(event.problem.reason())};
+        PgError fault{event.problem.sqlstate, std::string(event.problem.reason())};
         fault.fatal = true;
-        send_fault(fault);
+        send_error(fault);
         break;
       }
       if (scram_) {
         if (event.kind != Kind::message || event.type != frontend::password) {
-          Fault fault{"08P01", "expected SASL response"};
+          PgError fault{"08P01", "expected SASL response"};
           fault.fatal = true;
-          send_fault(fault);
+          send_error(fault);
           break;
         }
         authenticate(event.body);
@@ -81,9 +81,9 @@ void Session::feed(std::string_view bytes) {
       }
     }
   } catch (const std::exception& error) {
-    Fault fault = fault_of(error);
+    PgError fault = error_of(error);
     fault.fatal = true;
-    send_fault(fault);
+    send_error(fault);
   }
   flush_out();
 }
@@ -105,10 +105,10 @@ std::optional<std::chrono::milliseconds> Session::patience() const {
 }
 
 void Session::tell_impatience(Engine::Clock::time_point since) const {
-  if (control_.evicted()) throw Failed("57P01", control_.why());
-  if (control_.cancelled()) throw Failed("57014", "canceling statement due to user request");
-  if (control_.timed_out()) throw Failed("57014", "canceling statement due to statement timeout");
-  if (const auto lock = settings_.lock_timeout(); lock.count() != 0 && Engine::Clock::now() - since >= lock) throw Failed("55P03", "canceling statement due to lock timeout");
+  if (control_.evicted()) throw PgException("57P01", control_.why());
+  if (control_.cancelled()) throw PgException("57014", "canceling statement due to user request");
+  if (control_.timed_out()) throw PgException("57014", "canceling statement due to statement timeout");
+  if (const auto lock = settings_.lock_timeout(); lock.count() != 0 && Engine::Clock::now() - since >= lock) throw PgException("55P03", "canceling statement due to lock timeout");
 }
 
 template <class Work>
@@ -118,7 +118,7 @@ void Session::with_patience(const Work& work) {
     work();
   } catch (const sqlite::GaveUp&) {
     tell_impatience(since);
-    throw Failed("57014", "canceling statement due to user request");
+    throw PgException("57014", "canceling statement due to user request");
   } catch (const Blocked&) {
     tell_impatience(since);
     throw;
@@ -126,8 +126,8 @@ void Session::with_patience(const Work& work) {
 }
 
 // SQLite and its functions know only that the statement was to stop.
-Fault Session::told(const std::exception& error) const {
-  Fault fault = fault_of(error);
+PgError Session::told(const std::exception& error) const {
+  PgError fault = error_of(error);
   if (fault.file_moved) engine_.note_moved();
   if (fault.sqlstate == "57014" && !control_.cancelled() && control_.timed_out()) fault.message = "canceling statement due to statement timeout";
   return fault;
@@ -135,18 +135,18 @@ Fault Session::told(const std::exception& error) const {
 
 void Session::end_idle() {
   roll_back();
-  Fault fault{"25P03", "terminating connection due to idle-in-transaction timeout"};
+  PgError fault{"25P03", "terminating connection due to idle-in-transaction timeout"};
   fault.fatal = true;
-  send_fault(fault);
+  send_error(fault);
   flush_out();
 }
 
 void Session::end_evicted() {
   roll_back();
   if (over_) return;
-  Fault fault{"57P01", control_.why().empty() ? "terminating connection due to administrator command" : control_.why()};
+  PgError fault{"57P01", control_.why().empty() ? "terminating connection due to administrator command" : control_.why()};
   fault.fatal = true;
-  send_fault(fault);
+  send_error(fault);
   flush_out();
 }
 
@@ -197,11 +197,11 @@ void Session::log_in(const pgwire::StartupMessage& startup) {
       }
       if (!value_follows) {
         if (one.starts_with("-c") || one.starts_with("--")) one.remove_prefix(2);
-        else throw Failed("22023", "invalid command-line argument for server process: " + word);
+        else throw PgException("22023", "invalid command-line argument for server process: " + word);
       }
       value_follows = false;
       const auto equals = one.find('=');
-      if (equals == std::string_view::npos) throw Failed("42601", "-c " + std::string(one) + " requires a value");
+      if (equals == std::string_view::npos) throw PgException("42601", "-c " + std::string(one) + " requires a value");
       std::string name(one.substr(0, equals));
       std::replace(name.begin(), name.end(), '-', '_');
       from_client(name, one.substr(equals + 1));
@@ -219,12 +219,12 @@ void Session::log_in(const pgwire::StartupMessage& startup) {
       from_client(name, value);
     }
     if (const auto replication = startup.find("replication"); replication && *replication != "false" && *replication != "off" && *replication != "0" && !replication->empty()) {
-      throw Failed("0A000", "there is no replication from an SQLite file");
+      throw PgException("0A000", "there is no replication from an SQLite file");
     }
-  } catch (const Failed& failed) {
-    Fault fault = failed.fault();
+  } catch (const PgException& failed) {
+    PgError fault = failed.fault();
     fault.fatal = true;
-    return send_fault(fault);
+    return send_error(fault);
   }
   if (startup.must_negotiate()) pgwire::append_negotiate_protocol_version(out_, startup.spoken_minor(), {});
   if (!options_.verifier_of) return welcome();
@@ -249,9 +249,9 @@ void Session::authenticate(std::string_view body) {
       return welcome();
     }
   }
-  Fault fault{"28P01", "password authentication failed for user \"" + user_ + "\""};
+  PgError fault{"28P01", "password authentication failed for user \"" + user_ + "\""};
   fault.fatal = true;
-  send_fault(fault);
+  send_error(fault);
 }
 
 void Session::welcome() {
@@ -276,7 +276,7 @@ bool Session::whole_batch() const {
       if (!parsed) return false;
       try {
         plans = engine_.plan(std::string(parsed->sql));
-      } catch (const Failed&) {
+      } catch (const PgException&) {
         continue;
       }
     } else {
@@ -344,10 +344,10 @@ void Session::run_group() {
   release_lane();
   start_clock();
   gathering_ = true;
-  std::optional<Fault> fault;
+  std::optional<PgError> fault;
   try {
     const auto wait = patience();
-    const auto in_group = [&](Lane& lane, bool shared) {
+    const auto in_group = [&](SqlConnection& lane, bool shared) {
       struct Leave {
         Session& session;
         ~Leave() {
@@ -371,7 +371,7 @@ void Session::run_group() {
           pending_.pop_front();
         }
       }
-      if (control_.evicted()) throw Failed("57P01", control_.why());
+      if (control_.evicted()) throw PgException("57P01", control_.why());
     };
     with_patience([&] { engine_.group(control_, want, wait, in_group); });
   } catch (const std::exception& error) {
@@ -422,12 +422,12 @@ void Session::step(const Message& message) {
         }
         case frontend::copy_fail: {
           const auto failed = pgwire::decode_copy_fail(message.body);
-          throw Failed("57014", "COPY from stdin failed: " + std::string(failed ? failed->message : std::string_view("?")));
+          throw PgException("57014", "COPY from stdin failed: " + std::string(failed ? failed->message : std::string_view("?")));
         }
         case frontend::flush:
         case frontend::sync: return;
         case frontend::terminate: break;
-        default: throw Failed("08P01", "unexpected message type during COPY from stdin");
+        default: throw PgException("08P01", "unexpected message type during COPY from stdin");
       }
     }
     dispatch(message);
@@ -442,7 +442,7 @@ void Session::step(const Message& message) {
 
 void Session::dispatch(const Message& message) {
   const auto decoded = [](const auto& result) -> const auto& {
-    if (!result) throw Failed("08P01", result.problem().reason());
+    if (!result) throw PgException("08P01", result.problem().reason());
     return *result;
   };
   switch (message.type) {
@@ -481,20 +481,20 @@ void Session::dispatch(const Message& message) {
       roll_back();
       over_ = true;
       return;
-    case frontend::function_call: throw Failed("0A000", "the fast path is not spoken here: call the function in a SELECT");
+    case frontend::function_call: throw PgException("0A000", "the fast path is not spoken here: call the function in a SELECT");
     case frontend::copy_data:
     case frontend::copy_done:
     case frontend::copy_fail: return;  // of a COPY that has failed
-    default: throw Failed("08P01", "unexpected message type");
+    default: throw PgException("08P01", "unexpected message type");
   }
 }
 
-void Session::fail(const Fault& fault, bool extended) {
+void Session::fail(const PgError& fault, bool extended) {
   if (fault.fatal || over_) {
     roll_back();
-    return send_fault(fault);
+    return send_error(fault);
   }
-  send_fault(fault);
+  send_error(fault);
   if (status_ == Status::block) {
     status_ = Status::failed;
     close_portals(false);
@@ -509,9 +509,9 @@ void Session::fail(const Fault& fault, bool extended) {
   else ready();
 }
 
-void Session::send_fault(const Fault& given) {
+void Session::send_error(const PgError& given) {
   last_.clear();
-  Fault fault = given;
+  PgError fault = given;
   if (fault.position == 0 && at_plan_.text) fault.position = place_of(fault, *at_plan_.text, at_plan_.offset, at_plan_.length);
   pgwire::ReportFields fields = pgwire::report(fault.fatal ? "FATAL" : "ERROR", fault.sqlstate, fault.message);
   const std::string position = std::to_string(fault.position);
@@ -541,7 +541,7 @@ void Session::flush_out() {
     return;
   }
   if (gathering_) {
-    if (out_.size() > options_.gathered_bytes_max) throw Failed("54000", "the answers of one transaction that writes may have " + std::to_string(options_.gathered_bytes_max) + " bytes, for they wait for its commit; use BEGIN");
+    if (out_.size() > options_.gathered_bytes_max) throw PgException("54000", "the answers of one transaction that writes may have " + std::to_string(options_.gathered_bytes_max) + " bytes, for they wait for its commit; use BEGIN");
     return;
   }
   sink_(out_);
@@ -559,13 +559,13 @@ void Session::begin_if_needed() {
   tx_.began_us = now_us();
 }
 
-void Session::take_lane(Lane& lane, bool shared) {
+void Session::take_lane(SqlConnection& lane, bool shared) {
   tx_.lane = &lane;
   tx_.shared = shared;
   lane.serve(this);
 }
 
-Lane& Session::lane() {
+SqlConnection& Session::lane() {
   if (tx_.lane != nullptr) return *tx_.lane;
   tx_.own = engine_.borrow();
   take_lane(*tx_.own, false);
@@ -587,7 +587,7 @@ void Session::declare_to_law() {
     scope.reset();  // malformed: said where it is used, by check_session()
     term.reset();
   }
-  tx_.lane->connection().law().declare(scope, term);
+  tx_.lane->connection().layer1().declare(scope, term);
 }
 
 void Session::become_writer(const Want& want) {
@@ -626,22 +626,22 @@ void Session::become_writer(const Want& want) {
     int code = connection.begin(false, std::chrono::milliseconds(0), {}, 0);
     auto wait = OpenAs::default_wait;
     if ((code & 0xff) == SQLITE_BUSY) {
-      wait = connection.law().check_wait();
+      wait = connection.layer1().check_wait();
       code = connection.begin(false, std::min(patience().value_or(wait), wait), wanted.scope, wanted.term);
     }
-    connection.wait_for_locks(code == SQLITE_OK ? connection.law().check_wait() : wait);
+    connection.wait_for_locks(code == SQLITE_OK ? connection.layer1().check_wait() : wait);
     if (code != SQLITE_OK) {
       const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Engine::Clock::now() - since);
       if ((code & 0xff) != SQLITE_BUSY) tx_.lane->fail(code);
       tell_impatience(since);
-      throw Failed("TG006", "TG006 blocked for " + std::to_string(waited.count()) + " ms: " + sqlite::lock_holder(tx_.lane->handle()) + " holds the database; nothing was written");
+      throw PgException("TG006", "TG006 blocked for " + std::to_string(waited.count()) + " ms: " + sqlite::lock_holder(tx_.lane->handle()) + " holds the database; nothing was written");
     }
     tx_.began = true;
   } else {
-    connection.law().require_file();  // begun as a reader
+    connection.layer1().require_file();  // begun as a reader
   }
   tx_.writer = true;
-  connection.law().begin_transaction();
+  connection.layer1().begin_transaction();
   for (const Savepoint& each : tx_.savepoints) {
     if (sqlite3_exec(tx_.lane->handle(), ("SAVEPOINT " + each.inner).c_str(), nullptr, nullptr, nullptr) != SQLITE_OK) tx_.lane->fail(SQLITE_ERROR);
   }
@@ -651,7 +651,7 @@ void Session::become_writer(const Want& want) {
     if (!TERMGATE_PLANTED(served_first_write)) for (const Want& pass : tx_.passes) check(pass.scope, pass.term);
   } catch (const Blocked&) {
     // Its snapshot will be stale when the lock is free, so there is nothing to wait for.
-    if (had_read) throw Failed("40001", "could not serialize access: another transaction holds the write lock, and this one has read already");
+    if (had_read) throw PgException("40001", "could not serialize access: another transaction holds the write lock, and this one has read already");
     throw;
   }
   undo.armed = false;
@@ -679,7 +679,7 @@ void Session::read_rest(Portal& portal, std::string_view what) {
         }
         bytes += 16 + size;
       }
-      if (bytes > options_.gathered_bytes_max) throw Failed("54000", std::string(what) + " may keep " + std::to_string(options_.gathered_bytes_max) + " bytes");
+      if (bytes > options_.gathered_bytes_max) throw PgException("54000", std::string(what) + " may keep " + std::to_string(options_.gathered_bytes_max) + " bytes");
       rows.push_back(std::move(row));
     }
   });
@@ -699,10 +699,10 @@ void Session::settle_portals(const Portal* but) {
 void Session::release_lane() noexcept {
   for (auto& [name, portal] : portals_) portal->text = {};
   if (tx_.grouped || tx_.lane == nullptr) return;
-  Lane& lane = *tx_.lane;
+  SqlConnection& lane = *tx_.lane;
   if (lane.connection().in_transaction()) {
     lane.connection().control("ROLLBACK");
-    lane.connection().law().transaction_undone();
+    lane.connection().layer1().transaction_undone();
   }
   lane.serve(nullptr);
   lane.writable = &lane == &engine_.writer();
@@ -731,13 +731,13 @@ void Session::commit_lane() {
   sqlite::Connection& connection = tx_.lane->connection();
   int extended = SQLITE_OK;
   if (connection.commit(extended) == SQLITE_OK) {
-    connection.law().transaction_committed();
+    connection.layer1().transaction_committed();
     return release_lane();
   }
-  Fault fault = fault_of(extended, sqlite3_errmsg(tx_.lane->handle()));
+  PgError fault = error_of(extended, sqlite3_errmsg(tx_.lane->handle()));
   if (sqlite::commit_outcome_unknown(extended)) fault.fatal = true;
   release_lane();
-  throw Failed(fault);
+  throw PgException(fault);
 }
 
 void Session::roll_back() noexcept {

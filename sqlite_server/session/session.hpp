@@ -80,7 +80,7 @@ class Session final : private CatalogSession {
     std::vector<Format> formats;  // none: text; one: of all columns
     bool described = false;       // its columns are known
     std::vector<OutColumn> columns;
-    Lane::Text text;
+    SqlConnection::Text text;
     std::int64_t changes_before = 0;
     bool peeked = false;   // stands on a row that is not given
     bool started = false;
@@ -107,9 +107,9 @@ class Session final : private CatalogSession {
     bool lost = false;      // the snapshot that it reads is gone: only ROLLBACK is left
     bool turn = false;      // has the baton by itself
     bool grouped = false;
-    Lane* lane = nullptr;
+    SqlConnection* lane = nullptr;
     bool shared = false;
-    std::unique_ptr<Lane> own;
+    std::unique_ptr<SqlConnection> own;
     std::vector<Savepoint> savepoints;
     std::vector<Want> passes;  // checks that a block has asked for and that its first write makes, under the lock
     std::int64_t began_us = 0;
@@ -128,13 +128,13 @@ class Session final : private CatalogSession {
   void run_group();
   void step(const Message& message);
   void dispatch(const Message& message);
-  void fail(const Fault& fault, bool extended);
-  void send_fault(const Fault& fault);
+  void fail(const PgError& fault, bool extended);
+  void send_error(const PgError& fault);
   void ready();
   void flush_out();
   void begin_if_needed();
-  Lane& lane();
-  void take_lane(Lane& lane, bool shared);
+  SqlConnection& lane();
+  void take_lane(SqlConnection& lane, bool shared);
   void become_writer(const Want& want);
   void settle_portals(const Portal* but);
   void read_rest(Portal& portal, std::string_view what);
@@ -168,14 +168,14 @@ class Session final : private CatalogSession {
   void check_allowed(const Plan& plan);
   void start(Portal& portal);
   void start_sql(Portal& portal);
-  void notice_of(Lane& on, const std::string& definition);
+  void notice_of(SqlConnection& on, const std::string& definition);
   void know_columns(Portal& portal, bool peek);
-  const std::vector<OutColumn>& columns_of(const Plan& plan, Lane::Text& text) const;
+  const std::vector<OutColumn>& columns_of(const Plan& plan, SqlConnection::Text& text) const;
   // True when the portal is done; false: suspended. `tag`: what CommandComplete says instead of the plan's.
   bool give_rows(Portal& portal, std::uint64_t rows_max);
   void append_row(const Portal& portal);
-  // A value as PostgreSQL shows one of that type; `on`: where it comes from, nullptr for one that was kept. Throws Failed.
-  void append_field(std::string& out, Lane* on, const Stored& value, Oid type, std::int32_t modifier, Format format);
+  // A value as PostgreSQL shows one of that type; `on`: where it comes from, nullptr for one that was kept. Throws PgException.
+  void append_field(std::string& out, SqlConnection* on, const Stored& value, Oid type, std::int32_t modifier, Format format);
   std::string tag_of(const Portal& portal) const;
   void bind_values(sqlite3_stmt* statement, const std::vector<Stored>& values);
   void describe_rows(const std::vector<OutColumn>& columns, const std::vector<Format>& formats);
@@ -189,9 +189,9 @@ class Session final : private CatalogSession {
   void with_patience(const Work& work);
   // Ends the waiting for one of them, where it is one of them.
   void tell_impatience(Engine::Clock::time_point since) const;
-  Fault told(const std::exception& error) const;
+  PgError told(const std::exception& error) const;
   template <class Work>
-  void at_work(Lane& lane, const Work& work);
+  void at_work(SqlConnection& lane, const Work& work);
 
   // session_utility.cpp: what is carried out here
   // Gives the tag; empty: the answer is given already.
@@ -279,7 +279,7 @@ class Session final : private CatalogSession {
   struct CopyIn {
     std::unique_ptr<CopyReader> reader;
     std::vector<Oid> types;
-    Lane::Text insert;
+    SqlConnection::Text insert;
     std::int64_t rows = 0;
     bool binary = false;
     bool extended = false;
@@ -289,11 +289,11 @@ class Session final : private CatalogSession {
 
 // While SQLite is at work, others may interrupt it.
 template <class Work>
-void Session::at_work(Lane& lane, const Work& work) {
+void Session::at_work(SqlConnection& lane, const Work& work) {
   struct During {
     Control& control;
-    Lane& lane;
-    During(Control& of, Lane& on, bool shared) : control(of), lane(on) {
+    SqlConnection& lane;
+    During(Control& of, SqlConnection& on, bool shared) : control(of), lane(on) {
       control.begins(lane.handle(), shared);
       lane.running_for = &control;
     }
@@ -304,8 +304,8 @@ void Session::at_work(Lane& lane, const Work& work) {
   } during(control_, lane, tx_.shared);
   work();
   if (!control_.interrupted()) return;
-  if (control_.evicted()) throw Failed("57P01", control_.why());
-  if (tx_.shared) throw Failed("57014", "canceling statement due to user request");
+  if (control_.evicted()) throw PgException("57P01", control_.why());
+  if (tx_.shared) throw PgException("57014", "canceling statement due to user request");
 }
 
 }  // namespace termgate::sqlite_server

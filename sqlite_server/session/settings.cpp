@@ -8,7 +8,7 @@
 #include <set>
 #include <utility>
 
-#include "session/fault.hpp"
+#include "session/pg_error.hpp"
 #include "values/forms.hpp"
 
 namespace termgate::sqlite_server {
@@ -133,20 +133,20 @@ Settings::Settings() {
 std::string Settings::checked(const std::string& name, std::string value) const {
   const auto found = values_.find(name);
   if (found == values_.end()) return value;
-  const auto refuse = [&] { throw Failed("22023", "invalid value for parameter \"" + found->second.name + "\": \"" + value + "\""); };
+  const auto refuse = [&] { throw PgException("22023", "invalid value for parameter \"" + found->second.name + "\": \"" + value + "\""); };
   static const std::set<std::string, std::less<>> booleans = {"default_transaction_read_only", "default_transaction_deferrable", "standard_conforming_strings", "row_security", "synchronize_seqscans", "check_function_bodies", "quote_all_identifiers",
                                                               "enable_seqscan", "jit", "geqo"};
   if (booleans.contains(name)) {
     const std::string word = lowered(value);
     const bool yes = word == "on" || word == "true" || word == "yes" || word == "1" || word == "t" || word == "y";
     const bool no = word == "off" || word == "false" || word == "no" || word == "0" || word == "f" || word == "n";
-    if (!yes && !no) throw Failed("22023", "parameter \"" + found->second.name + "\" requires a Boolean value");
+    if (!yes && !no) throw PgException("22023", "parameter \"" + found->second.name + "\" requires a Boolean value");
     value = yes ? "on" : "off";
     // The dialect reads '\' in '…' as a character of the text.
-    if (name == "standard_conforming_strings" && no) throw Failed("0A000", "standard_conforming_strings cannot be switched off here");
+    if (name == "standard_conforming_strings" && no) throw PgException("0A000", "standard_conforming_strings cannot be switched off here");
   } else if (name == "client_encoding") {
     const std::string word = bare(lowered(value));
-    if (word != "utf8" && word != "unicode" && word != "sqlascii") throw Failed("22023", "the encoding here is UTF8; " + value + " cannot be spoken");
+    if (word != "utf8" && word != "unicode" && word != "sqlascii") throw PgException("22023", "the encoding here is UTF8; " + value + " cannot be spoken");
     value = "UTF8";
   } else if (name == "default_transaction_isolation") {
     static constexpr std::array<std::string_view, 4> levels = {"read uncommitted", "read committed", "repeatable read", "serializable"};
@@ -157,16 +157,16 @@ std::string Settings::checked(const std::string& name, std::string value) const 
     if (!ms) refuse();
     value = told_as(*ms);
   } else if (name == "datestyle") {
-    if (lowered(value).find("iso") == std::string::npos) throw Failed("0A000", "times are written in ISO form here: DateStyle " + value + " is not spoken");
+    if (lowered(value).find("iso") == std::string::npos) throw PgException("0A000", "times are written in ISO form here: DateStyle " + value + " is not spoken");
     value = "ISO, MDY";
   } else if (name == "bytea_output" && lowered(value) != "hex") {
-    throw Failed("0A000", "bytea_output is hex here");
+    throw PgException("0A000", "bytea_output is hex here");
   }
   return value;
 }
 
 std::map<std::string, Settings::Value>::iterator Settings::make(const std::string& name, std::string_view given) {
-  if (name.find('.') == std::string::npos) throw Failed("42704", "unrecognized configuration parameter \"" + std::string(given) + "\"");
+  if (name.find('.') == std::string::npos) throw PgException("42704", "unrecognized configuration parameter \"" + std::string(given) + "\"");
   Value made;
   made.name = given;
   return values_.emplace(name, std::move(made)).first;
@@ -188,13 +188,13 @@ void Settings::set(std::string_view given, std::optional<std::string> value, boo
     found = make(name, given);
     changes_.push_back({name, std::nullopt, local});
   } else {
-    if (found->second.fixed) throw Failed("55P02", "parameter \"" + found->second.name + "\" cannot be changed");
+    if (found->second.fixed) throw PgException("55P02", "parameter \"" + found->second.name + "\" cannot be changed");
     changes_.push_back({name, found->second.text, local});
   }
   changed_ = true;
   try {
     found->second.text = value ? checked(name, std::move(*value)) : found->second.initial;
-  } catch (const Failed&) {
+  } catch (const PgException&) {
     put_back(changes_.back());
     changes_.pop_back();
     throw;

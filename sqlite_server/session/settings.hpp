@@ -18,9 +18,9 @@ class Settings {
   Settings(const Settings&) = delete;
   Settings& operator=(const Settings&) = delete;
 
-  // What the start-up message says: also what RESET goes back to. Names without regard to case. Throws Failed for a value that is none.
+  // What the start-up message says: also what RESET goes back to. Names without regard to case. Throws PgException for a value that is none.
   void start(std::string_view name, std::string_view value);
-  // `value` none: RESET. Throws Failed: 42704 for an unknown name (one with a dot is known), 22023, 55P02.
+  // `value` none: RESET. Throws PgException: 42704 for an unknown name (one with a dot is known), 22023, 55P02.
   void set(std::string_view name, std::optional<std::string> value, bool local);
   void reset_all();
   // Zero: none. Without a search.
@@ -58,7 +58,7 @@ class Settings {
   };
   static std::chrono::milliseconds timeout(const Value& value);
   std::string checked(const std::string& name, std::string value) const;
-  // A custom one, with a dot in its name; throws Failed of any other.
+  // A custom one, with a dot in its name; throws PgException of any other.
   std::map<std::string, Value>::iterator make(const std::string& name, std::string_view given);
   void put_back(const Change& change);
 

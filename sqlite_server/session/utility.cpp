@@ -18,7 +18,7 @@ bool truth(const std::string& name, const std::string& value) {
   const std::string word = lowered(value);
   if (word == "on" || word == "true" || word == "yes" || word == "1" || word == "t") return true;
   if (word == "off" || word == "false" || word == "no" || word == "0" || word == "f") return false;
-  throw Failed("22023", "parameter \"" + name + "\" requires a Boolean value");
+  throw PgException("22023", "parameter \"" + name + "\" requires a Boolean value");
 }
 
 bool is_utc(std::string value) {
@@ -32,7 +32,7 @@ bool is_utc(std::string value) {
 
 void Session::set_read_only(bool on) {
   begin_if_needed();
-  if (!on && tx_.read_only && tx_.queried) throw Failed("25001", "transaction read-write mode must be set before any query");
+  if (!on && tx_.read_only && tx_.queried) throw PgException("25001", "transaction read-write mode must be set before any query");
   tx_.read_only = on;
 }
 
@@ -40,7 +40,7 @@ void Session::set_modes(const dialect::TransactionModes& modes) {
   begin_if_needed();
   if (modes.isolation) {
     const std::string level = lowered(*modes.isolation);
-    if (tx_.queried && level != tx_.isolation) throw Failed("25001", "SET TRANSACTION ISOLATION LEVEL must be called before any query");
+    if (tx_.queried && level != tx_.isolation) throw PgException("25001", "SET TRANSACTION ISOLATION LEVEL must be called before any query");
     tx_.isolation = level;
     tx_.snapshot = level == "repeatable read" || level == "serializable";
   }
@@ -52,7 +52,7 @@ std::string Session::run_control(const TransactionControl& control) {
   const auto notice = [&](std::string_view sqlstate, std::string_view text) { pgwire::append_notice_response(out_, pgwire::report("WARNING", sqlstate, text)); };
   const auto find = [&] {
     const auto found = std::find_if(tx_.savepoints.rbegin(), tx_.savepoints.rend(), [&](const Savepoint& each) { return each.name == control.savepoint; });
-    if (found == tx_.savepoints.rend()) throw Failed("3B001", "savepoint \"" + control.savepoint + "\" does not exist");
+    if (found == tx_.savepoints.rend()) throw PgException("3B001", "savepoint \"" + control.savepoint + "\" does not exist");
     return tx_.savepoints.size() - 1 - static_cast<std::size_t>(found - tx_.savepoints.rbegin());
   };
   const auto inner = [&](const std::string& text) {
@@ -69,14 +69,14 @@ std::string Session::run_control(const TransactionControl& control) {
     status_ = Status::block;
   };
   const auto ends = [&](const char* word) {
-    if (tx_.grouped) throw Failed("0A000", std::string(word) + " behind a write of the same pipeline cannot be told apart from others' here: send a Sync before it");
+    if (tx_.grouped) throw PgException("0A000", std::string(word) + " behind a write of the same pipeline cannot be told apart from others' here: send a Sync before it");
     if (status_ != Status::idle) return;
-    if (control.chain) throw Failed("25P01", std::string(word) + " AND CHAIN can only be used in transaction blocks");
+    if (control.chain) throw PgException("25P01", std::string(word) + " AND CHAIN can only be used in transaction blocks");
     notice("25P01", "there is no transaction in progress");
   };
   switch (control.what) {
     case What::begin:
-      if (tx_.grouped) throw Failed("0A000", "BEGIN behind a write of the same pipeline cannot be taken into its transaction here: send a Sync before it");
+      if (tx_.grouped) throw PgException("0A000", "BEGIN behind a write of the same pipeline cannot be taken into its transaction here: send a Sync before it");
       if (status_ == Status::block) {
         notice("25001", "there is already a transaction in progress");
       } else {
@@ -116,26 +116,26 @@ std::string Session::run_control(const TransactionControl& control) {
       chain();
       return "ROLLBACK";
     case What::savepoint: {
-      if (status_ == Status::idle) throw Failed("25P01", "SAVEPOINT can only be used in transaction blocks");
+      if (status_ == Status::idle) throw PgException("25P01", "SAVEPOINT can only be used in transaction blocks");
       Savepoint made{control.savepoint, "lite_" + std::to_string(tx_.savepoints.size()), settings_.mark()};
       inner("SAVEPOINT " + made.inner);
       tx_.savepoints.push_back(std::move(made));
       return "SAVEPOINT";
     }
     case What::release: {
-      if (status_ == Status::idle) throw Failed("25P01", "RELEASE SAVEPOINT can only be used in transaction blocks");
+      if (status_ == Status::idle) throw PgException("25P01", "RELEASE SAVEPOINT can only be used in transaction blocks");
       const std::size_t at = find();
       inner("RELEASE " + tx_.savepoints[at].inner);
       tx_.savepoints.resize(at, Savepoint{});
       return "RELEASE";
     }
     case What::rollback_to: {
-      if (status_ == Status::idle) throw Failed("25P01", "ROLLBACK TO SAVEPOINT can only be used in transaction blocks");
+      if (status_ == Status::idle) throw PgException("25P01", "ROLLBACK TO SAVEPOINT can only be used in transaction blocks");
       const std::size_t at = find();
       close_portals(false);
       if (tx_.lost || (tx_.writer && !tx_.lane->connection().in_transaction())) {
         // SQLite has rolled back all of it: an interrupt does that, a full disk too.
-        throw Failed("25P02", "the whole transaction was rolled back by the error before: only ROLLBACK is left");
+        throw PgException("25P02", "the whole transaction was rolled back by the error before: only ROLLBACK is left");
       }
       inner("ROLLBACK TO " + tx_.savepoints[at].inner);
       settings_.rollback_to(tx_.savepoints[at].settings);
@@ -155,14 +155,14 @@ std::string Session::show(std::string_view given) const {
   if (name == "transaction_isolation") return tx_.started ? tx_.isolation : settings_.get("default_transaction_isolation").value_or("read committed");
   if (name == "transaction_deferrable") return "off";
   const auto value = settings_.get(name);
-  if (!value) throw Failed("42704", "unrecognized configuration parameter \"" + std::string(given) + "\"");
+  if (!value) throw PgException("42704", "unrecognized configuration parameter \"" + std::string(given) + "\"");
   return *value;
 }
 
 std::optional<std::string> Session::setting(std::string_view name) const {
   try {
     return show(name);
-  } catch (const Failed&) {
+  } catch (const PgException&) {
     return std::nullopt;
   }
 }
@@ -186,7 +186,7 @@ std::variant<std::string, ValueProblem> Session::set(std::string_view name, std:
   try {
     set_variable(one);
     return show(name);
-  } catch (const Failed& failed) {
+  } catch (const PgException& failed) {
     return ValueProblem{failed.fault().sqlstate, failed.fault().message};
   }
 }
@@ -207,7 +207,7 @@ void Session::set_variable(const dialect::SetVariable& set) {
     return set_modes(modes);
   }
   if (name == "transaction_deferrable" || name == "role" || name == "session_authorization" || name == "seed") return;
-  if (name == "timezone" && value && !is_utc(*value)) throw Failed("0A000", "times are kept and shown in UTC here: TimeZone " + *value + " is not spoken");
+  if (name == "timezone" && value && !is_utc(*value)) throw PgException("0A000", "times are kept and shown in UTC here: TimeZone " + *value + " is not spoken");
   if (name == "timezone") value = "UTC";
   if (name == "names") return settings_.set("client_encoding", value, set.local);
   settings_.set(name, value, set.local);
@@ -217,16 +217,16 @@ void Session::set_variable(const dialect::SetVariable& set) {
 // --- the rest
 
 void Session::run_vacuum(const dialect::Vacuum& vacuum) {
-  if (vacuum.vacuum && (status_ != Status::idle || tx_.writer)) throw Failed("25001", "VACUUM cannot run inside a transaction block");
+  if (vacuum.vacuum && (status_ != Status::idle || tx_.writer)) throw PgException("25001", "VACUUM cannot run inside a transaction block");
   const char* word = vacuum.vacuum ? "VACUUM" : "ANALYZE";
-  if (tx_.read_only) throw Failed("25006", "cannot execute " + std::string(word) + " in a read-only transaction");
+  if (tx_.read_only) throw PgException("25006", "cannot execute " + std::string(word) + " in a read-only transaction");
   if (vacuum.vacuum && vacuum.tables.empty()) {
     // SQLite runs it in no transaction, so what the session holds is checked in one before it, which writes nothing; nobody of this process
     // gets in between. The pages that VACUUM moves are no write of anybody's.
     become_writer(held_.value_or(Want{}));
-    Lane& on = *tx_.lane;
+    SqlConnection& on = *tx_.lane;
     if (on.connection().control("ROLLBACK") != SQLITE_OK) on.fail(SQLITE_ERROR);
-    on.connection().law().transaction_undone();
+    on.connection().layer1().transaction_undone();
     tx_.began = tx_.writer = false;
     at_work(on, [&] {
       // It attaches a file of its own.
@@ -240,7 +240,7 @@ void Session::run_vacuum(const dialect::Vacuum& vacuum) {
   // SQLite has no VACUUM of one table; there is nothing in one that has to be.
   if (vacuum.vacuum && !vacuum.analyze) return;
   become_writer({});
-  Lane& on = *tx_.lane;
+  SqlConnection& on = *tx_.lane;
   at_work(on, [&] {
     if (vacuum.tables.empty()) {
       // Of all tables, Termgate's too: no text of the client's, so the guard is not asked.
@@ -252,9 +252,9 @@ void Session::run_vacuum(const dialect::Vacuum& vacuum) {
 
 void Session::run_explain(Portal& portal, const dialect::Explain& explain) {
   const dialect::Translated& of = *explain.statement;
-  if (explain.analyze) throw Failed("0A000", "EXPLAIN ANALYZE is not spoken here: SQLite explains without running");
-  if (of.sql.empty()) throw Failed("0A000", "there is no plan of " + of.tag);
-  Lane::Text text = lane().prepare("EXPLAIN QUERY PLAN " + of.sql.back());
+  if (explain.analyze) throw PgException("0A000", "EXPLAIN ANALYZE is not spoken here: SQLite explains without running");
+  if (of.sql.empty()) throw PgException("0A000", "there is no plan of " + of.tag);
+  SqlConnection::Text text = lane().prepare("EXPLAIN QUERY PLAN " + of.sql.back());
   std::deque<std::vector<Stored>> rows;
   at_work(lane(), [&] {
     while (text.step() == SQLITE_ROW) rows.push_back({std::string(reinterpret_cast<const char*>(sqlite3_column_text(text.get(), 3)))});
@@ -265,7 +265,7 @@ void Session::run_explain(Portal& portal, const dialect::Explain& explain) {
 std::string Session::run_fetch(Portal& portal, const dialect::FetchCursor& fetch) {
   using Direction = dialect::FetchCursor::Direction;
   Portal& cursor = find_portal(fetch.name);
-  if ((fetch.direction != Direction::forward && !(fetch.direction == Direction::relative && fetch.count == 1)) || fetch.count < 0) throw Failed("55000", "cursor can only scan forward");
+  if ((fetch.direction != Direction::forward && !(fetch.direction == Direction::relative && fetch.count == 1)) || fetch.count < 0) throw PgException("55000", "cursor can only scan forward");
   start(cursor);
   cursor.rows = 0;
   const std::string kind = fetch.move ? "MOVE " : "FETCH ";
@@ -286,13 +286,13 @@ std::string Session::run_execute(Portal& portal, const dialect::ExecuteStatement
   auto inner = std::make_unique<Portal>();
   inner->statement = statement;
   inner->plan = statement->plan();
-  if (inner->plan == nullptr) throw Failed("0A000", "EXECUTE of an empty statement");
+  if (inner->plan == nullptr) throw PgException("0A000", "EXECUTE of an empty statement");
   if (execute.arguments.size() != statement->parameters.size()) {
-    throw Failed("42601", "wrong number of parameters for prepared statement \"" + execute.name + "\"");
+    throw PgException("42601", "wrong number of parameters for prepared statement \"" + execute.name + "\"");
   }
   for (std::size_t i = 0; i < execute.arguments.size(); ++i) {
-    Lane::Text value = lane().prepare("SELECT " + execute.arguments[i]);
-    if (value.writes()) throw Failed("0A000", "an argument of EXECUTE may not write");
+    SqlConnection::Text value = lane().prepare("SELECT " + execute.arguments[i]);
+    if (value.writes()) throw PgException("0A000", "an argument of EXECUTE may not write");
     bind_values(value.get(), portal.values);
     if (value.step() != SQLITE_ROW || sqlite3_column_type(value.get(), 0) == SQLITE_NULL) {
       inner->values.emplace_back();
@@ -300,11 +300,11 @@ std::string Session::run_execute(Portal& portal, const dialect::ExecuteStatement
     }
     const std::string text(reinterpret_cast<const char*>(sqlite3_column_text(value.get(), 0)), static_cast<std::size_t>(sqlite3_column_bytes(value.get(), 0)));
     auto parsed = parse_value(text, statement->parameters[i], Format::text);
-    if (const auto* problem = std::get_if<ValueProblem>(&parsed)) throw Failed(problem->sqlstate, problem->message);
+    if (const auto* problem = std::get_if<ValueProblem>(&parsed)) throw PgException(problem->sqlstate, problem->message);
     inner->values.push_back(std::move(std::get<Stored>(parsed)));
   }
   inner->formats = portal.formats;
-  if (inner->plan->does.effect == dialect::Effect::utility) throw Failed("0A000", "EXECUTE of " + inner->plan->does.tag + " is not spoken here");
+  if (inner->plan->does.effect == dialect::Effect::utility) throw PgException("0A000", "EXECUTE of " + inner->plan->does.tag + " is not spoken here");
   start(*inner);
   know_columns(*inner, true);
   if (!inner->columns.empty() && portal.statement == nullptr) describe_rows(inner->columns, portal.formats);
@@ -348,10 +348,10 @@ std::string Session::run_utility(Portal& portal, const Plan& plan) {
     return vacuum->vacuum ? "VACUUM" : "ANALYZE";
   }
   if (const auto* declare = plan.utility<dialect::DeclareCursor>()) {
-    if (status_ == Status::idle && !declare->hold) throw Failed("25P01", "DECLARE CURSOR can only be used in transaction blocks");
-    if (status_ == Status::idle) throw Failed("0A000", "DECLARE … WITH HOLD is spoken within a transaction block only");
-    if (declare->binary) throw Failed("0A000", "BINARY cursors are not spoken here");
-    if (portals_.contains(declare->name)) throw Failed("42P03", "cursor \"" + declare->name + "\" already exists");
+    if (status_ == Status::idle && !declare->hold) throw PgException("25P01", "DECLARE CURSOR can only be used in transaction blocks");
+    if (status_ == Status::idle) throw PgException("0A000", "DECLARE … WITH HOLD is spoken within a transaction block only");
+    if (declare->binary) throw PgException("0A000", "BINARY cursors are not spoken here");
+    if (portals_.contains(declare->name)) throw PgException("42P03", "cursor \"" + declare->name + "\" already exists");
     auto cursor = std::make_shared<Portal>();
     auto prepared = std::make_shared<Prepared>();
     auto plans = std::make_shared<std::vector<Plan>>(1);
@@ -362,7 +362,7 @@ std::string Session::run_utility(Portal& portal, const Plan& plan) {
     cursor->values = portal.values;
     cursor->cursor = true;
     cursor->hold = declare->hold;
-    if (plan_writes(*cursor->plan)) throw Failed("0A000", "a cursor reads");
+    if (plan_writes(*cursor->plan)) throw PgException("0A000", "a cursor reads");
     start(*cursor);
     portals_.insert_or_assign(declare->name, std::move(cursor));
     return "DECLARE CURSOR";
@@ -378,7 +378,7 @@ std::string Session::run_utility(Portal& portal, const Plan& plan) {
     return "CLOSE CURSOR";
   }
   if (const auto* made = plan.utility<dialect::PrepareStatement>()) {
-    if (statements_.contains(made->name)) throw Failed("42P05", "prepared statement \"" + made->name + "\" already exists");
+    if (statements_.contains(made->name)) throw PgException("42P05", "prepared statement \"" + made->name + "\" already exists");
     auto plans = std::make_shared<std::vector<Plan>>(1);
     plans->front().does = *made->statement;
     statements_.insert_or_assign(made->name, prepare(plans, made->statement->parameters));
@@ -397,7 +397,7 @@ std::string Session::run_utility(Portal& portal, const Plan& plan) {
   if (const auto* discard = plan.utility<dialect::Discard>()) {
     using What = dialect::Discard::What;
     if (discard->what == What::all) {
-      if (status_ != Status::idle) throw Failed("25001", "DISCARD ALL cannot run inside a transaction block");
+      if (status_ != Status::idle) throw PgException("25001", "DISCARD ALL cannot run inside a transaction block");
       statements_.clear();
       portals_.clear();
       held_.reset();
@@ -407,9 +407,9 @@ std::string Session::run_utility(Portal& portal, const Plan& plan) {
     return discard->what == What::plans ? "DISCARD PLANS" : discard->what == What::sequences ? "DISCARD SEQUENCES" : "DISCARD TEMP";
   }
   if (plan.utility<dialect::Unlisten>() != nullptr) return "UNLISTEN";
-  if (plan.utility<dialect::Listen>() != nullptr || plan.utility<dialect::Notify>() != nullptr) throw Failed("0A000", "LISTEN and NOTIFY are not spoken before an SQLite file");
+  if (plan.utility<dialect::Listen>() != nullptr || plan.utility<dialect::Notify>() != nullptr) throw PgException("0A000", "LISTEN and NOTIFY are not spoken before an SQLite file");
   if (plan.utility<dialect::Checkpoint>() != nullptr) return "CHECKPOINT";
-  throw Failed("0A000", plan.does.tag + " is not spoken here");
+  throw PgException("0A000", plan.does.tag + " is not spoken here");
 }
 
 }  // namespace termgate::sqlite_server

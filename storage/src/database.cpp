@@ -290,7 +290,7 @@ Wrote Database::write(const Scope& scope, Term term, const std::function<void(Tr
     const std::int64_t remembered = state_->memory.highest(scope.name());
     bool behind = false;
     try {
-      const auto in_transaction = [&](detail::Session& session) {
+      const auto in_transaction = [&](detail::OpenTransaction& session) {
         Transaction transaction(*state_, session, scope, term);
         if (options.write_id) {
           const Rows claimed = transaction.exec(state_->calls().claim_write, scope.name(), term.value(), options.write_id->text());
@@ -570,16 +570,16 @@ std::vector<Advice> Database::doctor() {
   });
 }
 
-std::vector<Finding> Database::verify(std::optional<std::int64_t> since_ms) {
-  return convert_all<Finding>(state_->read(state_->calls().verify, since_ms), [](const Row& row) {
-    return Finding{row[0].as_text(), row[1].as_text(), row[2].as_text(), row[3].as_text()};
+std::vector<Breach> Database::verify(std::optional<std::int64_t> since_ms) {
+  return convert_all<Breach>(state_->read(state_->calls().verify, since_ms), [](const Row& row) {
+    return Breach{row[0].as_text(), row[1].as_text(), row[2].as_text(), row[3].as_text()};
   });
 }
 
 Rows Database::settings() { return state_->read(state_->calls().settings); }
 void Database::set_setting(std::string_view name, std::string_view value) { state_->run(state_->calls().set_setting, name, value); }
 void Database::set_settings(const std::vector<std::pair<std::string, std::string>>& names_and_values) {
-  state_->driver->transact({}, [&](detail::Session& session) {
+  state_->driver->transact({}, [&](detail::OpenTransaction& session) {
     for (const auto& [name, value] : names_and_values) {
       const Value values[] = {Value(name), Value(value)};
       session.execute(state_->calls().set_setting, values);

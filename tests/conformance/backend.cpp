@@ -305,7 +305,7 @@ std::vector<std::string> Outside::run(const std::string& statement) {
       if (!found.rows.empty()) {
         for (const auto& value : found.rows[0]) first.push_back(value.as_text());
       }
-    } catch (const odbc::Failure& failure) {
+    } catch (const odbc::OdbcError& failure) {
       std::string all;
       for (const auto& one : failure.diagnostics) all += odbc::plain_message(one.message) + "\n";
       throw std::runtime_error(all);

@@ -24,7 +24,7 @@ detail::Driver& database() {
     opened->install();
     const Value term[] = {Value("SELECT 1")};
     opened->call("SELECT termgate_check_term('fuzzed', 5)", {term, 0}, false);
-    opened->transact({}, [](detail::Session& session) { session.execute("CREATE TABLE ledger (id INTEGER PRIMARY KEY, scope TEXT, term INTEGER, note TEXT)", {}); });
+    opened->transact({}, [](detail::OpenTransaction& session) { session.execute("CREATE TABLE ledger (id INTEGER PRIMARY KEY, scope TEXT, term INTEGER, note TEXT)", {}); });
     return opened;
   }();
   return *driver;
@@ -36,7 +36,7 @@ void run(std::string_view sql, std::string_view parameter, bool bound) {
   options.timeout = 50ms;  // a statement that counts to infinity ends here
   bool ran = false;
   try {
-    database().transact(options, [&](detail::Session& session) {
+    database().transact(options, [&](detail::OpenTransaction& session) {
       session.execute("SELECT termgate_check_term('fuzzed', 5)", {});
       try {
         session.execute(sql, {values, bound ? std::size_t{1} : std::size_t{0}});

@@ -158,13 +158,13 @@ TEST_CASE("odbc binding: borrowed bytes are sent as they are and an empty one is
 TEST_CASE("odbc results: an error in a later result is an error", "[F5][odbc][live]") {
   FreshDatabase fresh(server_url());
   auto connection = connect(through(fresh.url()));
-  CHECK_THROWS_AS(connection.run("SELECT 1; SELECT 1/0"), odbc::Failure);
+  CHECK_THROWS_AS(connection.run("SELECT 1; SELECT 1/0"), odbc::OdbcError);
   CHECK_FALSE(connection.broken());
   CHECK(connection.run("SELECT 1; SELECT 2").one()[0].as_int() == 1);
   try {
     run(connection, "INSERT INTO no_such_table VALUES (1)");
     FAIL("nothing was thrown");
-  } catch (const odbc::Failure& failure) {
+  } catch (const odbc::OdbcError& failure) {
     REQUIRE_FALSE(failure.diagnostics.empty());
     CHECK(failure.diagnostics[0].sqlstate == "42P01");
     CHECK(failure.diagnostics[0].message.find("no_such_table") != std::string::npos);
@@ -196,7 +196,7 @@ TEST_CASE("odbc arrays: rows arrive in order and a row that fails is told", "[F5
     // The third of five is there already.
     std::vector<odbc::ArrayColumn> five_rows{{{"3000", "3001", "5", "3003", "3004"}, false}, {{"a", "b", "c", "d", "e"}, false}, {{"", "", "", "", ""}, true}};
     connection.run("BEGIN");
-    CHECK_THROWS_AS(connection.execute_rows(insert, five_rows, 0ms), odbc::Failure);
+    CHECK_THROWS_AS(connection.execute_rows(insert, five_rows, 0ms), odbc::OdbcError);
     connection.run("ROLLBACK");
     CHECK(run(connection, "SELECT count(*) FROM rows_in").one()[0].as_int() == 2500);
     // One value that is longer than an ordinary one: row by row.

@@ -311,11 +311,11 @@ TEST_CASE("doctor: lists tables without protect and names its remedies in full",
 namespace {
 
 // Layer 1 as it should be installed: owned by a role of its own, which is no superuser, in schema own_law. The session owns its tables and has level write.
-struct OwnLaw {
+struct OwnLayer1 {
   const std::string owner = "tg_law_" + std::to_string(getpid());
   const std::string role = "tg_adopter_" + std::to_string(getpid());
   PgSession admin{Protected::database().url()};
-  PgSession law{installed()};
+  PgSession layer1{installed()};
   PgSession app{granted()};
 
   std::string url_of(const std::string& name) const {
@@ -332,7 +332,7 @@ struct OwnLaw {
   }
   std::string granted() {
     admin.run("CREATE ROLE " + role + " LOGIN");
-    law.must("SELECT _grant('" + role + "', 'write')");
+    layer1.must("SELECT _grant('" + role + "', 'write')");
     return url_of(role) + "?options=-csearch_path%3Dapp,own_law";
   }
 };
@@ -340,7 +340,7 @@ struct OwnLaw {
 }  // namespace
 
 TEST_CASE("adopt: needs an index and counts the rows and follows them upward only", "[F3][live]") {
-  OwnLaw p;
+  OwnLayer1 p;
   p.app.must("CREATE TABLE t (leader text, epoch bigint, v int); INSERT INTO t VALUES ('adopted', 5, 1), ('adopted', 7, 2)");
   CHECK(p.app.run("SELECT adopt('t', 'leader', 'epoch')").message.find("needs an index") != std::string::npos);
   p.app.must("CREATE INDEX ON t (leader, epoch) WHERE v > 0; CREATE INDEX ON t (leader, (epoch + 0))");
@@ -354,7 +354,7 @@ TEST_CASE("adopt: needs an index and counts the rows and follows them upward onl
   p.app.must("DELETE FROM t WHERE leader = 'adopted'");
   CHECK(fence() == "9");
   CHECK(p.app.run("SELECT check_term('adopted', 8)").code == "TG001");
-  CHECK(p.law.value("SELECT count(*) FROM verify_findings()") == "0");
+  CHECK(p.layer1.value("SELECT count(*) FROM verify_findings()") == "0");
   CHECK(p.app.value("SELECT unadopt('t')") == "t");
   p.app.must("INSERT INTO t VALUES ('adopted', 99, 1)");
   CHECK(fence() == "9");
@@ -382,7 +382,7 @@ TEST_CASE("protect: a cast of a type that the table's owner made never runs as t
 }
 
 TEST_CASE("adopt: code of the table's owner never runs as the owner of layer 1", "[F3][live]") {
-  OwnLaw p;
+  OwnLayer1 p;
   p.app.must("CREATE TABLE ran_as (who text); GRANT ALL ON ran_as TO PUBLIC");
   p.app.must("CREATE FUNCTION app.note() RETURNS void LANGUAGE sql AS $$ INSERT INTO app.ran_as VALUES (current_user) $$");
   p.app.must("CREATE FUNCTION app.evil(int) RETURNS boolean IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN PERFORM app.note(); RETURN true; END $$");
@@ -405,14 +405,14 @@ TEST_CASE("adopt: code of the table's owner never runs as the owner of layer 1",
   SECTION("after") {
     CHECK(p.app.value("SELECT adopt('t', 'scope', 'term')") == "1");
     p.app.must(way.make);
-    const auto refused = p.law.run("SELECT seal('never seen', 1)");
+    const auto refused = p.layer1.run("SELECT seal('never seen', 1)");
     CHECK(refused.code == "TG005");
     CHECK(refused.message.find("app.t") != std::string::npos);
-    CHECK(p.law.value("SELECT kind FROM verify_findings()") == "adopted table unreadable");
-    CHECK(p.law.value("SELECT count(*) FROM doctor() WHERE severity = 'error' AND object = 'app.t'") == "1");
+    CHECK(p.layer1.value("SELECT kind FROM verify_findings()") == "adopted table unreadable");
+    CHECK(p.layer1.value("SELECT count(*) FROM doctor() WHERE severity = 'error' AND object = 'app.t'") == "1");
     CHECK(ran() == "0");
     p.app.must(way.undo);
-    CHECK(p.law.run("SELECT seal('never seen', 1)").ok());
+    CHECK(p.layer1.run("SELECT seal('never seen', 1)").ok());
   }
   p.app.must("SELECT unadopt('t')");
 }
@@ -429,15 +429,15 @@ TEST_CASE("adopt: a superuser's layer 1 reads superusers' tables only", "[F3][li
 }
 
 TEST_CASE("adopt: takes level write and raises only what a writer may raise", "[F3][live]") {
-  OwnLaw p;
-  p.law.must("SELECT acquire_lease('leased', 'me', '1 hour'), seal('sealed', 3), set_raise_by('sealed', 'seal')");
+  OwnLayer1 p;
+  p.layer1.must("SELECT acquire_lease('leased', 'me', '1 hour'), seal('sealed', 3), set_raise_by('sealed', 'seal')");
   const auto reader = "tg_reader_" + std::to_string(getpid());
   p.admin.run("CREATE ROLE " + reader + " LOGIN");
-  p.law.must("SELECT _grant('" + reader + "', 'read')");
+  p.layer1.must("SELECT _grant('" + reader + "', 'read')");
   PgSession low(p.url_of(reader) + "?options=-csearch_path%3Dapp,own_law");
   const std::string scope = GENERATE("leased", "sealed", "free");
   CAPTURE(scope);
-  const auto fence = [&] { return p.law.value("SELECT coalesce((SELECT term FROM fence('" + scope + "')), 0)"); };
+  const auto fence = [&] { return p.layer1.value("SELECT coalesce((SELECT term FROM fence('" + scope + "')), 0)"); };
   const auto before = fence();
   low.must("CREATE TABLE l (scope text, term bigint); CREATE INDEX ON l (scope, term); INSERT INTO l VALUES ('" + scope + "', 4611686018427387900)");
   CHECK(low.run("SELECT adopt('l', 'scope', 'term')").code == "42501");
@@ -460,25 +460,25 @@ TEST_CASE("adopt: takes level write and raises only what a writer may raise", "[
 }
 
 TEST_CASE("adopt: a table that changed or is locked is named and never hangs an acquisition", "[F3][F4][live]") {
-  OwnLaw p;
+  OwnLayer1 p;
   CHECK(p.app.run("CREATE TEMP TABLE passing (scope text, term bigint); CREATE INDEX ON passing (scope, term); SELECT adopt('passing', 'scope', 'term')").code == "TG005");
   p.app.must("CREATE TABLE t (scope text, term bigint); CREATE INDEX ON t (scope, term); SELECT adopt('t', 'scope', 'term')");
   const std::string acquire = "SELECT acquired FROM acquire_lease('after', 'me', '1 s')";
   SECTION("a column is dropped") {
     p.app.must("ALTER TABLE t DROP COLUMN scope");
-    const auto refused = p.law.run(acquire);
+    const auto refused = p.layer1.run(acquire);
     CHECK(refused.code == "TG005");
     CHECK(refused.message.find("table app.t ") != std::string::npos);
-    CHECK(p.law.value("SELECT remedy FROM doctor() WHERE severity = 'error' AND object = 'app.t'").find("own_law\".unadopt('app.t')") != std::string::npos);
+    CHECK(p.layer1.value("SELECT remedy FROM doctor() WHERE severity = 'error' AND object = 'app.t'").find("own_law\".unadopt('app.t')") != std::string::npos);
   }
   SECTION("it is locked") {
-    p.law.must("SELECT set_setting('check_wait_ms', '200')");
+    p.layer1.must("SELECT set_setting('check_wait_ms', '200')");
     p.app.must("BEGIN; LOCK TABLE t");
-    const auto refused = p.law.run(acquire);
+    const auto refused = p.layer1.run(acquire);
     CHECK(refused.code == "TG006");
     CHECK(refused.message.find("pid " + std::to_string(p.app.pid())) != std::string::npos);
     p.app.must("COMMIT");
   }
   p.app.must("SELECT unadopt('t')");
-  CHECK(p.law.value(acquire) == "t");
+  CHECK(p.layer1.value(acquire) == "t");
 }

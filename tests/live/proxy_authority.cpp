@@ -157,8 +157,8 @@ TEST_CASE("proxy authority: takeover wait across two proxies", "[F1][F2][live][a
   CHECK(second.term() == 0);
 
   // The link of the first host is cut: neither proxy hears of it any more.
-  first->presence().fall_silent();
-  same.presence().fall_silent();
+  first->liveness().fall_silent();
+  same.liveness().fall_silent();
   const auto start = std::chrono::steady_clock::now();
   REQUIRE(second.await_term(5s));
   const auto took = std::chrono::steady_clock::now() - start;

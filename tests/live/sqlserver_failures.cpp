@@ -97,19 +97,19 @@ class Line {
   int port = 0;
 
  private:
-  struct Pair {
+  struct ScopedTerm {
     int client, server;
     bool loses = false;
   };
   void run(std::stop_token stop) {
-    std::vector<Pair> pairs;
+    std::vector<ScopedTerm> pairs;
     std::array<char, 65536> bytes;
     while (!stop.stop_requested()) {
       std::vector<pollfd> waits{{listener_, POLLIN, 0}};
-      for (const Pair& pair : pairs) waits.insert(waits.end(), {{pair.client, POLLIN, 0}, {pair.server, POLLIN, 0}});
+      for (const ScopedTerm& pair : pairs) waits.insert(waits.end(), {{pair.client, POLLIN, 0}, {pair.server, POLLIN, 0}});
       if (poll(waits.data(), waits.size(), 20) <= 0) continue;
       for (std::size_t i = 0; i < pairs.size(); ++i) {
-        Pair& pair = pairs[i];
+        ScopedTerm& pair = pairs[i];
         bool goes_on = true;
         if (waits[1 + 2 * i].revents != 0) goes_on = pass(pair, true, bytes);
         if (goes_on && waits[2 + 2 * i].revents != 0) goes_on = pass(pair, false, bytes);
@@ -118,7 +118,7 @@ class Line {
         close(pair.server);
         pair.client = -1;
       }
-      std::erase_if(pairs, [](const Pair& pair) { return pair.client < 0; });
+      std::erase_if(pairs, [](const ScopedTerm& pair) { return pair.client < 0; });
       if (waits[0].revents == 0) continue;
       const int client = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC), server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
       sockaddr_in there{};
@@ -128,9 +128,9 @@ class Line {
       if (::connect(server, reinterpret_cast<sockaddr*>(&there), sizeof there) == 0) pairs.push_back({client, server});
       else close(client), close(server);
     }
-    for (const Pair& pair : pairs) close(pair.client), close(pair.server);
+    for (const ScopedTerm& pair : pairs) close(pair.client), close(pair.server);
   }
-  bool pass(Pair& pair, bool from_client, std::array<char, 65536>& bytes) {
+  bool pass(ScopedTerm& pair, bool from_client, std::array<char, 65536>& bytes) {
     const ssize_t count = recv(from_client ? pair.client : pair.server, bytes.data(), bytes.size(), 0);
     if (count <= 0) return false;
     const std::string_view chunk(bytes.data(), static_cast<std::size_t>(count));
@@ -374,7 +374,7 @@ TEST_CASE("tsql payloads: a piece that is short or missing is refused by the ser
     const Value values[] = {Value(due)};
     try {
       return connection.execute(odbc::marked(odbc::joining_text(1) + "\nSELECT CAST(DATALENGTH(@termgate_payload) AS bigint)", 1, odbc::Family::sqlserver), values, false, 60s).one()[0].as_text();
-    } catch (const odbc::Failure& failure) {
+    } catch (const odbc::OdbcError& failure) {
       return odbc::plain_message(failure.what());
     }
   };

@@ -286,7 +286,7 @@ TEST_CASE("gate: entered by a name of three parts from another database", "[F5][
   };
   if (rig().is_babelfish) {
     // It looks for what such a procedure calls in the database of the session: an error, nothing is entered, and a proxy calls from the database itself.
-    CHECK_THROWS_AS(call("enter", "@term = 5, "), odbc::Failure);
+    CHECK_THROWS_AS(call("enter", "@term = 5, "), odbc::OdbcError);
     CHECK_FALSE(held("parts"));
     return;
   }
@@ -347,7 +347,7 @@ TEST_CASE("gate: a check of the client goes past a raise that waits for its sess
   std::jthread raises([&] {
     try {
       evicted = leader().run(seal("past", 6, 20000)).one()[2].as_int();
-    } catch (const odbc::Failure&) {
+    } catch (const odbc::OdbcError&) {
     }
   });
   std::this_thread::sleep_for(700ms);  // the raise has the turnstile and waits for the gate
@@ -379,7 +379,7 @@ TEST_CASE("gate: a snapshot that is older than a raise lets no stale term in", "
   CHECK_FALSE(said);
   try {
     stale = enter(old, "snapshot", 5);
-  } catch (const odbc::Failure&) {
+  } catch (const odbc::OdbcError&) {
   }
   CHECK(stale.code != 0);
   // Microsoft's server may change the level inside the transaction, so the comparison sees the raise. Babelfish may not: no answer that passes.
@@ -400,7 +400,7 @@ TEST_CASE("gate: silence is no answer", "[F5][F6][live][sqlserver]") {
     const auto answer = [&] {
       try {
         return enter(silent, "silence", 5);
-      } catch (const odbc::Failure&) {
+      } catch (const odbc::OdbcError&) {
         return Answer{};
       }
     }();

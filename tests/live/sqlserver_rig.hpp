@@ -38,7 +38,7 @@ class Session {
     try {
       run(statement);
       return std::nullopt;
-    } catch (const odbc::Failure& failure) {
+    } catch (const odbc::OdbcError& failure) {
       std::string all;
       for (const auto& one : failure.diagnostics) all += std::to_string(one.native) + " " + odbc::plain_message(one.message) + "\n";
       return all;

@@ -39,7 +39,7 @@
 #include <termgate/testkit/checker.hpp>
 #include <termgate/testkit/history.hpp>
 
-#include <termgate/detail/sqlite/law.hpp>
+#include <termgate/detail/sqlite/layer1.hpp>
 
 using namespace termgate;
 using namespace std::chrono_literals;
@@ -90,14 +90,14 @@ class Boundary {
  public:
   Boundary() {
     if (sqlite3_open(":memory:", &db_) != SQLITE_OK) throw std::runtime_error("no database in memory");
-    law_ = sqlite::Law::register_on(db_);
+    law_ = sqlite::Layer1::register_on(db_);
     law_->install();
   }
   ~Boundary() { sqlite3_close(db_); }
   Boundary(const Boundary&) = delete;
   Boundary& operator=(const Boundary&) = delete;
 
-  sqlite::Law& law() { return *law_; }
+  sqlite::Layer1& layer1() { return *law_; }
 
   std::int64_t fence(const std::string& scope) {
     sqlite::Running read = law_->use("SELECT term FROM termgate_fences WHERE scope = ?1");
@@ -111,7 +111,7 @@ class Boundary {
 
  private:
   sqlite3* db_ = nullptr;
-  sqlite::Law* law_ = nullptr;  // the connection's
+  sqlite::Layer1* law_ = nullptr;  // the connection's
 };
 
 struct Totals {
@@ -129,7 +129,7 @@ class World {
     refuses_ = below(2) == 0;
     patience_ = ttl / 5 + some(2 * ttl / 5);
     faults_until_ = 4 * ttl + some(4 * ttl);
-    boundary_.law().set_clock([this] { return database_now(); });
+    boundary_.layer1().set_clock([this] { return database_now(); });
     processes_.resize(2 + below(3));
     for (std::size_t i = 0; i < processes_.size(); ++i) {
       processes_[i].number = i;
@@ -140,7 +140,7 @@ class World {
     for (Process& process : processes_) plan_faults(process);
     plan_database_faults();
   }
-  ~World() { boundary_.law().set_clock({}); }
+  ~World() { boundary_.layer1().set_clock({}); }
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
@@ -420,26 +420,26 @@ class World {
 
   Answer serve(const LeaderCore::Call& call, const std::string& owner) {
     using Kind = LeaderCore::Call::Kind;
-    sqlite::Law& law = boundary_.law();
+    sqlite::Layer1& layer1 = boundary_.layer1();
     constexpr std::int64_t ttl_ms = std::chrono::duration_cast<std::chrono::milliseconds>(ttl).count();
     const Scope scope(scope_);
     switch (call.kind) {
       case Kind::acquire: {
-        const auto result = law.acquire_lease(scope, owner, ttl_ms, std::nullopt);
+        const auto result = layer1.acquire_lease(scope, owner, ttl_ms, std::nullopt);
         tell("database: {} {} term {}", owner, result.acquired ? "acquires" : "is refused by", result.term);
         if (!result.acquired) return {How::refused, 0, std::chrono::milliseconds(result.remaining_ms)};
         granted_until_[result.term] = result.expires_at;
         return {How::granted, result.term};
       }
       case Kind::renew: {
-        const auto result = law.renew_lease(scope, owner, *call.term, ttl_ms);
+        const auto result = layer1.renew_lease(scope, owner, *call.term, ttl_ms);
         tell("database: {} {} term {}", owner, result.renewed ? "renews" : "cannot renew", call.term->value());
         if (result.renewed) granted_until_[call.term->value()] = *result.expires_at;
         return {result.renewed ? How::granted : How::refused};
       }
       case Kind::release: break;
     }
-    const bool released = law.release_lease(scope, owner, *call.term);
+    const bool released = layer1.release_lease(scope, owner, *call.term);
     tell("database: {} {} term {}", owner, released ? "releases" : "does not release", call.term->value());
     return {released ? How::granted : How::refused};
   }
@@ -504,7 +504,7 @@ class World {
       for (int i = 0; i < write.rows; ++i) unfenced_.push_back({scope_, write.term.value(), write.id, scope_, static_cast<std::int64_t>(unfenced_.size()) + 1});
       return {How::granted, static_cast<std::int64_t>(unfenced_.size())};
     }
-    std::vector<sqlite::Law::Write> writes;
+    std::vector<sqlite::Layer1::Write> writes;
     // The rows of one write carry its id as payload; each has an id of its own for the law.
     for (int i = 0; i < write.rows; ++i) {
       std::string id = write.id;
@@ -512,7 +512,7 @@ class World {
       writes.push_back({write.id, id});
     }
     try {
-      const std::int64_t place = boundary_.law().append(Stream(scope_), write.term, writes, std::nullopt, Scope(scope_));
+      const std::int64_t place = boundary_.layer1().append(Stream(scope_), write.term, writes, std::nullopt, Scope(scope_));
       tell("database: {} writes {} with term {}", write.client, write.id, write.term.value());
       return {How::granted, place};
     } catch (const StaleTerm&) {
@@ -586,7 +586,7 @@ class World {
     }
     for (std::int64_t left = below(3); left > 0; --left) {
       after(some(faults_until_), [this] {
-        if (!boundary_.law().force_release(Scope(scope_), "operator", "simulation")) return;
+        if (!boundary_.layer1().force_release(Scope(scope_), "operator", "simulation")) return;
         tell("the lease is taken away by force");
         Operation seal;
         seal.kind = Operation::Kind::raise;

@@ -19,7 +19,7 @@
 
 namespace termgate::test {
 
-class FakePresence final : public authority::Presence {
+class FakeLiveness final : public authority::PeerLiveness {
  public:
   bool open() const override { return open_; }
   std::chrono::milliseconds silent_for() const override { return silent_ ? std::chrono::milliseconds(3'600'000) : std::chrono::milliseconds(0); }
@@ -97,8 +97,8 @@ class Visit {
  public:
   static inline std::string database = "billing";  // that all of them come to
 
-  Visit(authority::Authority& at, const std::string& host, const std::string& user = "app") : at_(at), number_(next()), presence_(std::make_shared<FakePresence>()) {
-    admission_ = at_.admit(number_, {{"127.0.0.1:6432", host, {user, database, "test", false}}, presence_});
+  Visit(authority::Authority& at, const std::string& host, const std::string& user = "app") : at_(at), number_(next()), liveness_(std::make_shared<FakeLiveness>()) {
+    admission_ = at_.admit(number_, {"127.0.0.1:6432", host, {user, database, "test", false}, liveness_});
   }
   ~Visit() { at_.ended(number_); }
   Visit(const Visit&) = delete;
@@ -118,7 +118,7 @@ class Visit {
   }
   std::string why_not() const { return admission_.rule->now().why_not; }
   const session::Admission& admission() const { return admission_; }
-  FakePresence& presence() { return *presence_; }
+  FakeLiveness& liveness() { return *liveness_; }
 
   bool await_term(std::chrono::milliseconds at_most = std::chrono::seconds(10)) const { return await(at_most, [this] { return term() != 0; }); }
   bool await_no_term(std::chrono::milliseconds at_most = std::chrono::seconds(10)) const { return await(at_most, [this] { return term() == 0; }); }
@@ -140,7 +140,7 @@ class Visit {
 
   authority::Authority& at_;
   const std::uint64_t number_;
-  std::shared_ptr<FakePresence> presence_;
+  std::shared_ptr<FakeLiveness> liveness_;
   session::Admission admission_;
 };
 

@@ -21,7 +21,7 @@ namespace termgate::test::game {
 namespace pgwire = termgate::pgwire;
 namespace session = termgate::session;
 
-class Neighbours : public session::Surroundings {
+class Neighbours : public session::SessionHost {
  public:
   std::int64_t highest_fence(std::string_view) const override { return fence; }
   void saw_fence(std::string_view, std::int64_t seen) override { fence = std::max(fence, seen); }

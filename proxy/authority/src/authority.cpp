@@ -67,7 +67,7 @@ std::int64_t milliseconds_since_1970() {
 struct Authority::Inside {
   struct Known {
     std::shared_ptr<HostLease> lease;
-    std::shared_ptr<Presence> presence;
+    std::shared_ptr<PeerLiveness> liveness;
     bool open = false;
     std::string database;
   };
@@ -195,7 +195,7 @@ struct Authority::Inside {
     }
   }
 
-  std::shared_ptr<const session::TermSource> source_of(const Rule& rule, std::uint64_t session, const Arrival& arrival) {
+  std::shared_ptr<const session::TermSource> source_of(const Rule& rule, std::uint64_t session, const ConnectRequest& request) {
     if (const auto* fixed = std::get_if<FixedTerm>(&rule.source)) {
       session::TermSource::Standing standing;
       standing.scope = fixed->scope;
@@ -207,19 +207,19 @@ struct Authority::Inside {
       const std::lock_guard lock(files_mutex);
       auto watched = files[file->path].lock();
       if (!watched) {
-        // A reload has just dropped it; this visitor came under the former rules.
+        // A reload has just dropped it; this request came under the former rules.
         watched = std::make_shared<TermFile>(file->path, highest_terms);
         files[file->path] = watched;
       }
       return watched;
     }
-    if (const auto* lease = std::get_if<LeaseTerm>(&rule.source)) return lease_of(rule, *lease, session, arrival);
+    if (const auto* lease = std::get_if<LeaseTerm>(&rule.source)) return lease_of(rule, *lease, session, request);
     return nullptr;
   }
 
-  std::shared_ptr<const session::TermSource> lease_of(const Rule& rule, const LeaseTerm& term, std::uint64_t session, const Arrival& arrival) {
+  std::shared_ptr<const session::TermSource> lease_of(const Rule& rule, const LeaseTerm& term, std::uint64_t session, const ConnectRequest& request) {
     if (!database) return without(fmt::format("no term for scope \"{}\": this proxy knows no database that could hold its lease", term.scope.name()));
-    const std::string holder = holder_of(term.holder, arrival.visitor, settings.machine);
+    const std::string holder = holder_of(term.holder, request, settings.machine);
     if (const char* problem = name_problem(holder)) return without(fmt::format("the holder of the lease of scope \"{}\" would be malformed: {}", term.scope.name(), problem), "TG005");
     const std::lock_guard lock(mutex);
     const auto key = std::make_pair(term.scope.name(), holder);
@@ -233,8 +233,8 @@ struct Authority::Inside {
       leases[key] = lease;
     }
     lease->set(term.ttl, term.takeover);
-    sessions[session] = {lease, arrival.presence, false, arrival.visitor.applicant.database};
-    return std::make_shared<LeaseHere>(*this, lease, arrival.visitor.applicant.database);
+    sessions[session] = {lease, request.liveness, false, request.login.database};
+    return std::make_shared<LeaseHere>(*this, lease, request.login.database);
   }
 
   // A lease orders the writers of the database that it is kept in. For a session of another one it is no term at all: there it would seal nothing.
@@ -325,7 +325,7 @@ struct Authority::Inside {
 Authority::Authority(Settings settings) : inside_(std::make_unique<Inside>(std::move(settings))) {}
 Authority::~Authority() = default;
 
-session::Admission Authority::admit(std::uint64_t session, const Arrival& arrival) {
+session::Admission Authority::admit(std::uint64_t session, const ConnectRequest& request) {
   Inside& in = *inside_;
   session::Admission admission;
   admission.without_term = in.settings.without_term;
@@ -338,7 +338,7 @@ session::Admission Authority::admit(std::uint64_t session, const Arrival& arriva
     const std::lock_guard lock(in.mutex);
     rules = in.rules;
   }
-  const Rule* rule = rules->of(arrival.visitor);
+  const Rule* rule = rules->of(request);
   if (rule == nullptr) return admission;
   if (!rule->refuse.empty()) {
     admission.refused_sqlstate = "28000";
@@ -348,25 +348,25 @@ session::Admission Authority::admit(std::uint64_t session, const Arrival& arriva
   admission.without_term = rule->without_term.value_or(admission.without_term);
   admission.enforce = rule->enforce.value_or(admission.enforce);
   admission.replication = rule->replication.value_or(admission.replication);
-  admission.rule = in.source_of(*rule, session, arrival);
+  admission.rule = in.source_of(*rule, session, request);
   admission.overridable = rule->overridable || admission.rule == nullptr;
   return admission;
 }
 
 void Authority::established(std::uint64_t session, std::function<void()> settled) {
   std::shared_ptr<HostLease> lease;
-  std::shared_ptr<Presence> presence;
+  std::shared_ptr<PeerLiveness> liveness;
   {
     const std::lock_guard lock(inside_->mutex);
     const auto found = inside_->sessions.find(session);
     if (found != inside_->sessions.end() && !found->second.open && inside_->is_own(found->second.database).value_or(true)) {
       found->second.open = true;
       lease = found->second.lease;
-      presence = found->second.presence;
+      liveness = found->second.liveness;
     }
   }
   if (lease)
-    lease->opened(session, std::move(presence), std::move(settled));
+    lease->opened(session, std::move(liveness), std::move(settled));
   else if (settled)
     settled();
 }

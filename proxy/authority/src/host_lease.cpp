@@ -38,12 +38,12 @@ void HostLease::set(milliseconds ttl, Takeover takeover) {
   takeover_ = takeover;
 }
 
-void HostLease::opened(std::uint64_t session, std::shared_ptr<Presence> presence, std::function<void()> settled) {
+void HostLease::opened(std::uint64_t session, std::shared_ptr<PeerLiveness> liveness, std::function<void()> settled) {
   {
     const Lock lock(mutex_);
-    if (presence) presence->ask_within(std::max(milliseconds(1000), ttl_ / 3));
+    if (liveness) liveness->ask_within(std::max(milliseconds(1000), ttl_ / 3));
     const bool have = lease_ && lease_->still_held();
-    sessions_[session] = {std::move(presence), have ? std::function<void()>() : std::move(settled)};
+    sessions_[session] = {std::move(liveness), have ? std::function<void()>() : std::move(settled)};
     if (!have) {
       newcomer_ = true;
       kick(Clock::now());
@@ -153,15 +153,15 @@ void HostLease::run(std::uint64_t kicked) {
 }
 
 bool HostLease::answering(milliseconds ttl) const {
-  std::vector<std::shared_ptr<Presence>> present;
+  std::vector<std::shared_ptr<PeerLiveness>> present;
   {
     const Lock lock(mutex_);
     for (const auto& [session, opened] : sessions_) {
-      if (!opened.presence) return true;
-      present.push_back(opened.presence);
+      if (!opened.liveness) return true;
+      present.push_back(opened.liveness);
     }
   }
-  return std::any_of(present.begin(), present.end(), [&](const auto& presence) { return presence->open() && presence->silent_for() < ttl; });
+  return std::any_of(present.begin(), present.end(), [&](const auto& liveness) { return liveness->open() && liveness->silent_for() < ttl; });
 }
 
 std::optional<HostLease::Clock::time_point> HostLease::step() {

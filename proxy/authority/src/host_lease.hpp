@@ -39,7 +39,7 @@ class HostLease final : public session::TermSource, public std::enable_shared_fr
   // A reloaded rule may have changed these.
   void set(std::chrono::milliseconds ttl, Takeover takeover);
 
-  void opened(std::uint64_t session, std::shared_ptr<Presence> presence, std::function<void()> settled);
+  void opened(std::uint64_t session, std::shared_ptr<PeerLiveness> liveness, std::function<void()> settled);
   void closed(std::uint64_t session);
   // The scope's fence stands at `fence`: above the lease's own term it is another's by now, whatever the next renewal would say.
   void fence_rose(std::int64_t fence);
@@ -53,7 +53,7 @@ class HostLease final : public session::TermSource, public std::enable_shared_fr
 
  private:
   struct Opened {
-    std::shared_ptr<Presence> presence;
+    std::shared_ptr<PeerLiveness> liveness;
     std::function<void()> settled;  // until it was called
   };
   using Lock = std::unique_lock<std::mutex>;

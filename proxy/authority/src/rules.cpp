@@ -294,14 +294,14 @@ class Parser {
 
 }  // namespace
 
-bool Rule::matches(const Visitor& visitor) const {
-  return any_of(listeners, visitor.listener) && any_of(users, visitor.applicant.user) && any_of(databases, visitor.applicant.database) &&
-         any_of(applications, visitor.applicant.application_name) &&
-         (clients.empty() || std::any_of(clients.begin(), clients.end(), [&](const AddressRange& range) { return range.contains(visitor.client_host); }));
+bool Rule::matches(const ConnectRequest& request) const {
+  return any_of(listeners, request.listener) && any_of(users, request.login.user) && any_of(databases, request.login.database) &&
+         any_of(applications, request.login.application_name) &&
+         (clients.empty() || std::any_of(clients.begin(), clients.end(), [&](const AddressRange& range) { return range.contains(request.client_host); }));
 }
 
-const Rule* Rules::of(const Visitor& visitor) const {
-  const auto found = std::find_if(all.begin(), all.end(), [&](const Rule& rule) { return rule.matches(visitor); });
+const Rule* Rules::of(const ConnectRequest& request) const {
+  const auto found = std::find_if(all.begin(), all.end(), [&](const Rule& rule) { return rule.matches(request); });
   return found == all.end() ? nullptr : &*found;
 }
 
@@ -318,8 +318,8 @@ Rules read_rules(const std::string& path) {
   return parse_rules(text, path);
 }
 
-std::string holder_of(std::string_view pattern, const Visitor& visitor, std::string_view machine) {
-  std::string host = visitor.client_host;
+std::string holder_of(std::string_view pattern, const ConnectRequest& request, std::string_view machine) {
+  std::string host = request.client_host;
   if (const auto address = Address::parse(host)) {
     host = address->text();
     if (address->of_this_machine()) host += "@" + std::string(machine);
@@ -327,10 +327,10 @@ std::string holder_of(std::string_view pattern, const Visitor& visitor, std::str
     host += "@" + std::string(machine);
   }
   const std::pair<std::string_view, std::string_view> names[] = {{"%client_host", host},
-                                                                 {"%user", visitor.applicant.user},
-                                                                 {"%database", visitor.applicant.database},
-                                                                 {"%application_name", visitor.applicant.application_name},
-                                                                 {"%listener", visitor.listener},
+                                                                 {"%user", request.login.user},
+                                                                 {"%database", request.login.database},
+                                                                 {"%application_name", request.login.application_name},
+                                                                 {"%listener", request.listener},
                                                                  {"%%", "%"}};
   std::string holder;
   for (std::size_t at = 0; at < pattern.size();) {

@@ -409,7 +409,7 @@ void Connection::said_who() {
 
 void Connection::admit() {
   said_who();
-  const session::Applicant& who = session_->applicant();
+  const session::LoginRequest& who = session_->login();
   Shared& shared = worker_.shared();
   const auto verdict = shared.limits.enter(who.user, who.database, peer_.host());
   if (verdict != LimitBook::Verdict::in) {
@@ -431,12 +431,12 @@ void Connection::admit() {
     return;
   }
   entered_ = true;
-  presence_ = std::make_shared<SocketPresence>(client_.stream.descriptor());
-  session::Arrival arrival{{listener_.options.name, peer_.host(), who}, presence_};
-  shared.errands.run([&shared, worker = &worker_, id = id_, arrival = std::move(arrival)] {
+  liveness_ = std::make_shared<SocketLiveness>(client_.stream.descriptor());
+  session::ConnectRequest request{listener_.options.name, peer_.host(), who, liveness_};
+  shared.blocking_pool.run([&shared, worker = &worker_, id = id_, request = std::move(request)] {
     session::Admission admission;
     try {
-      admission = shared.authority.admit(id, arrival);
+      admission = shared.authority.admit(id, request);
     } catch (const std::exception& error) {
       // Not to know the rules is no reason to let in.
       shared.log.say_seldom("admit", LogLevel::error, "rules_failed", {{"reason", error.what()}});
@@ -461,7 +461,7 @@ void Connection::admitted(session::Admission admission) {
   }
   admitted_ = let_in;
   observed_ = admission.enforce == session::Enforce::observe;
-  const session::Applicant& who = session_->applicant();
+  const session::LoginRequest& who = session_->login();
   if (!let_in) {
     why_ = "refused";
     worker_.shared().log.say(LogLevel::warning, "connection_refused",
@@ -476,7 +476,7 @@ void Connection::admitted(session::Admission admission) {
 void Connection::establish() {
   if (!admitted_ || std::exchange(established_, true)) return;
   unsettled_ = opened_ = true;
-  const session::Applicant& who = session_->applicant();
+  const session::LoginRequest& who = session_->login();
   worker_.counters().opened.add();
   worker_.shared().log.say(LogLevel::info, "connection_opened",
                            {{"connection", id_}, {"client", peer_.text()}, {"listener", listener_.options.name}, {"user", who.user}, {"database", who.database},
@@ -500,7 +500,7 @@ void Connection::connect_server() {
   addresses_ = shared.resolver.known(clock_now());
   if (addresses_) return next_address();
   resolved_ = false;
-  shared.errands.run([&shared, worker = &worker_, id = id_] {
+  shared.blocking_pool.run([&shared, worker = &worker_, id = id_] {
     std::string problem;
     auto addresses = shared.resolver.resolve(problem);
     worker->post([worker, id, addresses = std::move(addresses), problem = std::move(problem)] {
@@ -747,11 +747,11 @@ Connection::Seen Connection::seen() const {
   return {session_->phase() == session::Session::Phase::in_transaction, session_->memory_bytes()};
 }
 
-// --- session::Surroundings ---
+// --- session::SessionHost ---
 
 // Not before the server has let the client in: only then does it ask, and nobody else is to make us look at a database.
 session::Fences* Connection::fences() const {
-  if (!fences_) fences_ = worker_.shared().authority.fences(session_->applicant().database);
+  if (!fences_) fences_ = worker_.shared().authority.fences(session_->login().database);
   return fences_.get();
 }
 
@@ -784,9 +784,9 @@ void Connection::saw_server_major(int major) {
   if (seen != major) seen = major;
 }
 
-bool Connection::known_to_write(std::size_t text) const { return worker_.shared().writing_texts.contains(session_->applicant().database, text); }
+bool Connection::known_to_write(std::size_t text) const { return worker_.shared().writing_texts.contains(session_->login().database, text); }
 
-void Connection::saw_writing(std::size_t text) { worker_.shared().writing_texts.add(session_->applicant().database, text); }
+void Connection::saw_writing(std::size_t text) { worker_.shared().writing_texts.add(session_->login().database, text); }
 
 statements::Cache& Connection::statements() { return worker_.statements(); }
 
@@ -794,7 +794,7 @@ void Connection::happened(const session::Incident& incident) { worker_.happened(
 
 // Neither a scope nor a database's name has a NUL.
 std::string Connection::observed_key(std::string_view scope) const {
-  std::string key = session_->applicant().database;
+  std::string key = session_->login().database;
   key += '\0';
   key += scope;
   return key;
@@ -807,7 +807,7 @@ void Connection::leave() {
   fences_.reset();
   if (std::exchange(admitted_, false)) shared.authority.ended(id_);
   if (std::exchange(entered_, false)) {
-    const session::Applicant& who = session_->applicant();
+    const session::LoginRequest& who = session_->login();
     shared.limits.leave(who.user, who.database, peer_.host());
   }
 }
@@ -821,7 +821,7 @@ void Connection::farewell() {
   client_.handshaking = client_.blocked = false;
   client_.stream.finish_writing();
   deadline_ = clock_now() + farewell_takes;
-  if (presence_) presence_->over();
+  if (liveness_) liveness_->over();
   leave();
   session_.reset();
   watch(client_);
@@ -845,7 +845,7 @@ void Connection::end(std::string_view why) {
   said_who();
   Shared& shared = worker_.shared();
   if (ticket_) shared.cancels.remove(*std::exchange(ticket_, std::nullopt));
-  if (presence_) presence_->over();
+  if (liveness_) liveness_->over();
   leave();
   worker_.counters().closed.add();
   shared.log.say(opened_ ? LogLevel::info : LogLevel::debug, "connection_closed",

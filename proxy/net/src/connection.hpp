@@ -13,13 +13,13 @@
 
 #include <termgate/session/session.hpp>
 
-#include "presence.hpp"
+#include "liveness.hpp"
 #include "stream.hpp"
 #include "worker.hpp"
 
 namespace termgate::net {
 
-class Connection final : public session::Surroundings {
+class Connection final : public session::SessionHost {
  public:
   Connection(Worker& worker, std::uint64_t id, int descriptor, const Endpoint& peer, const OpenListener& listener, std::shared_ptr<const Settings> settings);
   ~Connection() override;
@@ -52,9 +52,9 @@ class Connection final : public session::Surroundings {
   Seen seen() const;
 
   // Who it is, once it has said so; nullptr before, and once it is over.
-  const session::Applicant* who() const noexcept { return session_ ? &session_->applicant() : nullptr; }
+  const session::LoginRequest* who() const noexcept { return session_ ? &session_->login() : nullptr; }
 
-  // --- session::Surroundings ---
+  // --- session::SessionHost ---
   std::int64_t highest_fence(std::string_view scope) const override;
   void saw_fence(std::string_view scope, std::int64_t fence) override;
   std::string doubt(std::string_view scope) const override;
@@ -66,7 +66,7 @@ class Connection final : public session::Surroundings {
   statements::Cache& statements() override;
   void happened(const session::Incident& incident) override;
 
-  // Answers of errands.
+  // Answers of blocking_pool.
   void admitted(session::Admission admission);
   void resolved(Resolver::Addresses addresses, const std::string& problem);
 
@@ -156,7 +156,7 @@ class Connection final : public session::Surroundings {
   std::deque<session::Action::Kind> actions_;
   std::string head_;  // of a PROXY header; later the secret that cancel requests must know
   std::optional<std::list<Connection*>::iterator> greeting_;
-  std::shared_ptr<SocketPresence> presence_;
+  std::shared_ptr<SocketLiveness> liveness_;
   Resolver::Addresses addresses_;
   std::size_t address_ = 0;  // the next to be tried; after connecting, one past the one that is used
   std::string connect_problem_;

@@ -105,14 +105,14 @@ HttpAnswer answer_http(std::string_view method, std::string_view target, std::st
 // Outlives its connections, which are owned by operations of its loop.
 class HttpServer::Inside {
  public:
-  Inside(HttpOptions the_options, HttpQuestions the_questions, Errands& the_errands)
-      : options(std::move(the_options)), questions(std::move(the_questions)), errands(the_errands), acceptor(loop), pause(loop) {}
+  Inside(HttpOptions the_options, HttpQuestions the_questions, BlockingPool& the_errands)
+      : options(std::move(the_options)), questions(std::move(the_questions)), blocking_pool(the_errands), acceptor(loop), pause(loop) {}
 
   void accept();
 
   const HttpOptions options;
   const HttpQuestions questions;
-  Errands& errands;
+  BlockingPool& blocking_pool;
   // Those that are waited for, the one that has been silent for longest first; each takes itself out.
   std::list<std::function<void()>*> silent;
   int connections = 0;
@@ -163,10 +163,10 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection<Owner>
     // Of two the reader in front of us may have believed the other one.
     const auto hosts = request.count(http::field::host);
     if (hosts > 1 || (hosts == 0 && request.version() >= 11)) return answer({400, "one Host header is wanted\n"}, false);
-    // Whether the process lives is said even where all errands wait for a name server.
+    // Whether the process lives is said even where all blocking_pool wait for a name server.
     if (request.target() == "/healthz" && request.method() == http::verb::get && host_is_ours(request[http::field::host], owner_.options)) return answer({200, "ok\n"}, request.keep_alive());
     // The answer may take its time, and the loop has others to serve.
-    owner_.errands.run([self = this->shared_from_this(), method = std::string(request.method_string()), target = std::string(request.target()),
+    owner_.blocking_pool.run([self = this->shared_from_this(), method = std::string(request.method_string()), target = std::string(request.target()),
                          host = std::string(request[http::field::host]), keep = request.keep_alive(), head = request.method() == http::verb::head] {
       HttpAnswer reply;
       try {
@@ -235,7 +235,7 @@ void HttpServer::Inside::accept() {
   });
 }
 
-HttpServer::HttpServer(const HttpOptions& options, HttpQuestions questions, Errands& errands) : inside_(std::make_unique<Inside>(options, std::move(questions), errands)) {
+HttpServer::HttpServer(const HttpOptions& options, HttpQuestions questions, BlockingPool& blocking_pool) : inside_(std::make_unique<Inside>(options, std::move(questions), blocking_pool)) {
   beast::error_code error;
   tcp::resolver resolver(inside_->loop);
   const std::string host = options.address.host.empty() ? "0.0.0.0" : options.address.host;

@@ -8,7 +8,7 @@
 
 #include <termgate/net/server.hpp>
 
-#include "errands.hpp"
+#include "blocking_pool.hpp"
 
 namespace termgate::net {
 
@@ -31,8 +31,8 @@ HttpAnswer answer_http(std::string_view method, std::string_view target, std::st
 
 class HttpServer {
  public:
-  // Throws std::runtime_error where the address cannot be had. `errands` must have ended before this does.
-  HttpServer(const HttpOptions& options, HttpQuestions questions, Errands& errands);
+  // Throws std::runtime_error where the address cannot be had. `blocking_pool` must have ended before this does.
+  HttpServer(const HttpOptions& options, HttpQuestions questions, BlockingPool& blocking_pool);
   ~HttpServer();
   std::string address() const;
 

@@ -113,7 +113,7 @@ class Server::Inside {
     shared.authority.subscribe(nullptr);
     for (const auto& worker : shared.workers) worker->stop();
     for (const auto& worker : shared.workers) worker->join();
-    shared.errands.end();
+    shared.blocking_pool.end();
     http.reset();
     close_all(shared.listeners);
     shared.workers.clear();
@@ -182,7 +182,7 @@ void Server::serve_http(const HttpOptions& options) {
                        HttpQuestions{[inside] { return inside->obstacle(); },
                                      [inside, version = options.version] { return metrics_text(inside->counters, inside->gauges(), version); },
                                      [inside](std::string_view scope) { return !inside->shared.draining && inside->shared.authority.leads(scope); }},
-                       inside->shared.errands);
+                       inside->shared.blocking_pool);
 }
 
 void Server::start() {

@@ -16,7 +16,7 @@
 #include <termgate/net/options.hpp>
 #include <termgate/session/authority.hpp>
 
-#include "errands.hpp"
+#include "blocking_pool.hpp"
 #include "listen.hpp"
 #include "resolver.hpp"
 #include "tls.hpp"
@@ -35,7 +35,7 @@ struct Settings {
 
 struct Shared {
   Shared(const Options& options, session::Authority& the_authority, Log& the_log)
-      : authority(the_authority), log(the_log), backend(options.backend), limits(options.limits), resolver(backend), errands(8) {}
+      : authority(the_authority), log(the_log), backend(options.backend), limits(options.limits), resolver(backend), blocking_pool(8) {}
 
   session::Authority& authority;
   Log& log;
@@ -64,7 +64,7 @@ struct Shared {
     settings_ = std::move(settings);
   }
 
-  Errands errands;  // last: its threads use what stands above
+  BlockingPool blocking_pool;  // last: its threads use what stands above
 
  private:
   mutable std::mutex mutex_;  // guards settings_

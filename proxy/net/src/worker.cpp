@@ -219,8 +219,8 @@ void Worker::bury(CancelTask& task) {
 void Worker::happened(const Connection& connection, const session::Incident& incident) {
   using Kind = session::Incident::Kind;
   counters_->note(incident);
-  const session::Applicant* known = connection.who();
-  const session::Applicant who = known != nullptr && incident.kind != Kind::transaction && incident.kind != Kind::fenced ? *known : session::Applicant();
+  const session::LoginRequest* known = connection.who();
+  const session::LoginRequest who = known != nullptr && incident.kind != Kind::transaction && incident.kind != Kind::fenced ? *known : session::LoginRequest();
   const auto id = connection.id();
   const auto client = [&] { return connection.peer().text(); };
   switch (incident.kind) {

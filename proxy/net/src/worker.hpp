@@ -20,7 +20,7 @@
 #include <vector>
 
 #include <termgate/net/cancel_registry.hpp>
-#include <termgate/session/surroundings.hpp>
+#include <termgate/session/session_host.hpp>
 #include <termgate/statements/cache.hpp>
 
 #include "shared.hpp"

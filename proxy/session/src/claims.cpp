@@ -16,7 +16,7 @@ void Claims::admit(const Admission& admission, bool replication) {
 }
 
 void Claims::server_declares(std::string_view scope, std::string_view term) {
-  const Pair declared{std::string(scope), term.empty() ? 0 : number(term)};
+  const ScopedTerm declared{std::string(scope), term.empty() ? 0 : number(term)};
   if (!term.empty() && declared.term < 1) {
     certain_ = false;  // malformed: the server says so at the check
     spoke_ = true;
@@ -49,7 +49,7 @@ void Claims::ask_rule() {
     why_not_code_ = standing.problem_code;
     return;
   }
-  const Pair now{standing.scope->name(), standing.term->value()};
+  const ScopedTerm now{standing.scope->name(), standing.term->value()};
   if (bound_.empty()) bound_ = now;
   if (bound_ == now) return;
   withdrawn_ = true;
@@ -69,13 +69,13 @@ void Claims::may_declare() {
   ++declarations_;
 }
 
-void Claims::check_passed(const Pair& pair, std::uint32_t declarations) {
+void Claims::check_passed(const ScopedTerm& pair, std::uint32_t declarations) {
   if (declarations != declarations_) return;
   known_ = pair;
   certain_ = true;
 }
 
-void Claims::check_refused(const Pair& pair, std::uint32_t declarations) {
+void Claims::check_refused(const ScopedTerm& pair, std::uint32_t declarations) {
   if (declarations != declarations_) return;
   known_ = pair;
   certain_ = true;

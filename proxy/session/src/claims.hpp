@@ -15,19 +15,19 @@
 namespace termgate::session {
 
 // A scope and a term that are known for certain; either may be missing.
-struct Pair {
+struct ScopedTerm {
   std::string scope;
   std::int64_t term = 0;
   bool complete() const noexcept { return !scope.empty() && term > 0; }
   bool empty() const noexcept { return scope.empty() && term == 0; }
-  bool operator==(const Pair&) const = default;
+  bool operator==(const ScopedTerm&) const = default;
 };
 
 // The scope and term that a unit is checked with, as far as the proxy knows them; empty: the server's session knows.
 struct Claim {
-  Pair pair;
-  Pair given;      // what the check is given by us: of the statement's own comment, or of a rule that is final; else the session's own is checked
-  Pair otherwise;  // … where the session declares nothing: of a rule that is overridable
+  ScopedTerm pair;
+  ScopedTerm given;      // what the check is given by us: of the statement's own comment, or of a rule that is final; else the session's own is checked
+  ScopedTerm otherwise;  // … where the session declares nothing: of a rule that is overridable
   bool named = false;  // by the statement's own comment
   bool certain = false;
   std::string code, problem, hint;                   // why there can be none
@@ -73,10 +73,10 @@ class Claims {
 
   // --- what is answered ---
   // A check has passed for what the session declares, in a transaction that had not declared anything itself. `declarations`: how many had been sent before it.
-  void check_passed(const Pair& pair, std::uint32_t declarations);
+  void check_passed(const ScopedTerm& pair, std::uint32_t declarations);
   void has_spoken() noexcept { spoke_ = true; }
   // … or failed.
-  void check_refused(const Pair& pair, std::uint32_t declarations);
+  void check_refused(const ScopedTerm& pair, std::uint32_t declarations);
 
   // --- for a unit ---
   // With the declaration of its own comment, or none.
@@ -93,10 +93,10 @@ class Claims {
   Admission admission_;
   bool replication_ = false;
   bool guarded_ = false;      // under `allow`: has declared
-  Pair bound_;                // by the rule, for good; empty: not yet
+  ScopedTerm bound_;                // by the rule, for good; empty: not yet
   bool withdrawn_ = false;    // the rule has no term any more, or another one than the one that is bound
   std::string why_not_, why_not_code_;  // of a rule that has no term now
-  Pair known_;                // what the session has declared for itself, where that is certain
+  ScopedTerm known_;                // what the session has declared for itself, where that is certain
   bool certain_ = true;       // `known_` is
   std::uint32_t declarations_ = 0;  // how often something was sent that may
   bool spoke_ = false;        // a declaration of the client's own was seen

@@ -68,14 +68,14 @@ void Session::State::pump() {
 
 bool Session::State::blocked_but_for_deferred() const noexcept {
   if (in_copy_in_ || client_mid_frame_) return false;
-  return script_.running || hold_.stage != Hold::Stage::none;
+  return script_.running || session_lock_.stage != SessionLock::Stage::none;
 }
 
 bool Session::State::blocked() const noexcept { return deferred_.has_value() || blocked_but_for_deferred(); }
 
 bool Session::State::must_wait(char type) const noexcept {
   if (stage_ != Stage::ready) return false;
-  if (server_.replies.empty()) return group_.begun && !group_.held.empty() && (type == frontend::query || type == frontend::function_call);
+  if (server_.replies.empty()) return pipeline_.begun && !pipeline_.held.empty() && (type == frontend::query || type == frontend::function_call);
   switch (type) {
     case frontend::query:
     case frontend::function_call: return true;
@@ -84,9 +84,9 @@ bool Session::State::must_wait(char type) const noexcept {
     case frontend::execute:
     case frontend::describe:
     case frontend::close:
-      return !group_.begun && outstanding_.wait_for_all;
+      return !pipeline_.begun && outstanding_.wait_for_all;
     case frontend::sync:
-    case frontend::flush: return !group_.begun && outstanding_.wait_for_all && !server_awaits_sync();
+    case frontend::flush: return !pipeline_.begun && outstanding_.wait_for_all && !server_awaits_sync();
     default: return false;
   }
 }
@@ -120,11 +120,11 @@ void Session::State::end_in_copy(char type) { end("08P01", fmt::format("unexpect
 // After an error everything up to the Sync is skipped: here where the error was made here, else by the server.
 void Session::State::skip_to_sync(const Event& event) {
   if (event.type == frontend::sync) {
-    if (!group_.refused) {
+    if (!pipeline_.refused) {
       server_skips_ = false;
       model_.end_implicit();  // it is undone: nothing of it is left to be checked
-      group_ = Group();
-      group_.begun = group_.direct = true;
+      pipeline_ = Pipeline();
+      pipeline_.begun = pipeline_.direct = true;
     }
     return on_sync(event);
   }
@@ -141,7 +141,7 @@ std::size_t Session::State::look_at(std::string_view bytes) {
       case Event::Kind::need_more: return bytes.size();
       case Event::Kind::announced: break;
       case Event::Kind::malformed:
-        surroundings_.happened({.kind = Incident::Kind::malformed, .message = event.problem.reason()});
+        host_.happened({.kind = Incident::Kind::malformed, .message = event.problem.reason()});
         end(event.problem.sqlstate, naming_the_limit(event.problem.reason()));
         return bytes.size();
       case Event::Kind::message:
@@ -150,23 +150,23 @@ std::size_t Session::State::look_at(std::string_view bytes) {
           end_in_copy(event.type);
         } else if (stage_ == Stage::login) {
           login_from_client(event);
-        } else if (event.first && !group_.refused && !server_skips_ && must_wait(event.type)) {
-          if (group_.begun && (event.type == frontend::query || event.type == frontend::function_call)) {
+        } else if (event.first && !pipeline_.refused && !server_skips_ && must_wait(event.type)) {
+          if (pipeline_.begun && (event.type == frontend::query || event.type == frontend::function_call)) {
             // Without a Sync the server keeps its answers to itself. What is held goes as it does before a Flush of the client's.
             commit_to_group();
-            if (group_.refused) {
+            if (pipeline_.refused) {
               client_event(event);
               break;
             }
             pgwire::append_bare(server_.bytes.back(), frontend::flush);
-            group_.touched_server = true;
+            pipeline_.touched_server = true;
           } else if (server_awaits_sync()) {
             pgwire::append_bare(server_.bytes.back(), frontend::flush);
           }
           deferred_ = Deferred{std::string(event.frame), event.type, event.body_bytes, event.last, event.kind == Event::Kind::message};
         } else {
           client_event(event);
-          if (event.type == frontend::copy_data && event.last && client_parts_ == Parts::send && !group_.refused && stage_ == Stage::ready && !blocked()) {
+          if (event.type == frontend::copy_data && event.last && client_parts_ == Parts::send && !pipeline_.refused && stage_ == Stage::ready && !blocked()) {
             const std::string_view data = client_reader_.run_of(frontend::copy_data, bytes.substr(used));
             server_.bytes.back() += data;
             used += data.size();
@@ -191,8 +191,8 @@ void Session::State::client_event(const Event& event) {
     return;
   }
   client_parts_ = Parts::send;
-  if (group_.refused || server_skips_) return skip_to_sync(event);
-  if (group_.needs_hold && (event.type == frontend::parse || event.type == frontend::bind || event.type == frontend::describe || event.type == frontend::execute)) {
+  if (pipeline_.refused || server_skips_) return skip_to_sync(event);
+  if (pipeline_.needs_hold && (event.type == frontend::parse || event.type == frontend::bind || event.type == frontend::describe || event.type == frontend::execute)) {
     client_parts_ = Parts::drop;
     return refuse("0A000", "Termgate runs CALL, DO and what must run alone only as the one statement before a Sync", "");
   }

@@ -96,11 +96,11 @@ void Session::State::on_parse(const Event& event) {
     // A name that stands for something else already: the server refuses it, unless that was closed behind our back.
     if (!added && (name.empty() || at->second.identity == identity)) at->second = known;
     else if (!added) at->second.effects = effects_of_unknown(), at->second.again.reset(), at->second.as_it_is.reset();
-    if (added) group_.parsed.push_back(name);
+    if (added) pipeline_.parsed.push_back(name);
   }
   known.effects = resolved(effects, statement.name);
   if (!guard_parse(parse->statement, std::move(known))) return;
-  group_.just_parsed = name;
+  pipeline_.just_parsed = name;
   Event other = event;
   if (!rewritten.empty()) {
     pgwire::append_parse(frame, parse->statement, rewritten, types);
@@ -117,7 +117,7 @@ bool Session::State::guard_parse(std::string_view name, Known known) {
   effects.input_runs_code = false;
   const bool code = runs_code_ahead(effects, Step::parses);
   const Claim claim = claim_for(known);
-  if (model_.tx.in_block && group_.direct) {
+  if (model_.tx.in_block && pipeline_.direct) {
     guard_block(effects, claim, Step::parses);
     if (effects.takes_snapshot && !model_.tx.writable) model_.tx.snapshot = true;
   } else if (code && may_write()) {
@@ -127,13 +127,13 @@ bool Session::State::guard_parse(std::string_view name, Known known) {
     if (claim.named) note_named(claim);
     const Does does = unit_of(effects, claim.named, claims_.final_rule()).does;
     const Standing standing = standing_of(claim);
-    group_.called |= does == Does::calls && standing != Standing::current && standing != Standing::uncertain;
-    group_.acted_here |= effects.calls_unknown;
-    group_.planned |= effects.way != Way::alone;
+    pipeline_.called |= does == Does::calls && standing != Standing::current && standing != Standing::uncertain;
+    pipeline_.acted_here |= effects.calls_unknown;
+    pipeline_.planned |= effects.way != Way::alone;
   }
-  group_.snapshot_here |= effects.takes_snapshot;
+  pipeline_.snapshot_here |= effects.takes_snapshot;
   if (code && !model_.tx.failed) model_.on_parse(name, effects, claim.named);
-  return stage_ == Stage::ready && !group_.refused;
+  return stage_ == Stage::ready && !pipeline_.refused;
 }
 
 // The server may read the text of a statement anew, with its literals: then it is a Parse once more.
@@ -141,7 +141,7 @@ void Session::State::on_describe(const Event& event) {
   const auto named = pgwire::decode_describe(event.body);
   if (!named) return end("08P01", named.problem().reason());
   group_begins();
-  if (!named->portal && group_.just_parsed != cut(named->name)) {
+  if (!named->portal && pipeline_.just_parsed != cut(named->name)) {
     const Known* known = known_statement(named->name);
     Known described;
     if (known != nullptr) described = *known;
@@ -168,7 +168,7 @@ void Session::State::on_bind(const Event& event) {
   }
   group_begins();
   model_.before_bind(statement);
-  if (group_.discarded) return refuse("0A000", discard_alone, "");  // a Bind plans, and planning runs functions
+  if (pipeline_.discarded) return refuse("0A000", discard_alone, "");  // a Bind plans, and planning runs functions
   if (is_reserved(statement) || is_reserved(portal)) {
     client_parts_ = Parts::drop;
     return refuse_reserved();
@@ -189,22 +189,22 @@ void Session::State::on_bind(const Event& event) {
   if (effects.way == Way::write || model_.tx.in_block || !event.last || runs_code_ahead(effects, Step::plans)) {
     guard_group(effects, bound, Step::plans, event.last);
     if (stage_ != Stage::ready) return;
-    if (group_.refused) {
+    if (pipeline_.refused) {
       client_parts_ = Parts::drop;
       return;
     }
   }
-  if (!group_.direct && !event.last) commit_to_group();
-  if (group_.refused) {
+  if (!pipeline_.direct && !event.last) commit_to_group();
+  if (pipeline_.refused) {
     client_parts_ = Parts::drop;
     return;
   }
-  group_.acted_here |= may_run_code(effects);  // a Bind plans, and planning runs functions
-  group_.planned |= may_run_code(effects) && effects.way != Effects::Way::alone;
+  pipeline_.acted_here |= may_run_code(effects);  // a Bind plans, and planning runs functions
+  pipeline_.planned |= may_run_code(effects) && effects.way != Effects::Way::alone;
   const bool writable = model_.tx.in_block && model_.tx.writable && !model_.tx.locked;
   if (bound.again) parse_again(event, statement, writable && bound.as_it_is ? *bound.as_it_is : *bound.again);
-  group_.just_parsed.reset();
-  group_.snapshot_here |= effects.takes_snapshot;
+  pipeline_.just_parsed.reset();
+  pipeline_.snapshot_here |= effects.takes_snapshot;
   model_.tx.bound.reset();
   if (runs_code_ahead(effects, Step::plans) && !model_.tx.failed) model_.on_bind(portal, effects, claim_for(bound).named);
   forward_extended(event, {.request = Request::bind, .read_hash = bound.hash, .text = portal});
@@ -221,7 +221,7 @@ void Session::State::close_unnamed_portal(const Event& event) {
 }
 
 void Session::State::parse_again(const Event& event, std::string_view name, std::string_view parse) {
-  if (!claims_.active() || model_.tx.failed || group_.needs_hold) return;
+  if (!claims_.active() || model_.tx.failed || pipeline_.needs_hold) return;
   std::string close;
   pgwire::append_close_statement(close, name);
   Event other = event;
@@ -250,13 +250,13 @@ void Session::State::on_execute(const Event& event) {
     else if (effects.way != Way::alone) effects = effects_of_unknown();
     effects.own_check = effects.own_check_passes = false;
   }
-  group_.just_parsed.reset();
+  pipeline_.just_parsed.reset();
   model_.on_execute(execute->portal);
   guard_group(effects, known, Step::runs, true);
-  if (stage_ != Stage::ready || group_.refused) return;
+  if (stage_ != Stage::ready || pipeline_.refused) return;
   if (execute->portal.empty() && !bound) close_unnamed_portal(event);
-  group_.executed = group_.executed_here = true;
-  group_.acted_here |= may_run_code(effects);
+  pipeline_.executed = pipeline_.executed_here = true;
+  pipeline_.acted_here |= may_run_code(effects);
   forward_extended(event, {.request = Request::execute, .change = change_of(effects), .read_hash = known.hash});
 
   const bool was_block = model_.tx.in_block;
@@ -266,24 +266,24 @@ void Session::State::on_execute(const Event& event) {
     outstanding_.wait_for_all = true;
     portals_.erase("");
   }
-  if (model_.by_default.broken && !model_.by_default.reported) group_.suspect = true;
-  if (!claims_.active() || group_.needs_hold) return;
-  if (model_.tx.in_block && !was_block && !group_.direct) {
+  if (model_.by_default.broken && !model_.by_default.reported) pipeline_.suspect = true;
+  if (!claims_.active() || pipeline_.needs_hold) return;
+  if (model_.tx.in_block && !was_block && !pipeline_.direct) {
     // The rest of the group stands in the client's block, and so does what was read before it: the lock belongs in front of that.
     lock_group();
     flush_group();
-    group_.direct = true;
-  } else if (!model_.tx.in_block && (was_block || (group_.direct && (effects.kind == Kind::commit || effects.kind == Kind::rollback || effects.kind == Kind::prepare_transaction)))) {
+    pipeline_.direct = true;
+  } else if (!model_.tx.in_block && (was_block || (pipeline_.direct && (effects.kind == Kind::commit || effects.kind == Kind::rollback || effects.kind == Kind::prepare_transaction)))) {
     // Behind its COMMIT another implicit transaction begins.
-    group_.direct = false;
-    group_.ended_one = true;
-    group_.executed_here = group_.snapshot_here = group_.acted_here = group_.called = group_.bound = false;
-    group_.opening_possible = true;
-  } else if (!group_.direct && effects.way == Way::control) {
+    pipeline_.direct = false;
+    pipeline_.ended_one = true;
+    pipeline_.executed_here = pipeline_.snapshot_here = pipeline_.acted_here = pipeline_.called = pipeline_.bound = false;
+    pipeline_.opening_possible = true;
+  } else if (!pipeline_.direct && effects.way == Way::control) {
     lock_group();
-    group_.ended_one = true;
-    group_.executed_here = group_.snapshot_here = group_.acted_here = group_.called = group_.bound = false;
-    group_.beginning = group_.held.end();
+    pipeline_.ended_one = true;
+    pipeline_.executed_here = pipeline_.snapshot_here = pipeline_.acted_here = pipeline_.called = pipeline_.bound = false;
+    pipeline_.beginning = pipeline_.held.end();
   }
 }
 
@@ -303,32 +303,32 @@ void Session::State::on_close(const Event& event) {
 void Session::State::on_flush(const Event& event) {
   group_begins();
   commit_to_group();
-  if (group_.refused) return;
+  if (pipeline_.refused) return;
   server_.bytes.back() += event.frame;
-  group_.touched_server = true;
+  pipeline_.touched_server = true;
 }
 
 void Session::State::on_sync(const Event&) {
   group_begins();
-  if (group_.refused) {
+  if (pipeline_.refused) {
     PendingReply reply{.request = Request::nothing};
     pgwire::append_ready_for_query(reply.text, pgwire::TransactionStatus::idle);
-    group_ = Group();
+    pipeline_ = Pipeline();
     server_.replies.push(std::move(reply));
     router_.give_made_replies();
     if (server_.replies.empty()) settle();
     return;
   }
-  if (group_.needs_hold) {
-    hold_ = Hold();
-    hold_.extended = true;
-    hold_.messages = group_.take_held();
-    hold_.effects = group_.effects;
-    const Claim claim = group_.claim;
-    group_ = Group();
+  if (pipeline_.needs_hold) {
+    session_lock_ = SessionLock();
+    session_lock_.extended = true;
+    session_lock_.messages = pipeline_.take_held();
+    session_lock_.effects = pipeline_.effects;
+    const Claim claim = pipeline_.claim;
+    pipeline_ = Pipeline();
     return hold(claim);
   }
-  if (!group_.direct) {
+  if (!pipeline_.direct) {
     lock_reads();
     flush_group();
   }
@@ -336,19 +336,19 @@ void Session::State::on_sync(const Event&) {
   if (!model_.tx.in_block && claims_.active()) add_before_commit();
   if (!model_.tx.in_block) portals_.erase("");
   add_client_sync();
-  group_ = Group();
+  pipeline_ = Pipeline();
   model_.end_implicit();
 }
 
 // Where the client's next message goes: to the server, or to what is held until it is known what the group is.
 void Session::State::forward_extended(const Event& event, PendingReply reply) {
-  if (!group_.direct && event.last) {
-    group_.held.add(event.frame, std::move(reply));
-    if (group_.held.bytes.size() > options_.held_bytes_max) commit_to_group();
+  if (!pipeline_.direct && event.last) {
+    pipeline_.held.add(event.frame, std::move(reply));
+    if (pipeline_.held.bytes.size() > options_.held_bytes_max) commit_to_group();
     return;
   }
-  group_.touched_server = true;
-  group_.bound |= reply.request == Request::bind;
+  pipeline_.touched_server = true;
+  pipeline_.bound |= reply.request == Request::bind;
   client_mid_frame_ = !event.last;
   server_.add(event.frame, std::move(reply));
 }

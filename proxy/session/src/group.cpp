@@ -17,11 +17,11 @@ constexpr std::size_t claims_max = 256;  // of comments, in one pipeline: each o
 }  // namespace
 
 void Session::State::group_begins() {
-  if (group_.begun) return;
+  if (pipeline_.begun) return;
   unit_begins();
-  group_.begun = true;
+  pipeline_.begun = true;
   opening_refused_ = false;
-  group_.direct = !claims_.active() || model_.tx.failed || model_.tx.in_block;
+  pipeline_.direct = !claims_.active() || model_.tx.failed || model_.tx.in_block;
 }
 
 // What a statement is about to run means for the group; puts what is needed in front of it.
@@ -34,13 +34,13 @@ void Session::State::guard_group(const Effects& effects, const Known& known, Ste
     return;
   }
   if (model_.tx.failed) return;
-  if (group_.needs_hold) return refuse("0A000", "Termgate runs CALL, DO and what must run alone only as the one statement before a Sync", "");
+  if (pipeline_.needs_hold) return refuse("0A000", "Termgate runs CALL, DO and what must run alone only as the one statement before a Sync", "");
   // It commits what came before it, our check's lock included, and resets READ ONLY, which is restored only after the Sync.
   const bool discards = effects.kind == Kind::discard_all && runs && !model_.tx.in_block;
-  if (group_.discarded || (discards && (model_.tx.writable || group_.touched_server || group_.executed_here))) {
+  if (pipeline_.discarded || (discards && (model_.tx.writable || pipeline_.touched_server || pipeline_.executed_here))) {
     return refuse("0A000", discard_alone, "");
   }
-  group_.discarded = discards;
+  pipeline_.discarded = discards;
   if (model_.tx.in_block) {
     const bool opens = effects.way == Way::write && !model_.tx.writable && standing_of(claim) != Standing::none;
     guard_block(effects, claim, opens ? Step::runs : step);
@@ -48,7 +48,7 @@ void Session::State::guard_group(const Effects& effects, const Known& known, Ste
   }
   const bool code = effects.kind == Kind::call || effects.kind == Kind::do_block;
   // The lock is taken in front of all that is held, and with it goes READ ONLY: also for what a transaction that has ended in between has read.
-  const bool follows = model_.tx.writable || group_.touched_server || group_.executed || group_.planned;
+  const bool follows = model_.tx.writable || pipeline_.touched_server || pipeline_.executed || pipeline_.planned;
   if (effects.way == Way::alone && runs && follows && !model_.by_default.believed) {
     // Up to 17 it could commit our check's lock away in the middle of a pipeline, and READ ONLY does not stop VACUUM.
     return refuse("0A000", code ? "Termgate runs CALL and DO only as the one statement before a Sync, or in a transaction block" : "Termgate runs what must run alone only as the one statement before a Sync, with no Flush before it", "");
@@ -60,10 +60,10 @@ void Session::State::guard_group(const Effects& effects, const Known& known, Ste
   if (plans) unit.hole = false;
   TransactionView view = view_of(claim, true);
   view.open = unit.does != Does::reads && unit.does != Does::savepoint && unit.does != Does::code && unit.does != Does::alone;
-  view.fixed = group_.called || (!model_.tx.writable && !group_.opening_possible);
+  view.fixed = pipeline_.called || (!model_.tx.writable && !pipeline_.opening_possible);
   if (!view.open) view.writable &= claims_.guards() || (unit.does != Does::alone && unit.does != Does::code);
   const Act act = decide(unit, view, standing_of(claim), policy());
-  if (runs && unit.redeclares && !group_.direct && group_.acted_here && !model_.tx.writable && !model_.by_default.believed) return redeclares_after_reads(unit, claim);
+  if (runs && unit.redeclares && !pipeline_.direct && pipeline_.acted_here && !model_.tx.writable && !model_.by_default.believed) return redeclares_after_reads(unit, claim);
   switch (act) {
     case Act::pass:
       if (unit.does == Does::own_call) break;
@@ -90,19 +90,19 @@ void Session::State::guard_group(const Effects& effects, const Known& known, Ste
   }
   if (!runs && !plans && unit.does != Does::writes && unit.does != Does::prepares) return;
   // A member before it may declare what it needs: it is judged when it runs.
-  if (!runs && whole && !group_.held.empty() && standing_of(claim) != Standing::current) return;
+  if (!runs && whole && !pipeline_.held.empty() && standing_of(claim) != Standing::current) return;
   if (unit.does == Does::own_call) {
     if (const Refusal refusal = refusal_of_own(effects)) return refuse_from_memory(refusal, claim.pair);
     if (act == Act::pass) return;
     // What was read before would run without a check.
-    if (group_.called) return refuse("TG002", "TG002 a call of Termgate's own functions after other calls in one pipeline: send a Sync between them", "");
+    if (pipeline_.called) return refuse("TG002", "TG002 a call of Termgate's own functions after other calls in one pipeline: send a Sync between them", "");
   }
   if (model_.tx.writable || act == Act::check || act == Act::check_both || act == Act::recheck) {
-    if (!group_.direct) {
+    if (!pipeline_.direct) {
       // A transaction that stays READ ONLY, by the client's own word: the check comes here, and what was read before it needs none.
       lock_reads();
       flush_group();
-      group_.direct = true;
+      pipeline_.direct = true;
     }
     carry_out(act, effects, claim);
     return;
@@ -112,9 +112,9 @@ void Session::State::guard_group(const Effects& effects, const Known& known, Ste
 
 // It runs alone under the check's lock, once the Sync shows that nothing else comes with it.
 void Session::State::hold_at_sync(const Effects& effects, const Claim& claim) {
-  group_.needs_hold = true;
-  group_.effects = effects;
-  group_.claim = claim;
+  pipeline_.needs_hold = true;
+  pipeline_.effects = effects;
+  pipeline_.claim = claim;
   if (effects.unlocks) refuse("0A000", "Termgate cannot run this: it names pg_advisory_unlock, and would give up the lock that fences it", "");
 }
 
@@ -122,46 +122,46 @@ void Session::State::hold_at_sync(const Effects& effects, const Claim& claim) {
 // another one takes its place. Where that is impossible, the transaction stays READ ONLY to its end.
 void Session::State::redeclares_after_reads(const Unit& unit, const Claim& claim) {
   const Standing standing = standing_of(claim);
-  const bool stale_members = std::any_of(group_.named.begin(), group_.named.end(), [&](const Claim& named) { return standing_of(named) > Standing::current; });
-  if (standing > Standing::current || stale_members || group_.called || !group_.opening_possible) {
-    group_.opening_possible = false;
+  const bool stale_members = std::any_of(pipeline_.named.begin(), pipeline_.named.end(), [&](const Claim& named) { return standing_of(named) > Standing::current; });
+  if (standing > Standing::current || stale_members || pipeline_.called || !pipeline_.opening_possible) {
+    pipeline_.opening_possible = false;
     return pass_in_group(unit, claim);
   }
-  if (standing != Standing::none && !group_.touched_server) raise_in_advance(claim);
+  if (standing != Standing::none && !pipeline_.touched_server) raise_in_advance(claim);
   open_group(claim, standing != Standing::none);
   add_recheck(server_);
 }
 
 void Session::State::note_named(const Claim& claim) {
   const auto same = [&](const Claim& one) { return one.given == claim.given && one.pair == claim.pair; };
-  if (std::any_of(group_.named.begin(), group_.named.end(), same)) return;
-  if (group_.named.size() >= claims_max) return refuse("54000", "Termgate takes no more than 256 different scopes and terms in comments of one pipeline", "");
-  group_.named.push_back(claim);
+  if (std::any_of(pipeline_.named.begin(), pipeline_.named.end(), same)) return;
+  if (pipeline_.named.size() >= claims_max) return refuse("54000", "Termgate takes no more than 256 different scopes and terms in comments of one pipeline", "");
+  pipeline_.named.push_back(claim);
 }
 
 void Session::State::pass_in_group(const Unit& unit, const Claim& claim) {
-  if (unit.does == Does::calls) group_.called = true;
+  if (unit.does == Does::calls) pipeline_.called = true;
   if (claim.named && unit.does >= Does::reads) note_named(claim);
-  if (unit.does == Does::begin && standing_of(claim) == Standing::current && group_.opening_possible && !group_.direct) {
-    if (!group_.touched_server && group_.beginning.bytes == 0) raise_in_advance(claim);
+  if (unit.does == Does::begin && standing_of(claim) == Standing::current && pipeline_.opening_possible && !pipeline_.direct) {
+    if (!pipeline_.touched_server && pipeline_.beginning.bytes == 0) raise_in_advance(claim);
     // What was read before belongs to the block's transaction, and has fixed its mode unless it is opened before that.
-    if (group_.executed_here || group_.snapshot_here) open_group(claim, true);
+    if (pipeline_.executed_here || pipeline_.snapshot_here) open_group(claim, true);
   }
 }
 
 // The group's transaction becomes writable with this statement, if what was read so far allows it.
 void Session::State::open_held(const Effects& effects, const Claim& claim, Act act) {
   // What was read so far would be able to write from here on: what calls functions must not, nor what stands under a claim that cannot pass.
-  for (const Claim& member : group_.named) {
+  for (const Claim& member : pipeline_.named) {
     const Standing of = standing_of(member);
     if (of > Standing::current) return void(carry_out(of == Standing::problem ? Act::refuse_claim : Act::refuse_known, effects, member));
   }
-  if (group_.called && act == Act::open) {
+  if (pipeline_.called && act == Act::open) {
     report_refusal("TG002", "TG002 a write after a call in one pipeline", claim.pair, 0, true);
     return refuse("TG002", "TG002 this write follows a call of a function in a pipeline, which had no claim to run under: send a Sync between them",
                   "Declare a scope and a term (termgate.scope, termgate.term) before the transaction.");
   }
-  if (!group_.opening_possible) {
+  if (!pipeline_.opening_possible) {
     report_refusal("TG002", "TG002 a write after a read that ran without a check", claim.pair, 0, true);
     return refuse("TG002", claims_.may_speak() ? "TG002 this write follows a read of its pipeline that ran without a check: send a Sync between them" : "TG002 no term declared for a fenced write",
                   "Declare a scope and a term (termgate.scope, termgate.term) before the transaction.");
@@ -170,15 +170,15 @@ void Session::State::open_held(const Effects& effects, const Claim& claim, Act a
     // Whether it is a statement at all the server says first, at its Parse.
     lock_reads();
     flush_group();
-    group_.direct = group_.touched_server = true;
+    pipeline_.direct = pipeline_.touched_server = true;
     report_refusal("TG002", "TG002 no term declared", {}, 0, true);
     return fail_in_server(error_text("TG002", "TG002 no term declared, and Termgate cannot read this statement", ""));
   }
-  if (act == Act::open && !group_.touched_server && !model_.tx.redeclared) raise_in_advance(claim);
+  if (act == Act::open && !pipeline_.touched_server && !model_.tx.redeclared) raise_in_advance(claim);
   // What a member of the group has declared only counts from there on: its transaction is opened where it begins, and checked here.
-  if (act == Act::open && model_.tx.redeclared && group_.executed_here) {
+  if (act == Act::open && model_.tx.redeclared && pipeline_.executed_here) {
     open_group(claim, false);
-    add_check(server_, claim, Role::check);
+    add_check(server_, claim, Purpose::check);
     return;
   }
   open_group(claim, act == Act::open);
@@ -186,24 +186,24 @@ void Session::State::open_held(const Effects& effects, const Claim& claim, Act a
 
 // Held long enough: what can still be a write is opened, what reads so far goes on as a read.
 void Session::State::commit_to_group() {
-  if (group_.direct) return;
+  if (pipeline_.direct) return;
   const Claim claim = claim_of(nullptr);
-  if (group_.needs_hold) return refuse("0A000", "Termgate runs CALL, DO and what must run alone only before a Sync that follows at once", "");
-  const bool writes_parsed = std::any_of(group_.parsed.begin(), group_.parsed.end(), [&](const std::string& name) {
+  if (pipeline_.needs_hold) return refuse("0A000", "Termgate runs CALL, DO and what must run alone only before a Sync that follows at once", "");
+  const bool writes_parsed = std::any_of(pipeline_.parsed.begin(), pipeline_.parsed.end(), [&](const std::string& name) {
     const Known* known = known_statement(name);
     if (known == nullptr) return false;
     const Effects effects = resolved(known->effects, known->executes);
     return effects.way == Way::write || effects.calls_unknown;
   });
   const Standing standing = standing_of(claim);
-  const bool stale_members = std::any_of(group_.named.begin(), group_.named.end(), [&](const Claim& named) { return standing_of(named) > Standing::current; });
-  if (!model_.by_default.believed && !stale_members && (standing == Standing::current || standing == Standing::uncertain) && (group_.executed || writes_parsed) && group_.opening_possible && !group_.called) {
-    if (!group_.touched_server) raise_in_advance(claim);
+  const bool stale_members = std::any_of(pipeline_.named.begin(), pipeline_.named.end(), [&](const Claim& named) { return standing_of(named) > Standing::current; });
+  if (!model_.by_default.believed && !stale_members && (standing == Standing::current || standing == Standing::uncertain) && (pipeline_.executed || writes_parsed) && pipeline_.opening_possible && !pipeline_.called) {
+    if (!pipeline_.touched_server) raise_in_advance(claim);
     open_group(claim, !model_.tx.redeclared || model_.tx.parsed || model_.tx.bound);
     return;
   }
-  if (!group_.held.empty()) {
-    group_.opening_possible = false;
+  if (!pipeline_.held.empty()) {
+    pipeline_.opening_possible = false;
     lock_group();
   }
   flush_group();
@@ -218,9 +218,9 @@ void Session::State::open_group(const Claim& claim, bool with_check) {
   const bool read_before = model_.tx.unnamed && !model_.tx.session_passed && standing_of(claim_of(nullptr)) != Standing::none;
   if (read_before && !before.redeclared) add_recheck(opening);
   // What was read so far may write by now, each under the claim that it names.
-  for (const Claim& named : group_.named) add_check(opening, named, Role::check);
-  group_.named.clear();
-  group_.held.insert_at(group_.beginning, std::move(opening));
+  for (const Claim& named : pipeline_.named) add_check(opening, named, Purpose::check);
+  pipeline_.named.clear();
+  pipeline_.held.insert_at(pipeline_.beginning, std::move(opening));
   // What stands after the opening by now counts as run after it.
   model_.tx.redeclared = before.redeclared || (model_.tx.redeclared && !with_check);
   model_.tx.acted = before.acted;
@@ -228,30 +228,30 @@ void Session::State::open_group(const Claim& claim, bool with_check) {
   model_.tx.code_declared = before.code_declared;
   model_.tx.unnamed = false;
   flush_group();
-  group_.direct = true;
+  pipeline_.direct = true;
   if (read_before && before.redeclared) add_recheck(server_);
 }
 
 // A transaction that begins before all answers are here may begin writable: something that runs yet may change the session's default.
 void Session::State::lock_group() {
-  if (!claims_.guards() || (server_.replies.empty() && !group_.ended_one)) return;
+  if (!claims_.guards() || (server_.replies.empty() && !pipeline_.ended_one)) return;
   Batch lock;
-  run_ours(lock, ours_locked, Role::mode, {});
-  group_.held.insert_at(group_.beginning, std::move(lock));
+  run_ours(lock, ProxyStatement::locked, Purpose::mode, {});
+  pipeline_.held.insert_at(pipeline_.beginning, std::move(lock));
 }
 
 // Before a group goes that will not be opened: what it has read so far begins a transaction of its own.
 void Session::State::lock_reads() {
-  if (!group_.direct && group_.executed_here && group_.opening_possible) lock_group();
+  if (!pipeline_.direct && pipeline_.executed_here && pipeline_.opening_possible) lock_group();
 }
 
 void Session::State::flush_group() {
-  if (group_.held.empty()) return;
-  Batch held = group_.take_held();
-  for (std::size_t i = 0; i < held.replies.size(); ++i) group_.bound |= held.replies.at(i).request == Request::bind && !held.replies.at(i).hidden;
+  if (pipeline_.held.empty()) return;
+  Batch held = pipeline_.take_held();
+  for (std::size_t i = 0; i < held.replies.size(); ++i) pipeline_.bound |= held.replies.at(i).request == Request::bind && !held.replies.at(i).hidden;
   server_.append(std::move(held));
-  if (group_.suspect) model_.by_default.broken = true;  // it runs only now, maybe behind a restore that was on its way
-  group_.touched_server = true;
+  if (pipeline_.suspect) model_.by_default.broken = true;  // it runs only now, maybe behind a restore that was on its way
+  pipeline_.touched_server = true;
 }
 
 }  // namespace termgate::session

@@ -1,4 +1,4 @@
-// The messages that are put before, around and behind the client's (docs/decisions/0006). Ours use named statements and portals
+// The messages that are put before, around and behind the client's (docs/decisions/0006). ProxyStatement use named statements and portals
 // only and close them; the one exception stands in for a simple query, which drops the unnamed ones itself.
 #include <array>
 #include <functional>
@@ -10,7 +10,7 @@
 namespace termgate::session {
 namespace {
 
-constexpr std::array<std::string_view, ours_count> names{"_termgate_writable_", "_termgate_locked_", "_termgate_mark_", "_termgate_unmark_", "_termgate_default_on_", "_termgate_default_off_", "_termgate_check_", "_termgate_again_", "_termgate_prepared_", "_termgate_hold_", "_termgate_release_"};
+constexpr std::array<std::string_view, proxy_statement_count> names{"_termgate_writable_", "_termgate_locked_", "_termgate_mark_", "_termgate_unmark_", "_termgate_default_on_", "_termgate_default_off_", "_termgate_check_", "_termgate_again_", "_termgate_prepared_", "_termgate_hold_", "_termgate_release_"};
 constexpr std::string_view portal = "_termgate";
 constexpr std::size_t passed_max = 256;  // claims of comments that are remembered to have passed in a transaction; others are checked again
 
@@ -31,7 +31,7 @@ bool looks_like_query(std::string_view sql) noexcept {
   return letter == 's' || letter == 'w' || letter == 'v' || letter == 't';
 }
 
-PendingReply ours(Request request, Role role, std::string_view error = {}) {
+PendingReply ours(Request request, Purpose role, std::string_view error = {}) {
   PendingReply reply;
   reply.text = error;
   reply.request = request;
@@ -44,11 +44,11 @@ PendingReply ours(Request request, Role role, std::string_view error = {}) {
 
 // Nothing rests on the name: code that runs in the session can look it up, and put something else in its place (prepare_ours). Clients are
 // refused the prefix, so that none takes it by chance.
-const std::string& Session::State::name_of(Ours which) {
-  std::string& made = names_[which];
+const std::string& Session::State::name_of(ProxyStatement which) {
+  std::string& made = names_[index_of(which)];
   if (!made.empty()) return made;
   static constexpr std::string_view digits = "0123456789abcdef";
-  std::string name(names[which]);
+  std::string name(names[index_of(which)]);
   std::size_t bits = std::hash<std::string>()(peer_.cancel_key) ^ (static_cast<std::size_t>(server_pid_) << 32);
   for (int i = 0; i < 16; ++i, bits >>= 4) name += digits[bits & 15];
   return made = name;
@@ -56,41 +56,41 @@ const std::string& Session::State::name_of(Ours which) {
 
 // Prepared anew each time, in the same pipeline in which it runs: a function, a trigger or a view of the client's could replace what is kept. And closed
 // there, so that pg_prepared_statements has nothing but the client's own. A pipeline that failed may have left one of the name: then a Close stands in front.
-void Session::State::prepare_ours(Batch& to, Ours which, Role role, std::string_view error) {
+void Session::State::prepare_ours(Batch& to, ProxyStatement which, Purpose role, std::string_view error) {
   const std::array<std::uint32_t, 5> types{25, 20, 25, 20, 16};  // text, bigint, boolean
   const std::string schema = quoted(options_.schema);
   std::string sql;
   std::size_t count = 0;
   switch (which) {
-    case ours_writable: sql = "SET transaction_read_only TO off"; break;
-    case ours_locked: sql = "SET transaction_read_only TO on"; break;
-    case ours_mark: sql = "SAVEPOINT _termgate_first"; break;
-    case ours_unmark: sql = "RELEASE SAVEPOINT _termgate_first"; break;
-    case ours_default_on: sql = "SET default_transaction_read_only TO on"; break;
-    case ours_default_off: sql = "SET default_transaction_read_only TO off"; break;
-    case ours_check: sql = "SELECT " + schema + ".check_claim_text($1, $2, $3, $4)"; count = 4; break;
-    case ours_again: sql = "SELECT * FROM " + schema + ".check_again()"; break;
-    case ours_prepared: sql = "SELECT " + schema + ".check_prepared()"; break;
-    case ours_hold: sql = "SELECT * FROM " + schema + ".hold_claim($1, $2, $3, $4, $5)"; count = 5; break;
-    case ours_release: sql = "SELECT " + schema + ".release_session($1)"; count = 1; break;
-    case ours_count: return;
+    case ProxyStatement::writable: sql = "SET transaction_read_only TO off"; break;
+    case ProxyStatement::locked: sql = "SET transaction_read_only TO on"; break;
+    case ProxyStatement::mark: sql = "SAVEPOINT _termgate_first"; break;
+    case ProxyStatement::unmark: sql = "RELEASE SAVEPOINT _termgate_first"; break;
+    case ProxyStatement::default_on: sql = "SET default_transaction_read_only TO on"; break;
+    case ProxyStatement::default_off: sql = "SET default_transaction_read_only TO off"; break;
+    case ProxyStatement::check: sql = "SELECT " + schema + ".check_claim_text($1, $2, $3, $4)"; count = 4; break;
+    case ProxyStatement::again: sql = "SELECT * FROM " + schema + ".check_again()"; break;
+    case ProxyStatement::prepared: sql = "SELECT " + schema + ".check_prepared()"; break;
+    case ProxyStatement::hold: sql = "SELECT * FROM " + schema + ".hold_claim($1, $2, $3, $4, $5)"; count = 5; break;
+    case ProxyStatement::release: sql = "SELECT " + schema + ".release_session($1)"; count = 1; break;
+    case ProxyStatement::none: return;
   }
   const std::string& name = name_of(which);
   const auto parameters = std::span<const std::uint32_t>(types).first(count);
-  if (left_[which] != 0 && left_[which] <= parses_synced_) {
+  if (left_[index_of(which)] != 0 && left_[index_of(which)] <= parses_synced_) {
     pgwire::append_close_statement(to.bytes.back(), name);
     to.replies.push(ours(Request::close, role, error));
   }
-  left_[which] = ++parses_;
+  left_[index_of(which)] = ++parses_;
   pgwire::append_parse(to.bytes.back(), name, sql, parameters);
   to.replies.push(ours(Request::parse, role, error));
 }
 
 // Prepares, binds, executes and closes one of ours.
-void Session::State::run_ours(Batch& to, Ours which, Role role, std::span<const pgwire::Field> values, std::string_view error) {
+void Session::State::run_ours(Batch& to, ProxyStatement which, Purpose role, std::span<const pgwire::Field> values, std::string_view error) {
   prepare_ours(to, which, role, error);
   // At the beginning of an implicit transaction no unnamed portal of the client's can be alive; later it is not ours to touch.
-  const bool beginning = !model_.tx.in_block && !model_.tx.writable && !group_.bound;
+  const bool beginning = !model_.tx.in_block && !model_.tx.writable && !pipeline_.bound;
   const std::string_view through = beginning ? std::string_view() : portal;
   pgwire::append_bind(to.bytes.back(), through, name_of(which), values);
   to.replies.push(ours(Request::bind, role, error));
@@ -116,8 +116,8 @@ namespace {
 
 // A scope and a term as two parameters; what is missing is NULL.
 struct Values {
-  explicit Values(Pair&&) = delete;  // its scope is borrowed
-  explicit Values(const Pair& pair) : term(std::to_string(pair.term)) {
+  explicit Values(ScopedTerm&&) = delete;  // its scope is borrowed
+  explicit Values(const ScopedTerm& pair) : term(std::to_string(pair.term)) {
     if (!pair.scope.empty()) fields[0] = pair.scope;
     if (pair.term != 0) fields[1] = term;
   }
@@ -128,10 +128,10 @@ struct Values {
 }  // namespace
 
 // The server's session knows what it declares; what it is not to say is given.
-void Session::State::add_check(Batch& to, const Claim& claim, Role role) {
-  Pair given = claim.given, otherwise = claim.otherwise;
-  if (TERMGATE_PLANTED(proxy_one_behind) && surroundings_.highest_fence(claim.pair.scope) == claim.pair.term + 1) given = {claim.pair.scope, claim.pair.term + 1};
-  if (role != Role::eviction) {
+void Session::State::add_check(Batch& to, const Claim& claim, Purpose role) {
+  ScopedTerm given = claim.given, otherwise = claim.otherwise;
+  if (TERMGATE_PLANTED(proxy_one_behind) && host_.highest_fence(claim.pair.scope) == claim.pair.term + 1) given = {claim.pair.scope, claim.pair.term + 1};
+  if (role != Purpose::eviction) {
     check_.sent = now_;
     check_.pair = claim.pair;
     check_.given = given.complete();
@@ -139,17 +139,17 @@ void Session::State::add_check(Batch& to, const Claim& claim, Role role) {
   const Values first(given), second(otherwise);
   // Nobody has to declare here; whoever has, is held to it.
   const bool if_declared = claims_.admission().without_term == WithoutTerm::allow && !claim.certain && given.empty() && otherwise.empty();
-  if (role == Role::hold) {
+  if (role == Purpose::hold) {
     const std::array<pgwire::Field, 5> values{first.fields[0], first.fields[1], second.fields[0], second.fields[1], std::string_view(if_declared ? "f" : "t")};
-    if (is_known_by(given.scope) && is_known_by(otherwise.scope)) run_ours(to, ours_hold, role, values);
-    else run_ours(to, ours_check, role, no_claim);
-  } else if (if_declared && role == Role::check) {
-    run_ours(to, ours_again, role, {});
+    if (is_known_by(given.scope) && is_known_by(otherwise.scope)) run_ours(to, ProxyStatement::hold, role, values);
+    else run_ours(to, ProxyStatement::check, role, no_claim);
+  } else if (if_declared && role == Purpose::check) {
+    run_ours(to, ProxyStatement::again, role, {});
   } else {
     const std::array<pgwire::Field, 4> values{first.fields[0], first.fields[1], second.fields[0], second.fields[1]};
-    run_ours(to, ours_check, role, is_known_by(given.scope) && is_known_by(otherwise.scope) ? values : no_claim);
+    run_ours(to, ProxyStatement::check, role, is_known_by(given.scope) && is_known_by(otherwise.scope) ? values : no_claim);
   }
-  if (role != Role::check) return;
+  if (role != Purpose::check) return;
   // What a comment names says nothing of what the session has declared since.
   if (claim.named) {
     model_.tx.other_passed = true;
@@ -170,25 +170,25 @@ void Session::State::add_recheck(Batch& to) {
   check_.pair = claim.given;
   check_.given = claim.given.complete();
   if (claim.given.empty() && claim.otherwise.empty()) {
-    run_ours(to, ours_again, Role::check, {});
+    run_ours(to, ProxyStatement::again, Purpose::check, {});
   } else {
     // A rule speaks for the session, or where it is silent.
     const Values first(claim.given), second(claim.otherwise);
     const std::array<pgwire::Field, 4> values{first.fields[0], first.fields[1], second.fields[0], second.fields[1]};
-    run_ours(to, ours_check, Role::check, is_known_by(claim.given.scope) && is_known_by(claim.otherwise.scope) ? values : no_claim);
+    run_ours(to, ProxyStatement::check, Purpose::check, is_known_by(claim.given.scope) && is_known_by(claim.otherwise.scope) ? values : no_claim);
   }
   model_.tx.checked();
 }
 
 // SET takes no snapshot, so it comes first, before even the Parse of the check, which takes one.
 void Session::State::add_opening(Batch& to, const Claim& claim, bool with_check) {
-  if (!model_.tx.writable && claims_.guards()) run_ours(to, ours_writable, Role::writable, {});
-  if (with_check) add_check(to, claim, Role::check);
+  if (!model_.tx.writable && claims_.guards()) run_ours(to, ProxyStatement::writable, Purpose::writable, {});
+  if (with_check) add_check(to, claim, Purpose::check);
   model_.tx.writable = true;
   model_.tx.locked = false;
 }
 
-void Session::State::add_sync(Role role) {
+void Session::State::add_sync(Purpose role) {
   parses_synced_ = parses_;
   pgwire::append_bare(server_.bytes.back(), pgwire::frontend::sync);
   server_.replies.push(ours(Request::sync, role));
@@ -200,7 +200,7 @@ void Session::State::add_client_sync() {
   server_.replies.push({.request = Request::sync});
 }
 
-void Session::State::add_hidden_query(std::string_view sql, Role role) {
+void Session::State::add_hidden_query(std::string_view sql, Purpose role) {
   pgwire::append_query(server_.bytes.back(), sql);
   server_.replies.push(ours(Request::query, role));
 }
@@ -209,12 +209,12 @@ void Session::State::add_hidden_query(std::string_view sql, Role role) {
 // told when the check itself meets it again.
 void Session::State::raise_in_advance(const Claim& claim) {
   if (!claim.certain || fence_of(claim.pair.scope) >= claim.pair.term) return;
-  if (claims_.guards()) run_ours(server_, ours_writable, Role::in_advance, {});
-  add_check(server_, claim, Role::in_advance);
-  add_sync(Role::in_advance);
+  if (claims_.guards()) run_ours(server_, ProxyStatement::writable, Purpose::in_advance, {});
+  add_check(server_, claim, Purpose::in_advance);
+  add_sync(Purpose::in_advance);
 }
 
-void Session::State::run_plain_query(std::string_view sql, Role role, Change change, std::size_t read_hash) {
+void Session::State::run_plain_query(std::string_view sql, Purpose role, Change change, std::size_t read_hash) {
   pgwire::append_query(server_.bytes.back(), sql);
   server_.replies.push({.request = Request::query, .role = role, .change = change, .read_hash = read_hash});
 }
@@ -243,21 +243,21 @@ void Session::State::run_converted(std::string_view sql, Change change, std::siz
 
 // The check, and its lock at session level for what runs in no transaction of ours.
 void Session::State::hold(const Claim& claim) {
-  run_ours(server_, ours_writable, Role::hold, {});
+  run_ours(server_, ProxyStatement::writable, Purpose::hold, {});
   // What was prepared before a restore or a promotion may be of a leader that has lost its term in what was forgotten (F3).
-  if (hold_.effects.kind == statements::Kind::commit_prepared && options_.server_has_rules) run_ours(server_, ours_prepared, Role::hold, {});
-  add_check(server_, claim, Role::hold);
-  add_sync(Role::hold);
-  hold_.stage = Hold::Stage::asked;
-  hold_.failed = false;
+  if (session_lock_.effects.kind == statements::Kind::commit_prepared && options_.server_has_rules) run_ours(server_, ProxyStatement::prepared, Purpose::hold, {});
+  add_check(server_, claim, Purpose::hold);
+  add_sync(Purpose::hold);
+  session_lock_.stage = SessionLock::Stage::asked;
+  session_lock_.failed = false;
 }
 
 void Session::State::release() {
-  hold_.stage = Hold::Stage::releasing;
-  if (claims_.guards()) run_ours(server_, ours_default_on, Role::release, {});
-  const std::array<pgwire::Field, 1> values{pgwire::Field(hold_.pair.scope)};
-  run_ours(server_, ours_release, Role::release, values);
-  add_sync(Role::release);
+  session_lock_.stage = SessionLock::Stage::releasing;
+  if (claims_.guards()) run_ours(server_, ProxyStatement::default_on, Purpose::release, {});
+  const std::array<pgwire::Field, 1> values{pgwire::Field(session_lock_.pair.scope)};
+  run_ours(server_, ProxyStatement::release, Purpose::release, values);
+  add_sync(Purpose::release);
 }
 
 // A pooler answers the login itself, with a PID of its own making. One that gives each transaction to another server session would
@@ -266,7 +266,7 @@ void Session::State::ask_who_serves() {
   if (options_.server_pooler) return;
   std::string sql = "SELECT pg_catalog.pg_backend_pid(), pg_catalog.current_setting('termgate.scope', true), pg_catalog.current_setting('termgate.term', true)";
   if (options_.server_has_rules) sql += ", EXISTS (SELECT FROM pg_catalog.pg_rewrite r WHERE r.ev_type OPERATOR(pg_catalog.<>) '1' AND r.ev_class OPERATOR(pg_catalog.>=) 16384::pg_catalog.oid), pg_catalog.current_setting('search_path', true)";
-  add_hidden_query(sql, Role::who_serves);
+  add_hidden_query(sql, Purpose::who_serves);
 }
 
 // Something behind a check has made the session writable by default (set_config in a function): put back before the next word.
@@ -274,8 +274,8 @@ void Session::State::restore_default() {
   model_.by_default.broken = false;
   if (model_.tx.in_block) model_.tx.suspect = true;  // it is undone with the block
   // Not as a simple query, which would drop the client's unnamed statement and portal.
-  run_ours(server_, ours_default_on, Role::put_back, {});
-  add_sync(Role::put_back);
+  run_ours(server_, ProxyStatement::default_on, Purpose::put_back, {});
+  add_sync(Purpose::put_back);
   outstanding_.wait_for_all = true;
 }
 

@@ -27,7 +27,7 @@ Text Session::State::classified(std::string_view sql) const {
   // A function that runs yet may change how this is read.
   if (outstanding_.functions) settings.standard_conforming_strings = statements::ConformingStrings::unknown;
   if (outstanding_.unknown) settings.ascii_safe_encoding = false;
-  return surroundings_.statements().classify(sql, settings);
+  return host_.statements().classify(sql, settings);
 }
 
 void Session::State::learn(const statements::Classified& text, std::string_view sql) {
@@ -99,13 +99,13 @@ void Session::State::learn_from_refusals(Effects& effects, std::size_t hash) con
   if (effects.way != Way::read || hash == 0) return;
   // Of another session it may be another text by its search_path: so it stays a read where there is no claim to check.
   if (std::find(writers_.begin(), writers_.end(), hash) != writers_.end()) effects.way = Way::write;
-  else if (surroundings_.known_to_write(hash)) effects.calls_functions = effects.calls_unknown = effects.changes_declaration = true;
+  else if (host_.known_to_write(hash)) effects.calls_functions = effects.calls_unknown = effects.changes_declaration = true;
 }
 
 void Session::State::remember_writer(std::size_t hash) {
   if (writers_.size() >= writers_max) writers_.erase(writers_.begin());
   writers_.push_back(hash);
-  surroundings_.saw_writing(hash);
+  host_.saw_writing(hash);
 }
 
 // --- with what it is checked ---
@@ -118,7 +118,7 @@ void Session::State::unit_begins() {
 // What the proxy says of a scope goes through this session's client_encoding, and would name another scope than its letters do.
 Claim Session::State::claim_of(const statements::Declaration* named) const {
   Claim claim = claims_.claim_of(named);
-  const Pair* strange = !is_known_by(claim.given.scope) ? &claim.given : !is_known_by(claim.otherwise.scope) ? &claim.otherwise : nullptr;
+  const ScopedTerm* strange = !is_known_by(claim.given.scope) ? &claim.given : !is_known_by(claim.otherwise.scope) ? &claim.otherwise : nullptr;
   if (strange != nullptr && claim.problem.empty()) {
     claim.code = "TG005";
     claim.problem = "TG005 scope \"" + strange->scope + "\" is not ASCII: a comment or a rule of the proxy can name it only where client_encoding is UTF8, and " +
@@ -168,10 +168,10 @@ Policy Session::State::policy() const noexcept { return {.enforce = claims_.acti
 
 bool Session::State::is_known_by(std::string_view scope) const noexcept { return !has_high_byte(scope) || (reported_.encoding == "UTF8" && settings_.ascii_safe_encoding); }
 
-std::int64_t Session::State::fence_of(std::string_view scope) const { return is_known_by(scope) ? surroundings_.highest_fence(scope) : 0; }
+std::int64_t Session::State::fence_of(std::string_view scope) const { return is_known_by(scope) ? host_.highest_fence(scope) : 0; }
 
 void Session::State::saw_fence(std::string_view scope, std::int64_t fence) {
-  if (is_known_by(scope)) surroundings_.saw_fence(scope, fence);
+  if (is_known_by(scope)) host_.saw_fence(scope, fence);
 }
 
 Refusal Session::State::refusal_from_memory(const Claim& claim) const {
@@ -195,7 +195,7 @@ Refusal Session::State::refusal_of_prepared(const Effects& effects) const {
 // What a restored database has forgotten its check cannot know.
 Refusal Session::State::doubt_of(const Claim& claim) const {
   const bool known = is_known_by(claim.pair.scope);
-  std::string doubt = surroundings_.doubt(known ? claim.pair.scope : std::string());
+  std::string doubt = host_.doubt(known ? claim.pair.scope : std::string());
   if (doubt.empty()) return {};
   Refusal refusal{.code = "TG004", .message = std::move(doubt), .hint = {}};
   if (!known) refusal.hint = "Set client_encoding to UTF8: this session's scope is not ASCII, and the proxy compares such scopes in UTF-8 only.";
@@ -221,14 +221,14 @@ void Session::State::observe(const Effects& effects, const Claim& claim) {
   } else {
     refusal = refusal_from_memory(claim);
     if (!refusal) {
-      if (is_known_by(claim.pair.scope)) surroundings_.saw_term(claim.pair.scope, claim.pair.term);
+      if (is_known_by(claim.pair.scope)) host_.saw_term(claim.pair.scope, claim.pair.term);
       return;
     }
     incident.fence = refusal.fence;
     incident.code = refusal.code;
     incident.message = refusal.message;
   }
-  surroundings_.happened(incident);
+  host_.happened(incident);
 }
 
 }  // namespace termgate::session

@@ -35,7 +35,7 @@ std::string too_long(std::string_view what, const std::string& name) {
 // For the log: this client does not come in.
 template <class State>
 void refuse_login(State& state, std::string_view sqlstate, std::string_view message) {
-  state.surroundings_.happened({.kind = Incident::Kind::login_refused, .code = sqlstate, .message = message});
+  state.host_.happened({.kind = Incident::Kind::login_refused, .code = sqlstate, .message = message});
   state.end(sqlstate, message);
 }
 
@@ -49,7 +49,7 @@ void Session::State::greet(std::string_view bytes) {
     switch (event.kind) {
       case Startup::need_more: client_in_.erase(0, event.used); return;
       case Startup::malformed:
-        surroundings_.happened({.kind = Incident::Kind::malformed, .message = event.problem.reason()});
+        host_.happened({.kind = Incident::Kind::malformed, .message = event.problem.reason()});
         // As PostgreSQL does: who did not speak its protocol at all would not understand the answer, and who has thought better of it (Terminate at once) wants none.
         if (event.unanswered) return close_all();
         if (event.before_3) {
@@ -60,7 +60,7 @@ void Session::State::greet(std::string_view bytes) {
         return end(event.problem.sqlstate, event.problem.reason());
       case Startup::direct_tls:
         // Where TLS is served the caller has dealt with it; PostgreSQL without TLS gives no answer.
-        surroundings_.happened({.kind = Incident::Kind::malformed, .message = "a TLS handshake at a place where none can be taken"});
+        host_.happened({.kind = Incident::Kind::malformed, .message = "a TLS handshake at a place where none can be taken"});
         return close_all();
       case Startup::gssenc_request:
       case Startup::ssl_request: {
@@ -96,13 +96,13 @@ void Session::State::startup_read(const pgwire::StartupEvent& event) {
   for (const auto& [name, value] : startup.parameters) login_.startup.emplace_back(name, value);
   for (const auto& [name, value] : startup.extensions) login_.startup.emplace_back(name, value);
   const auto named = [&](std::string_view name) { return std::string(startup.find(name).value_or("")); };
-  applicant_.user = named("user");
-  applicant_.database = named("database").empty() ? applicant_.user : named("database");
-  applicant_.application_name = named("application_name");
+  login_request_.user = named("user");
+  login_request_.database = named("database").empty() ? login_request_.user : named("database");
+  login_request_.application_name = named("application_name");
   const std::string replication = named("replication");
-  applicant_.replication = !replication.empty() && replication != "false" && replication != "off" && replication != "no" && replication != "0";
+  login_request_.replication = !replication.empty() && replication != "false" && replication != "off" && replication != "no" && replication != "0";
 
-  statements::Declaration declared = statements::declared_in_application_name(applicant_.application_name);
+  statements::Declaration declared = statements::declared_in_application_name(login_request_.application_name);
   const statements::Declaration by_options = statements::declared_in_options(named("options"));
   for (const auto& one : {declared, by_options}) {
     if (!one.problem.empty()) return refuse_login(*this, "TG005", one.problem);
@@ -121,18 +121,18 @@ void Session::State::startup_read(const pgwire::StartupEvent& event) {
   client_in_.erase(0, event.used);
 
   if (options_.client_tls_required && !login_.encrypted && !peer_.local) return refuse_login(*this, "28000", "Termgate takes no connection without TLS here");
-  if (applicant_.user.empty()) return refuse_login(*this, "28000", "no PostgreSQL user name specified in startup packet");
-  if (const std::string problem = too_long("the user's name", applicant_.user); !problem.empty()) return refuse_login(*this, "28000", problem);
-  if (const std::string problem = too_long("the database's name", applicant_.database); !problem.empty()) return refuse_login(*this, "28000", problem);
+  if (login_request_.user.empty()) return refuse_login(*this, "28000", "no PostgreSQL user name specified in startup packet");
+  if (const std::string problem = too_long("the user's name", login_request_.user); !problem.empty()) return refuse_login(*this, "28000", problem);
+  if (const std::string problem = too_long("the database's name", login_request_.database); !problem.empty()) return refuse_login(*this, "28000", problem);
   stage_ = Stage::admitting;
   act(Action::Kind::admit);
 }
 
 void Session::State::admitted(const Admission& admission) {
   if (stage_ != Stage::admitting) return;
-  claims_.admit(admission, applicant_.replication);
+  claims_.admit(admission, login_request_.replication);
   if (!admission.refused_sqlstate.empty()) return end(admission.refused_sqlstate, admission.refused_message);
-  if (applicant_.replication && !admission.replication) {
+  if (login_request_.replication && !admission.replication) {
     return refuse_login(*this, "28000", "replication connections are not let through: they read past every fence. Connect to the server directly, or allow them by a rule");
   }
   stage_ = Stage::connecting;
@@ -173,7 +173,7 @@ std::string Session::State::server_options(std::string_view asked) const {
     result += ' ';
   };
   // application_name declares below the options: in front of them.
-  const statements::Declaration by_name = statements::declared_in_application_name(applicant_.application_name);
+  const statements::Declaration by_name = statements::declared_in_application_name(login_request_.application_name);
   if (by_name.scope) declared("termgate.scope", by_name.scope->name());
   if (by_name.term) declared("termgate.term", std::to_string(by_name.term->value()));
   result += asked;
@@ -197,7 +197,7 @@ void Session::State::start_login() {
       parameters.emplace_back(name, value);
     }
   }
-  options = applicant_.replication ? std::string(asked) : server_options(asked);
+  options = login_request_.replication ? std::string(asked) : server_options(asked);
   if (!options.empty()) parameters.emplace_back("options", options);
   if (claims_.guards()) {
     // The same in PGOPTIONS: -c name=value, --name=value, with dashes or underscores.
@@ -213,7 +213,7 @@ void Session::State::start_login() {
   // Behind everything of the client's, and a start-up parameter, so that RESET and DISCARD come back to it.
   // A login trigger that writes (an audit of logins, say) would be stopped by that, and nobody could log in. Where there may be one, what it was before the login's end is
   // the server's own, and restore_default() comes before the client's first word: also after each RESET.
-  login_.read_only_at_start = claims_.guards() && surroundings_.server_major() < login_triggers_since;
+  login_.read_only_at_start = claims_.guards() && host_.server_major() < login_triggers_since;
   if (login_.read_only_at_start) parameters.emplace_back(read_only_default, "on");
   // A newer minor version than the codec's is negotiated down here; what the server knows it says itself.
   pgwire::append_startup(server_.bytes.back(), std::min(login_.client_minor, pgwire::protocol_minor_max), parameters);
@@ -225,7 +225,7 @@ void Session::State::start_login() {
 void Session::State::login_from_client(const Event& event) {
   if (event.type == frontend::terminate) return close_all();
   if (event.type != frontend::password || event.kind != Event::Kind::message) {
-    surroundings_.happened({.kind = Incident::Kind::malformed, .message = "a message that has no place in a login"});
+    host_.happened({.kind = Incident::Kind::malformed, .message = "a message that has no place in a login"});
     return end("08P01", "expected password response");
   }
   if (login_.awaiting_sasl_initial) {
@@ -279,12 +279,12 @@ void Session::State::authentication(const Event& event) {
 void Session::State::login_parameter(const Event& event) {
   if (const auto status = pgwire::decode_parameter_status(event.body)) {
     // Where the server makes another role of the name (db_user_namespace), the rules and limits were asked about nobody.
-    if (status->name == "session_authorization" && !options_.server_pooler && status->value != applicant_.user && is_ascii(status->value) && is_ascii(applicant_.user)) {
-      return refuse_login(*this, "28000", "the server let user \"" + applicant_.user + "\" in as \"" + std::string(status->value) + "\", and Termgate's rules are about the name that was given");
+    if (status->name == "session_authorization" && !options_.server_pooler && status->value != login_request_.user && is_ascii(status->value) && is_ascii(login_request_.user)) {
+      return refuse_login(*this, "28000", "the server let user \"" + login_request_.user + "\" in as \"" + std::string(status->value) + "\", and Termgate's rules are about the name that was given");
     }
     if (status->name == "server_version") {
       const auto major = static_cast<int>(number(status->value.substr(0, status->value.find_first_not_of("0123456789"))));
-      surroundings_.saw_server_major(major);
+      host_.saw_server_major(major);
       // What comes back to the server's own value by RESET is noticed by what newer servers report.
       if (claims_.guards() && !login_.read_only_at_start && major < login_triggers_since && !options_.server_pooler) {
         return refuse_login(*this, "57P03", "the server is of another version than it was before: connect again");
@@ -323,7 +323,7 @@ void Session::State::login_from_server(const Event& event) {
     case backend::parameter_status: return login_parameter(event);
     case backend::notice_response: to_client_.back() += event.frame; return;
     case backend::error_response:
-      if (const auto report = pgwire::decode_report(event.body)) surroundings_.happened({.kind = Incident::Kind::login_refused, .code = report->sqlstate(), .message = report->message()});
+      if (const auto report = pgwire::decode_report(event.body)) host_.happened({.kind = Incident::Kind::login_refused, .code = report->sqlstate(), .message = report->message()});
       to_client_.back() += event.frame;
       return;  // FATAL: the server closes the connection after it
     case backend::ready_for_query:
@@ -332,7 +332,7 @@ void Session::State::login_from_server(const Event& event) {
       } else {
         to_client_.back() += event.frame;
       }
-      stage_ = applicant_.replication ? Stage::replication : Stage::ready;
+      stage_ = login_request_.replication ? Stage::replication : Stage::ready;
       quiet_since_ = now_;
       if (stage_ == Stage::replication) {
         std::string rest = std::move(client_in_);

@@ -12,7 +12,7 @@
 
 #include <termgate/pgwire/encode.hpp>
 #include <termgate/pgwire/startup.hpp>
-#include <termgate/session/surroundings.hpp>
+#include <termgate/session/session_host.hpp>
 
 #include "batch.hpp"
 #include "claims.hpp"
@@ -80,7 +80,7 @@ struct Known {
 };
 
 // The extended messages up to the next Sync.
-struct Group {
+struct Pipeline {
   bool begun = false;
   bool direct = false;          // messages go straight to the server
   bool refused = false;         // everything up to Sync is dropped
@@ -128,12 +128,12 @@ struct Script {
 };
 
 // A statement that runs alone, under the check's lock at session level.
-struct Hold {
+struct SessionLock {
   enum class Stage : std::uint8_t { none, asked, held, releasing } stage = Stage::none;
   bool failed = false;
   bool again = false;           // a cancel request has met the giving back
   bool unclaimed = false;       // the session declares nothing, and need not: no lock is held
-  Pair pair;                    // as answered
+  ScopedTerm pair;                    // as answered
   bool extended = false;
   std::string sql;              // the client's text that runs under it
   Batch messages;               // or its extended messages, up to the Sync
@@ -144,7 +144,7 @@ struct Hold {
 struct Explained {
   std::string code, message, hint, detail;
   std::string refused;       // for the log; empty: it is no refusal
-  Pair pair;                 // that it was refused with
+  ScopedTerm pair;                 // that it was refused with
   std::int64_t fence = 0;    // that stands against it; 0: not known
 };
 
@@ -154,7 +154,7 @@ inline constexpr std::array<pgwire::Field, 4> no_claim{pgwire::Field("-"), pgwir
 // The check that was sent last.
 struct Check {
   Instant sent{};
-  Pair pair;           // as far as it was known then
+  ScopedTerm pair;           // as far as it was known then
   bool given = false;  // by us, not by the session
 };
 

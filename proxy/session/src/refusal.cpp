@@ -17,18 +17,18 @@ std::string Session::State::error_text(std::string_view code, std::string_view m
 // The client's statement fails here, and whatever transaction it stands in fails with it.
 void Session::State::refuse(std::string_view code, std::string_view message, std::string_view hint) {
   const std::string told = error_text(code, message, hint);
-  if (group_.begun) {
-    if (!group_.touched_server && !model_.tx.in_block) {
-      for (const std::string& name : group_.parsed) statements_.erase(name);
-      group_.take_held();
-      group_.refused = true;
+  if (pipeline_.begun) {
+    if (!pipeline_.touched_server && !model_.tx.in_block) {
+      for (const std::string& name : pipeline_.parsed) statements_.erase(name);
+      pipeline_.take_held();
+      pipeline_.refused = true;
       server_.replies.push({.request = Request::nothing, .text = told});
       return router_.give_made_replies();
     }
     // Part of the transaction is with the server already: there it must fail.
     lock_reads();
     flush_group();
-    group_.direct = true;
+    pipeline_.direct = true;
     fail_in_server(told);
     return;
   }
@@ -44,7 +44,7 @@ void Session::State::refuse(std::string_view code, std::string_view message, std
 
 // The check fails, or there is none and its preparation fails.
 void Session::State::fail_in_server(const std::string& told) {
-  run_ours(server_, ours_check, Role::refusal, no_claim, told);
+  run_ours(server_, ProxyStatement::check, Purpose::refusal, no_claim, told);
   model_.tx.failed = true;
   outstanding_.wait_for_all = true;
 }
@@ -67,7 +67,7 @@ void Session::State::refuse_claim(const Claim& claim) {
   refuse(claim.code, claim.problem, claim.hint);
 }
 
-void Session::State::refuse_from_memory(const Refusal& refusal, const Pair& pair) {
+void Session::State::refuse_from_memory(const Refusal& refusal, const ScopedTerm& pair) {
   report_refusal(refusal.code, refusal.message, pair, refusal.fence, true);
   refuse(refusal.code, refusal.message, refusal.hint);
 }
@@ -75,7 +75,7 @@ void Session::State::refuse_from_memory(const Refusal& refusal, const Pair& pair
 // --- the server's word ---
 
 // TG001 stale term 3 for scope "billing": the fence stands at 5
-bool Session::State::stale_report(std::string_view message, Pair& pair, std::int64_t& fence) noexcept {
+bool Session::State::stale_report(std::string_view message, ScopedTerm& pair, std::int64_t& fence) noexcept {
   constexpr std::string_view begin = "TG001 stale term ", middle = " for scope \"", end = "\": the fence stands at ";
   if (!message.starts_with(begin)) return false;
   message.remove_prefix(begin.size());
@@ -90,13 +90,13 @@ bool Session::State::stale_report(std::string_view message, Pair& pair, std::int
   return pair.complete() && fence > 0;
 }
 
-void Session::State::report_refusal(std::string_view code, std::string_view message, const Pair& pair, std::int64_t fence, bool from_memory) {
-  surroundings_.happened({.kind = Incident::Kind::refused, .scope = pair.scope, .term = pair.term, .fence = fence, .code = code, .message = message, .statement = unit_text_, .from_memory = from_memory});
+void Session::State::report_refusal(std::string_view code, std::string_view message, const ScopedTerm& pair, std::int64_t fence, bool from_memory) {
+  host_.happened({.kind = Incident::Kind::refused, .scope = pair.scope, .term = pair.term, .fence = fence, .code = code, .message = message, .statement = unit_text_, .from_memory = from_memory});
 }
 
-Explained Session::State::explained(const pgwire::ReportFields& report, Role role) const {
+Explained Session::State::explained(const pgwire::ReportFields& report, Purpose role) const {
   Explained it{.code = std::string(report.sqlstate()), .message = std::string(report.message()), .hint = std::string(report['H']), .detail = std::string(report['D']), .refused = {}, .pair = check_.pair};
-  if (role == Role::writable && it.code == "25001") {
+  if (role == Purpose::writable && it.code == "25001") {
     it.code = "TG002";
     it.message = claims_.may_speak() ? "TG002 no check before the first query of this transaction, and now it is too late: declare scope and term before it" : "TG002 no term declared for a fenced write";
     it.hint = "A session declares by application_name, PGOPTIONS, SET termgate.scope and termgate.term, or a comment; a transaction that will write declares before its first query.";
@@ -104,14 +104,14 @@ Explained Session::State::explained(const pgwire::ReportFields& report, Role rol
     it.code = "3F000";
     it.refused = it.message;
     it.message = "Termgate is not installed in this database, and so nothing can be written through it";
-    it.hint = "As the owner: " + (options_.install_hint.empty() ? "termgate init --db postgresql://…/" + applicant_.database : options_.install_hint);
+    it.hint = "As the owner: " + (options_.install_hint.empty() ? "termgate init --db postgresql://…/" + login_request_.database : options_.install_hint);
   } else if (it.code == "42501") {
-    const std::string who = role_.empty() || role_ == "none" ? applicant_.user : role_;
+    const std::string who = role_.empty() || role_ == "none" ? login_request_.user : role_;
     it.message = "role \"" + who + "\" may not call Termgate's check: " + it.message;
     it.hint = "As the owner: termgate init --grant " + who + "=write";
     it.refused = it.message;
   } else if (it.code == "TG001") {
-    Pair stale;
+    ScopedTerm stale;
     if (stale_report(it.message, stale, it.fence)) it.pair = stale;
     else it.fence = 0;
   }
@@ -120,7 +120,7 @@ Explained Session::State::explained(const pgwire::ReportFields& report, Role rol
 }
 
 // A message of ours has failed, and the client's statement with it.
-void Session::State::ours_refused(const pgwire::ReportFields& report, Role role) {
+void Session::State::ours_refused(const pgwire::ReportFields& report, Purpose role) {
   const Explained it = explained(report, role);
   if (it.fence != 0) {
     saw_fence(it.pair.scope, it.fence);

@@ -27,11 +27,13 @@ enum class Request : std::uint8_t {
 };
 inline constexpr std::size_t request_count = static_cast<std::size_t>(Request::nothing) + 1;
 
-// The statements that we prepare.
-enum Ours : std::uint8_t { ours_writable, ours_locked, ours_mark, ours_unmark, ours_default_on, ours_default_off, ours_check, ours_again, ours_prepared, ours_hold, ours_release, ours_count };
+// The statements that the proxy itself prepares; `none` ends the list.
+enum class ProxyStatement : std::uint8_t { writable, locked, mark, unmark, default_on, default_off, check, again, prepared, hold, release, none };
+inline constexpr std::size_t proxy_statement_count = static_cast<std::size_t>(ProxyStatement::none);
+constexpr std::size_t index_of(ProxyStatement which) noexcept { return static_cast<std::size_t>(which); }
 
 // On whose behalf it was sent.
-enum class Role : std::uint8_t {
+enum class Purpose : std::uint8_t {
   client,       // its replies are the client's
   silent,       // ours, of no interest unless it fails
   who_serves,   // pg_backend_pid(), to be compared with BackendKeyData
@@ -56,7 +58,7 @@ enum class Change : std::uint8_t { none, on, off, commit, rollback, prepared };
 
 struct PendingReply {
   Request request = Request::query;
-  Role role = Role::client;
+  Purpose role = Purpose::client;
   Change change = Change::none;
   bool hidden = false;        // its replies are not the client's
   std::size_t read_hash = 0;  // of a text that is taken for a read: where it meets READ ONLY, it is known as a writer from then on
@@ -70,7 +72,7 @@ struct PendingReply {
   bool late_description = false;  // its RowDescription waits for what comes next: an error comes without one
   std::uint32_t changes = 0;  // of a check: how many declarations had been sent before it
   bool given = false;         // … and whether its scope and term were given by us, or declared for its transaction alone
-  Ours closes = ours_count;   // of a `close` of ours: what is gone with it
+  ProxyStatement closes = ProxyStatement::none;   // of a `close` of ours: what is gone with it
   std::string text{};         // the name for `parse` and `bind`; the bytes for `nothing`
 };
 

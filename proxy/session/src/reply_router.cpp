@@ -9,7 +9,7 @@ using pgwire::Event;
 
 Shown shown_as(const PendingReply& request, const Event& reply) noexcept {
   if (reply.type == backend::command_complete) {
-    if (request.role == Role::framed) return Shown::keep_framed;
+    if (request.role == Purpose::framed) return Shown::keep_framed;
     if (request.late_complete && reply.kind == Event::Kind::message) return Shown::keep_complete;
   }
   if (request.hidden || (request.hide_no_data && reply.type == backend::no_data)) return Shown::hide;
@@ -31,7 +31,7 @@ void ReplyRouter::route(const Event& reply) {
   const PendingReply& head = pending_.head();
   showing_ = true;
   // What comes next is here, so the statement before it has succeeded.
-  if (head.role == Role::framed) release_framed();
+  if (head.role == Purpose::framed) release_framed();
   if (head.request == Request::execute) release(description_);
   switch (shown_as(head, reply)) {
     case Shown::forward: client_.back() += reply.frame; break;
@@ -62,7 +62,7 @@ void ReplyRouter::forward_unless_hidden(const Event& message) {
 }
 
 void ReplyRouter::forward_notice(const Event& notice) {
-  showing_ = pending_.empty() || !pending_.head().hidden || pending_.head().role == Role::client || pending_.head().role == Role::commit;
+  showing_ = pending_.empty() || !pending_.head().hidden || pending_.head().role == Purpose::client || pending_.head().role == Purpose::commit;
   if (showing_) client_.back() += notice.frame;
 }
 

@@ -110,7 +110,7 @@ void Session::State::next_piece() {
       added |= carry_out(act, effects, script.claim);
       if (model_.tx.failed && !was_failed) return;  // refused
     }
-    if (added) add_sync(Role::silent);
+    if (added) add_sync(Purpose::silent);
     note_sent(effects, script.claim.named);
 
     return send_piece(effects);
@@ -178,12 +178,12 @@ void Session::State::send_piece(const Effects& effects) {
     sql = with_own_set_config(sql, first, first.offset);
     script_.inserted = sql.size() - script_.bytes;
   }
-  run_plain_query(sql, script_.frame ? Role::framed : Role::client, Change::none, effects.way == Way::read ? hash_of(sql) : 0);
+  run_plain_query(sql, script_.frame ? Purpose::framed : Purpose::client, Change::none, effects.way == Way::read ? hash_of(sql) : 0);
 }
 
 void Session::State::begin_frame() {
   router_.release_framed();
-  add_hidden_query("BEGIN", Role::begin);
+  add_hidden_query("BEGIN", Purpose::begin);
   script_.frame = true;
   model_.begin_block();
   model_.tx.client_read_only = model_.by_default.believed;
@@ -224,8 +224,8 @@ void Session::State::script_refused() {
 void Session::State::finish_script() {
   if (script_.frame && !script_.ending) {
     script_.ending = true;
-    if (!script_.failed && !model_.tx.failed && add_before_commit()) add_sync(Role::silent);
-    return add_hidden_query(script_.failed ? "ROLLBACK" : "COMMIT", script_.failed ? Role::rollback : Role::commit);
+    if (!script_.failed && !model_.tx.failed && add_before_commit()) add_sync(Purpose::silent);
+    return add_hidden_query(script_.failed ? "ROLLBACK" : "COMMIT", script_.failed ? Purpose::rollback : Purpose::commit);
   }
   router_.release_framed();
   model_.on_text_done(script_.failed);

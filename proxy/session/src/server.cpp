@@ -57,7 +57,7 @@ void Session::State::from_server(std::string_view bytes) {
       case Event::Kind::need_more: return;
       case Event::Kind::announced: break;
       case Event::Kind::malformed:
-        surroundings_.happened({.kind = Incident::Kind::malformed, .message = event.problem.reason()});
+        host_.happened({.kind = Incident::Kind::malformed, .message = event.problem.reason()});
         return end("08P01", std::string("the server: ") + std::string(event.problem.reason()));
       case Event::Kind::message:
       case Event::Kind::part:
@@ -89,8 +89,8 @@ void Session::State::parameter_status(const Event& event) {
   const auto status = pgwire::decode_parameter_status(event.body);
   if (!status) return end("08P01", status.problem().reason());
   if (status->name == "default_transaction_read_only" && claims_.guards()) {
-    // Ours while the lock at session level is held; else something has changed it behind a check. While that lock is only asked for, it was a statement before.
-    model_.by_default.broken = status->value == "off" && (hold_.stage == Hold::Stage::none || hold_.stage == Hold::Stage::asked);
+    // ProxyStatement while the lock at session level is held; else something has changed it behind a check. While that lock is only asked for, it was a statement before.
+    model_.by_default.broken = status->value == "off" && (session_lock_.stage == SessionLock::Stage::none || session_lock_.stage == SessionLock::Stage::asked);
     // A transaction that began meanwhile is writable, and nothing but the check may come first in it.
     if (model_.by_default.broken && model_.tx.in_block && model_.status == TransactionStatus::idle) model_.tx.writable = true;
     if (stage_ == Stage::login) {
@@ -118,7 +118,7 @@ void Session::State::out_of_step(const Event& event) {
   std::string message = "the server answered with message type '";
   message += event.type;
   message += server_.replies.empty() ? "' where nothing was asked" : "' to something else";
-  surroundings_.happened({.kind = Incident::Kind::malformed, .message = message});
+  host_.happened({.kind = Incident::Kind::malformed, .message = message});
   end("08P01", message);
 }
 
@@ -146,7 +146,7 @@ void Session::State::server_event(const Event& event) {
       if (command_completed(event)) return router_.hide(event);
       break;
     case backend::close_complete:
-      if (const PendingReply& head = server_.replies.head(); head.closes != ours_count && left_[head.closes] == head.of) left_[head.closes] = 0;
+      if (const PendingReply& head = server_.replies.head(); head.closes != ProxyStatement::none && left_[index_of(head.closes)] == head.of) left_[index_of(head.closes)] = 0;
       break;
     case backend::copy_in_response:
       in_copy_in_ = pump_after_ = router_.copy_in_begins();
@@ -166,15 +166,15 @@ void Session::State::server_event(const Event& event) {
 bool Session::State::row_of_ours(const Event& event) {
   const bool whole = event.kind == Event::Kind::message;
   switch (server_.replies.head().role) {
-    case Role::who_serves: {
+    case Purpose::who_serves: {
       std::string_view pid;
       if (!whole || !column(event.body, 0, pid) || number(pid) != static_cast<std::int64_t>(server_pid_)) return false;
       served_by(event.body);
       break;
     }
-    case Role::check:
-    case Role::in_advance:
-    case Role::hold:
+    case Purpose::check:
+    case Purpose::in_advance:
+    case Purpose::hold:
       if (whole) check_answered(event.body);
       break;
     default: break;
@@ -187,9 +187,9 @@ bool Session::State::command_completed(const Event& event) {
   PendingReply& head = server_.replies.head();
   const std::string_view tag = event.body;
   model_.on_command_complete(head.change, tag);
-  if (head.role == Role::mode) model_.on_mode_done(tag, {});
-  if (head.role == Role::lock) model_.on_mode_done(tag, head.of);
-  if (opening_refused_ && (head.role == Role::client || head.role == Role::framed) && tag.starts_with("ROLLBACK") && head.change == Change::commit) {
+  if (head.role == Purpose::mode) model_.on_mode_done(tag, {});
+  if (head.role == Purpose::lock) model_.on_mode_done(tag, head.of);
+  if (opening_refused_ && (head.role == Purpose::client || head.role == Purpose::framed) && tag.starts_with("ROLLBACK") && head.change == Change::commit) {
     // The check in front of this COMMIT has failed, and the client knows why.
     opening_refused_ = false;
     return true;
@@ -212,7 +212,7 @@ void Session::State::served_by(std::string_view row) {
 
 void Session::State::check_answered(std::string_view row) {
   const PendingReply& head = server_.replies.head();
-  Pair passed;
+  ScopedTerm passed;
   std::int64_t fence = 0;
   std::string_view scope, term, height;
   if (!column(row, 0, scope)) return;
@@ -231,19 +231,19 @@ void Session::State::check_answered(std::string_view row) {
   passed.term = number(term);
   fence = number(height);
   // Of check_again(): without a fence the session declares nothing, or half a claim.
-  if (!head.given && !model_.tx.in_block && head.role == Role::check) claims_.check_passed(passed, head.changes);
+  if (!head.given && !model_.tx.in_block && head.role == Purpose::check) claims_.check_passed(passed, head.changes);
   if (!passed.complete() || fence == 0) {
     // Nothing is declared, where nobody has to: no lock is held.
-    hold_.unclaimed |= head.role == Role::hold;
+    session_lock_.unclaimed |= head.role == Purpose::hold;
     return;
   }
   claims_.has_spoken();
   if (fence > fence_of(passed.scope)) fences_unsettled_.emplace_back(passed.scope, fence);
   else saw_fence(passed.scope, fence);
-  if (head.role == Role::in_advance) return;
+  if (head.role == Purpose::in_advance) return;
   model_.tx.last = passed;
-  if (head.role == Role::hold) hold_.pair = passed;
-  surroundings_.happened({.kind = Incident::Kind::fenced, .scope = passed.scope, .term = passed.term, .fence = fence, .took = now_ - check_.sent});
+  if (head.role == Purpose::hold) session_lock_.pair = passed;
+  host_.happened({.kind = Incident::Kind::fenced, .scope = passed.scope, .term = passed.term, .fence = fence, .took = now_ - check_.sent});
 }
 
 void Session::State::ready_for_query(const Event& event) {
@@ -252,12 +252,12 @@ void Session::State::ready_for_query(const Event& event) {
   const TransactionStatus status = *decoded;
   const PendingReply head = std::move(server_.replies.head());
   server_.replies.pop();
-  if (head.role == Role::who_serves && !head.row_seen) return end("08006", behind_a_pooler);
+  if (head.role == Purpose::who_serves && !head.row_seen) return end("08006", behind_a_pooler);
   model_.on_ready(status, script_.running, script_.failed);
   if (status == TransactionStatus::idle) {
     for (const auto& [scope, fence] : fences_unsettled_) saw_fence(scope, fence);
     fences_unsettled_.clear();
-    surroundings_.happened({.kind = Incident::Kind::transaction});
+    host_.happened({.kind = Incident::Kind::transaction});
   }
   router_.release_complete();
   const bool show = !head.hidden && !script_.running;
@@ -276,26 +276,26 @@ void Session::State::settle() {
     act_after_frame_ = true;
     return;
   }
-  if (!group_.begun) settle_transaction();
+  if (!pipeline_.begun) settle_transaction();
   quiet_since_ = now_;
   if (!login_.ready.empty()) {
     to_client_.back() += login_.ready;
     login_.ready = std::string();
   }
-  switch (hold_.stage) {
-    case Hold::Stage::none: break;
-    case Hold::Stage::asked:
+  switch (session_lock_.stage) {
+    case SessionLock::Stage::none: break;
+    case SessionLock::Stage::asked:
       // Without its row the lock is not ours: an error before it may have made the server skip it together with what was to run.
-      if (!hold_.failed && (hold_.pair.complete() || hold_.unclaimed)) return run_under_hold();
-      hold_ = Hold();
+      if (!session_lock_.failed && (session_lock_.pair.complete() || session_lock_.unclaimed)) return run_under_hold();
+      session_lock_ = SessionLock();
       pgwire::append_ready_for_query(to_client_.back(), model_.status);
       break;
-    case Hold::Stage::held:
+    case SessionLock::Stage::held:
       if (model_.status != TransactionStatus::idle) return end("0A000", "a statement that runs alone left a transaction open");
       return release();
-    case Hold::Stage::releasing:
-      if (std::exchange(hold_.again, false)) return release();
-      hold_ = Hold();
+    case SessionLock::Stage::releasing:
+      if (std::exchange(session_lock_.again, false)) return release();
+      session_lock_ = SessionLock();
       break;
   }
   if (model_.status == TransactionStatus::idle && claims_.guard_from_here()) model_.by_default.broken = true;
@@ -318,27 +318,27 @@ void Session::State::settle_transaction() {
 
 // The check has passed and the session holds its lock: now what must run alone may run.
 void Session::State::run_under_hold() {
-  hold_.stage = Hold::Stage::held;
+  session_lock_.stage = SessionLock::Stage::held;
   // Its transactions are the server's own; each begins by the session's default.
   if (claims_.guards()) {
-    run_ours(server_, ours_default_off, Role::silent, {});
-    add_sync(Role::silent);
+    run_ours(server_, ProxyStatement::default_off, Purpose::silent, {});
+    add_sync(Purpose::silent);
   }
   // DO and CALL may declare: what their last transaction leaves in force is checked before it commits.
   model_.tx.writable = model_.tx.session_passed = true;
-  note_sent(hold_.effects, false);
-  if (hold_.effects.kind != Kind::call && hold_.effects.kind != Kind::do_block) model_.tx = Transaction();
-  if (hold_.extended) {
-    server_.append(std::move(hold_.messages));
+  note_sent(session_lock_.effects, false);
+  if (session_lock_.effects.kind != Kind::call && session_lock_.effects.kind != Kind::do_block) model_.tx = Transaction();
+  if (session_lock_.extended) {
+    server_.append(std::move(session_lock_.messages));
     add_before_commit();
     add_client_sync();
     model_.tx = Transaction();
   } else if (model_.tx.acted) {
-    run_converted(hold_.sql);
+    run_converted(session_lock_.sql);
   } else {
-    run_plain_query(hold_.sql);
+    run_plain_query(session_lock_.sql);
   }
-  hold_.sql.clear();
+  session_lock_.sql.clear();
 }
 
 }  // namespace termgate::session

@@ -42,16 +42,16 @@ void Session::State::server_error(const Event& event) {
   fences_unsettled_.clear();
   router_.drop_converted();
   const PendingReply& head = server_.replies.head();
-  const Role role = head.role;
+  const Purpose role = head.role;
   const bool extended = is_extended(head.request);
-  if (role == Role::client || role == Role::framed) {
+  if (role == Purpose::client || role == Purpose::framed) {
     router_.release_framed();  // of the statement before, which is done
     client_failed(event, *report);
   } else {
     ours_failed(event, *report);
     if (stage_ != Stage::ready) return;
   }
-  const bool of_the_text = role != Role::in_advance && role != Role::silent && role != Role::eviction;
+  const bool of_the_text = role != Purpose::in_advance && role != Purpose::silent && role != Purpose::eviction;
   if (script_.running && of_the_text) script_.failed = true;
   if (extended) drop_until_sync();  // else its ReadyForQuery comes next
 }
@@ -68,7 +68,7 @@ void Session::State::client_failed(const Event& event, const pgwire::ReportField
     return;
   }
   const bool refused_as_read_only = report.sqlstate() == "25006" && claims_.active() && !model_.tx.client_read_only && !model_.by_default.believed && model_.status != TransactionStatus::failed;
-  if (refused_as_read_only && !model_.tx.writable && hold_.stage == Hold::Stage::none) return read_has_written(report);
+  if (refused_as_read_only && !model_.tx.writable && session_lock_.stage == SessionLock::Stage::none) return read_has_written(report);
   const PendingReply& head = server_.replies.head();
   if (head.read_only_behind) model_.tx.client_read_only = true;
   if (head.late_complete && !outstanding_.unread && model_.status == TransactionStatus::idle && report.sqlstate() == "25001") {
@@ -123,61 +123,61 @@ void Session::State::remember_writers_of_piece() {
 void Session::State::ours_failed(const Event& event, const pgwire::ReportFields& report) {
   const PendingReply& head = server_.replies.head();
   switch (head.role) {
-    case Role::writable:
-    case Role::check:
+    case Purpose::writable:
+    case Purpose::check:
       ours_refused(report, head.role);
       opening_refused_ = true;
       model_.tx.forget_checks();
-      if (head.role == Role::writable) model_.tx.writable = false;
+      if (head.role == Purpose::writable) model_.tx.writable = false;
       if (script_.ending) router_.drop_framed();
       break;
-    case Role::hold:
+    case Purpose::hold:
       ours_refused(report, head.role);
-      hold_.failed = true;
+      session_lock_.failed = true;
       break;
-    case Role::refusal:
+    case Purpose::refusal:
       to_client_.back() += head.text;
       opening_refused_ = true;
       break;
-    case Role::commit:
-    case Role::begin:
+    case Purpose::commit:
+    case Purpose::begin:
       router_.drop_framed();
       router_.forward(event);
       break;
-    case Role::lock:
-    case Role::mode:
+    case Purpose::lock:
+    case Purpose::mode:
       // It had failed already, or was cancelled: it writes nothing.
       ours_refused(report, head.role);
       opening_refused_ = true;
       model_.tx.forget_checks();
       if (script_.ending) router_.drop_framed();
       break;
-    case Role::put_back:
+    case Purpose::put_back:
       // A cancel request of the client's that came late.
       if (report.sqlstate() == "57014") {
         model_.by_default.broken = true;
         break;
       }
       [[fallthrough]];
-    case Role::who_serves: return end("08006", "the server session could not be made read-only again");
-    case Role::release:
+    case Purpose::who_serves: return end("08006", "the server session could not be made read-only again");
+    case Purpose::release:
       if (report.sqlstate() == "57014") {
-        hold_.again = true;
+        session_lock_.again = true;
         break;
       }
       return end("08006", "the lock of a statement that ran alone could not be given back");
-    case Role::in_advance: {
+    case Purpose::in_advance: {
       // Whatever it is, the check itself meets it again; that the term is stale is worth knowing before.
-      Pair stale;
+      ScopedTerm stale;
       std::int64_t fence = 0;
       if (stale_report(report.message(), stale, fence)) saw_fence(stale.scope, fence);
       break;
     }
-    case Role::silent:
-    case Role::rollback:
-    case Role::eviction:
-    case Role::client:
-    case Role::framed: break;
+    case Purpose::silent:
+    case Purpose::rollback:
+    case Purpose::eviction:
+    case Purpose::client:
+    case Purpose::framed: break;
   }
 }
 
@@ -196,7 +196,7 @@ void Session::State::drop_until_sync() {
     // The Sync is yet to come: what comes before it the server will not even look at.
     server_skips_ = true;
     pump_after_ = deferred_.has_value();
-    group_.take_held();
+    pipeline_.take_held();
   }
 }
 

@@ -21,10 +21,10 @@ const pgwire::Rules& server_rules() {
 
 }  // namespace
 
-Session::State::State(const Options& options, Peer peer, Surroundings& surroundings, Instant now)
+Session::State::State(const Options& options, Peer peer, SessionHost& session_host, Instant now)
     : options_(options),
       peer_(std::move(peer)),
-      surroundings_(surroundings),
+      host_(session_host),
       now_(now),
       quiet_since_(now),
       login_(peer_.encrypted_already, now),
@@ -52,30 +52,30 @@ void Session::State::close_all() {
 }
 
 void Session::State::idle_now() {
-  if (draining_ && stage_ == Stage::ready && server_.replies.empty() && model_.status == pgwire::TransactionStatus::idle && !group_.begun && !deferred_ && client_in_.empty()) {
+  if (draining_ && stage_ == Stage::ready && server_.replies.empty() && model_.status == pgwire::TransactionStatus::idle && !pipeline_.begun && !deferred_ && client_in_.empty()) {
     end("57P01", "the proxy is shutting down");
   }
 }
 
 // A higher term was seen elsewhere: a transaction that stands open under a lower one ends now, and with it its locks (F4).
 void Session::State::fence_seen(std::string_view scope, std::int64_t fence) {
-  if (stage_ != Stage::ready || !server_.replies.empty() || group_.begun || client_mid_frame_) return;
+  if (stage_ != Stage::ready || !server_.replies.empty() || pipeline_.begun || client_mid_frame_) return;
   if (model_.status != pgwire::TransactionStatus::in_block || !model_.tx.passed_any()) return;
-  Pair stale;
-  const auto is_below = [&](const Pair& pair) { return pair.scope == scope && pair.term < fence && is_known_by(pair.scope); };
+  ScopedTerm stale;
+  const auto is_below = [&](const ScopedTerm& pair) { return pair.scope == scope && pair.term < fence && is_known_by(pair.scope); };
   if (is_below(model_.tx.last)) stale = model_.tx.last;
-  for (const Pair& pair : model_.tx.passed) {
+  for (const ScopedTerm& pair : model_.tx.passed) {
     if (is_below(pair)) stale = pair;
   }
   if (!stale.complete()) return;
   evicted_message_ = "TG001 stale term " + std::to_string(stale.term) + " for scope \"" + stale.scope + "\": the fence stands at " + std::to_string(fence) + "; the open transaction was ended";
   Claim claim;
   claim.pair = claim.given = stale;
-  add_check(server_, claim, Role::eviction);
-  add_sync(Role::eviction);
+  add_check(server_, claim, Purpose::eviction);
+  add_sync(Purpose::eviction);
   model_.tx.failed = true;
   outstanding_.wait_for_all = true;
-  surroundings_.happened({.kind = Incident::Kind::evicted, .scope = scope, .term = stale.term, .fence = fence});
+  host_.happened({.kind = Incident::Kind::evicted, .scope = scope, .term = stale.term, .fence = fence});
 }
 
 void Session::State::tick() {
@@ -109,7 +109,7 @@ Session::Phase Session::State::phase() const noexcept {
     case Stage::ready: break;
   }
   if (model_.status != pgwire::TransactionStatus::idle || model_.tx.in_block) return Phase::in_transaction;
-  return server_.replies.empty() && !group_.begun ? Phase::idle : Phase::active;
+  return server_.replies.empty() && !pipeline_.begun ? Phase::idle : Phase::active;
 }
 
 bool Session::State::wants_client() const noexcept {
@@ -151,12 +151,12 @@ std::optional<Instant> Session::State::deadline() const noexcept {
 }
 
 std::size_t Session::State::memory_bytes() const noexcept {
-  return sizeof(State) + to_client_.capacity() + server_.bytes.capacity() + client_in_.capacity() + client_reader_.buffered() + server_reader_.buffered() + group_.held.bytes.capacity() + script_.sql.capacity() + hold_.sql.capacity() + hold_.messages.bytes.capacity();
+  return sizeof(State) + to_client_.capacity() + server_.bytes.capacity() + client_in_.capacity() + client_reader_.buffered() + server_reader_.buffered() + pipeline_.held.bytes.capacity() + script_.sql.capacity() + session_lock_.sql.capacity() + session_lock_.messages.bytes.capacity();
 }
 
 // --- the outside ---
 
-Session::Session(const Options& options, Peer peer, Surroundings& surroundings, Instant now) : state_(std::make_unique<State>(options, std::move(peer), surroundings, now)) {}
+Session::Session(const Options& options, Peer peer, SessionHost& session_host, Instant now) : state_(std::make_unique<State>(options, std::move(peer), session_host, now)) {}
 Session::~Session() = default;
 
 void Session::resume(const ClientBytes& event, Instant now) {
@@ -244,7 +244,7 @@ std::vector<Action> Session::take_actions() { return std::exchange(state_->actio
 bool Session::wants_client() const noexcept { return state_->wants_client(); }
 bool Session::wants_server() const noexcept { return state_->wants_server(); }
 std::optional<Instant> Session::deadline() const noexcept { return state_->deadline(); }
-const Applicant& Session::applicant() const noexcept { return state_->applicant_; }
+const LoginRequest& Session::login() const noexcept { return state_->login_request_; }
 std::uint32_t Session::server_pid() const noexcept { return state_->server_pid_; }
 std::string_view Session::server_key() const noexcept { return state_->server_key_; }
 std::uint32_t Session::cancel_pid() const noexcept { return state_->cancel_pid_; }

@@ -32,10 +32,10 @@ bool is_large_object_function(std::uint32_t oid) noexcept {
 }  // namespace
 
 void Session::State::on_query(std::string_view sql) {
-  if (group_.begun) {
+  if (pipeline_.begun) {
     // In a block as pgjdbc does it for its savepoints; outside of one, behind messages of ours, 18 would lose the client's work.
     if (!model_.tx.in_block) return end("0A000", "Termgate takes no simple query before the Sync of an extended one, but in a transaction block");
-    group_ = Group();
+    pipeline_ = Pipeline();
   }
   unit_begins();
   statements_.erase("");
@@ -53,7 +53,7 @@ void Session::State::on_query(std::string_view sql) {
     if (const Refusal refusal = refusal_of_prepared(effects); refusal && !model_.tx.failed) return refuse_from_memory(refusal, claim.pair);
     observe(effects, claim);
     note_sent(effects, claim.named);
-    return run_plain_query(sql, Role::client, change_of(effects));
+    return run_plain_query(sql, Purpose::client, change_of(effects));
   }
   run_statement(sql, effects, claim, *text);
 }
@@ -62,7 +62,7 @@ void Session::State::on_query(std::string_view sql) {
 void Session::State::run_statement(std::string_view sql, Effects effects, const Claim& claim, const statements::Classified& text) {
   if (model_.tx.failed) {
     note_sent(effects, claim.named);
-    return effects.kind == Kind::unparsable ? run_converted(sql) : run_plain_query(sql, Role::client, change_of(effects));
+    return effects.kind == Kind::unparsable ? run_converted(sql) : run_plain_query(sql, Purpose::client, change_of(effects));
   }
   const statements::Statement& statement = text.statements.front();
   if (effects.kind == Kind::show && answer_show(statement)) return;
@@ -89,10 +89,10 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
   if (model_.tx.in_block) {
     const bool added = guard_block(effects, claim, Step::runs);
     if (model_.tx.failed) return;  // refused
-    if (added) add_sync(Role::silent);
+    if (added) add_sync(Purpose::silent);
     note_sent(effects, claim.named);
     if (effects.kind == Kind::unparsable) return run_converted(sql);
-    run_plain_query(sql, Role::client, change_of(effects), read_hash);
+    run_plain_query(sql, Purpose::client, change_of(effects), read_hash);
     if (server_says) {
       server_.replies.at(server_.replies.size() - 1).read_only_behind = true;
       outstanding_.wait_for_all = true;
@@ -112,7 +112,7 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
       // A transaction of its own that stays READ ONLY; in a session that is not guarded yet it may write, and may have declared.
       if (!claims_.guards() && effects.changes_declaration && (unit.does >= Does::calls || effects.by_name) && !script_.running && text.single) break;
       note_sent(effects, claim.named);
-      return run_plain_query(sql, Role::client, change_of(effects), read_hash);
+      return run_plain_query(sql, Purpose::client, change_of(effects), read_hash);
     case Act::frame: return start_script(for_script, std::make_shared<statements::Classified>(text));
     case Act::refuse_claim:
     case Act::refuse_known:
@@ -145,9 +145,9 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
 // checked after them; the rest (VACUUM, …) as it is, for it takes no company.
 void Session::State::run_held(std::string_view sql, const Effects& effects, const Claim& claim) {
   if (effects.unlocks) return refuse("0A000", "Termgate cannot run this: it names pg_advisory_unlock, and would give up the lock that fences it", "");
-  hold_ = Hold();
-  hold_.sql = sql;
-  hold_.effects = effects;
+  session_lock_ = SessionLock();
+  session_lock_.sql = sql;
+  session_lock_.effects = effects;
   hold(claim);
 }
 
@@ -169,9 +169,9 @@ bool Session::State::answer_show(const statements::Statement& statement) {
 void Session::State::on_function_call(const Event& event) {
   const auto head = pgwire::decode_function_call_head(event.body);
   if (!head) return end("08P01", head.problem().reason());
-  if (group_.begun) {
+  if (pipeline_.begun) {
     if (!model_.tx.in_block) return end("0A000", "Termgate takes no function call before the Sync of an extended query, but in a transaction block");
-    group_ = Group();
+    pipeline_ = Pipeline();
   }
   unit_begins();
   Effects effects;
@@ -209,7 +209,7 @@ void Session::State::on_function_call(const Event& event) {
         client_parts_ = Parts::drop;
         return;
       }
-      if (added) add_sync(Role::silent);
+      if (added) add_sync(Purpose::silent);
     }
   }
   note_sent(effects, claim.named);

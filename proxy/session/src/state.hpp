@@ -45,7 +45,7 @@ namespace termgate::session {
 
 class Session::State {
  public:
-  State(const Options& options, Peer peer, Surroundings& surroundings, Instant now);
+  State(const Options& options, Peer peer, SessionHost& session_host, Instant now);
 
   // --- login.cpp ---
   enum class Stage : std::uint8_t {
@@ -183,17 +183,17 @@ class Session::State {
 
   // --- inject.cpp ---
   // `to`: the server, or what is put in front of a pipeline that is held.
-  const std::string& name_of(Ours which);
-  void prepare_ours(Batch& to, Ours which, Role role, std::string_view error);
-  void run_ours(Batch& to, Ours which, Role role, std::span<const pgwire::Field> values, std::string_view error = {});
-  void add_check(Batch& to, const Claim& claim, Role role);
+  const std::string& name_of(ProxyStatement which);
+  void prepare_ours(Batch& to, ProxyStatement which, Purpose role, std::string_view error);
+  void run_ours(Batch& to, ProxyStatement which, Purpose role, std::span<const pgwire::Field> values, std::string_view error = {});
+  void add_check(Batch& to, const Claim& claim, Purpose role);
   void add_recheck(Batch& to);
   void add_opening(Batch& to, const Claim& claim, bool with_check);
-  void add_sync(Role role);
+  void add_sync(Purpose role);
   void add_client_sync();                       // its ReadyForQuery is the client's
-  void add_hidden_query(std::string_view sql, Role role);
+  void add_hidden_query(std::string_view sql, Purpose role);
   void raise_in_advance(const Claim& claim);
-  void run_plain_query(std::string_view sql, Role role = Role::client, Change change = Change::none, std::size_t read_hash = 0);
+  void run_plain_query(std::string_view sql, Purpose role = Purpose::client, Change change = Change::none, std::size_t read_hash = 0);
   void run_converted(std::string_view sql, Change change = Change::none, std::size_t read_hash = 0);
   void hold(const Claim& claim);
   void release();
@@ -206,12 +206,12 @@ class Session::State {
   void refuse_if_it_parses(std::string_view sql, std::string_view code, std::string_view message);
   void refuse_reserved();
   void refuse_claim(const Claim& claim);
-  void refuse_from_memory(const Refusal& refusal, const Pair& pair);
+  void refuse_from_memory(const Refusal& refusal, const ScopedTerm& pair);
   void fail_in_server(const std::string& told);
-  static bool stale_report(std::string_view message, Pair& pair, std::int64_t& fence) noexcept;
-  void report_refusal(std::string_view code, std::string_view message, const Pair& pair, std::int64_t fence, bool from_memory);
-  Explained explained(const pgwire::ReportFields& report, Role role) const;
-  void ours_refused(const pgwire::ReportFields& report, Role role);
+  static bool stale_report(std::string_view message, ScopedTerm& pair, std::int64_t& fence) noexcept;
+  void report_refusal(std::string_view code, std::string_view message, const ScopedTerm& pair, std::int64_t fence, bool from_memory);
+  Explained explained(const pgwire::ReportFields& report, Purpose role) const;
+  void ours_refused(const pgwire::ReportFields& report, Purpose role);
 
   // --- server.cpp ---
   void from_server(std::string_view bytes);
@@ -251,14 +251,14 @@ class Session::State {
   // --- what everybody knows ---
   const Options& options_;
   Peer peer_;
-  Surroundings& surroundings_;
+  SessionHost& host_;
   Instant now_, quiet_since_;
   Stage stage_ = Stage::greeting;
   Outbox to_client_;
   Batch server_;                           // on its way to the server, and the replies that it owes
   std::vector<Action> actions_;
   Login login_;
-  Applicant applicant_;
+  LoginRequest login_request_;
   std::uint32_t server_pid_ = 0;
   std::string server_key_;
   std::uint32_t cancel_pid_ = 0;           // of a cancel request
@@ -292,9 +292,9 @@ class Session::State {
   std::string role_;                       // as SET ROLE said last; empty: the user
 
   // --- what is ours in the server ---
-  std::array<std::string, ours_count> names_;
+  std::array<std::string, proxy_statement_count> names_;
   // The last Parse of each that is not known to be closed again, counted in parses_; 0: there is none. An error skips the Close behind it.
-  std::array<std::size_t, ours_count> left_{};
+  std::array<std::size_t, proxy_statement_count> left_{};
   std::size_t parses_ = 0, parses_synced_ = 0;  // … and how many stand in front of the last Sync
   Check check_;
   // What checks have answered above all that was known: true only once the transaction has committed, for it may have been the check's own raise.
@@ -304,9 +304,9 @@ class Session::State {
 
   // --- the unit that is under way ---
   std::string unit_text_;                  // how it begins; of an extended one, what was parsed last
-  Group group_;
+  Pipeline pipeline_;
   Script script_;
-  Hold hold_;
+  SessionLock session_lock_;
 };
 
 }  // namespace termgate::session

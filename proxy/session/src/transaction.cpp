@@ -78,7 +78,7 @@ bool Session::State::runs_code_ahead(const Effects& effects, Step step) noexcept
 // The transaction is what the model says, whatever mode the one before has left it in.
 bool Session::State::settle_mode() {
   if (!std::exchange(model_.tx.mode_unsure, false)) return false;
-  run_ours(server_, ours_writable, Role::writable, {});
+  run_ours(server_, ProxyStatement::writable, Purpose::writable, {});
   return true;
 }
 
@@ -129,14 +129,14 @@ bool Session::State::mark() {
   const bool outside = model_.tx.was_unmarked && model_.tx.savepoints && model_.tx.savepoints->empty() && server_.replies.empty() && !model_.mark_there;
   if (!may_write() || model_.tx.acted || model_.tx.failed || model_.tx.marked || (model_.tx.savepoint && !outside)) return false;
   model_.tx.marked = true;
-  run_ours(server_, ours_mark, Role::mode, {});
+  run_ours(server_, ProxyStatement::mark, Purpose::mode, {});
   return true;
 }
 
 // Behind the last of the client's savepoints ours is in the way: SET TRANSACTION ISOLATION LEVEL would be refused, and rows would carry its transaction id.
 bool Session::State::release_mark() {
   if (!model_.tx.marked || !model_.tx.savepoints || !model_.tx.savepoints->empty()) return false;
-  run_ours(server_, ours_unmark, Role::mode, {});
+  run_ours(server_, ProxyStatement::unmark, Purpose::mode, {});
   model_.tx.marked = false;
   model_.tx.was_unmarked = true;
   // A Parse or a Bind has locked inside of it: the server gives the transaction back the mode that it had before.
@@ -147,9 +147,9 @@ bool Session::State::release_mark() {
 bool Session::State::lock_for_commit() {
   if (model_.locked_for_good || (model_.tx.locked && model_.tx.lock_stays)) return false;
   // An error has hidden where its savepoints are: then its end is checked.
-  if (!model_.tx.marked && !outside_savepoints()) return add_check(server_, claim_of(nullptr), Role::check), true;
-  if (std::exchange(model_.tx.marked, false)) run_ours(server_, ours_unmark, Role::mode, {});
-  run_ours(server_, ours_locked, Role::mode, {});
+  if (!model_.tx.marked && !outside_savepoints()) return add_check(server_, claim_of(nullptr), Purpose::check), true;
+  if (std::exchange(model_.tx.marked, false)) run_ours(server_, ProxyStatement::unmark, Purpose::mode, {});
+  run_ours(server_, ProxyStatement::locked, Purpose::mode, {});
   model_.tx.locked = true;
   return true;
 }
@@ -168,16 +168,16 @@ bool Session::State::carry_out(Act act, const Effects& effects, const Claim& cla
       add_opening(server_, claim, false);
       return true;
     case Act::open: add_opening(server_, claim, true); return true;
-    case Act::check: add_check(server_, claim, Role::check); return true;
+    case Act::check: add_check(server_, claim, Purpose::check); return true;
     case Act::recheck: add_recheck(server_); return true;
     case Act::check_both:
       add_recheck(server_);
-      add_check(server_, claim, Role::check);
+      add_check(server_, claim, Purpose::check);
       return true;
     case Act::lock:
       model_.tx.locked = true;
       model_.tx.lock_stays = outside_savepoints();
-      run_ours(server_, ours_locked, model_.tx.lock_stays && model_.tx.in_block ? Role::lock : Role::mode, {});
+      run_ours(server_, ProxyStatement::locked, model_.tx.lock_stays && model_.tx.in_block ? Purpose::lock : Purpose::mode, {});
       return true;
     case Act::refuse_claim: refuse_claim(claim); return false;
     case Act::refuse_known: refuse_from_memory(refusal_from_memory(claim), claim.pair); return false;
@@ -199,7 +199,7 @@ bool Session::State::add_before_commit() {
   TransactionView view = view_of(claim, true);
   view.writable |= model_.tx.writable;
   switch (before_commit(view, policy())) {
-    case Act::check: add_check(server_, claim, Role::check); return true;
+    case Act::check: add_check(server_, claim, Purpose::check); return true;
     case Act::recheck: add_recheck(server_); return true;
     case Act::lock: return lock_for_commit();
     default: return false;

@@ -151,7 +151,7 @@ void TransactionModel::apply_control(const Effects& effects) {
     case Kind::rollback_to:
       // The lock went with what was rolled back.
       if (TERMGATE_PLANTED(proxy_savepoint)) {
-        tx.last = Pair();  // else the news of a raise would end the block all the same
+        tx.last = ScopedTerm();  // else the news of a raise would end the block all the same
         tx.passed.clear();
       } else {
         tx.forget_checks();

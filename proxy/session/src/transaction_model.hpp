@@ -42,8 +42,8 @@ struct Transaction {
   bool marked = false;            // … and one of ours stands before the first
   bool lock_stays = false;        // it was locked outside of all savepoints
   bool was_unmarked = false;      // … and ours was released again
-  std::vector<Pair> passed;       // by comments
-  Pair last;                      // as the check answered
+  std::vector<ScopedTerm> passed;       // by comments
+  ScopedTerm last;                      // as the check answered
   std::optional<std::string> parsed, bound;  // the statement whose Parse, the portal whose Bind alone may have declared anew
 
   bool passed_any() const noexcept { return session_passed || other_passed; }

@@ -35,7 +35,7 @@ namespace termgate::inline v0 {
 
 namespace detail {
 class Driver;
-class Session;
+class OpenTransaction;
 struct DatabaseState;
 }  // namespace detail
 
@@ -121,7 +121,7 @@ struct StreamInfo {
   std::int64_t created_at_ms = 0;
 };
 
-struct Finding {  // of verify: one breach that the stored rows show
+struct Breach {  // of verify: one breach that the stored rows show
   std::string kind, scope, object, detail;
 };
 
@@ -163,12 +163,12 @@ class Transaction {
 
  private:
   friend class Database;
-  Transaction(detail::DatabaseState& state, detail::Session& session, Scope scope, Term term)
+  Transaction(detail::DatabaseState& state, detail::OpenTransaction& session, Scope scope, Term term)
       : state_(state), session_(session), scope_(std::move(scope)), term_(term) {}
   Rows execute(std::string_view sql, const Value* values, std::size_t count);
 
   detail::DatabaseState& state_;
-  detail::Session& session_;
+  detail::OpenTransaction& session_;
   Scope scope_;
   Term term_;
   std::exception_ptr failed_;  // a statement's error that nothing has mended yet
@@ -270,7 +270,7 @@ class Database {
   std::int64_t adopt(std::string_view table, std::string_view scope_column, std::string_view term_column);
   bool unadopt(std::string_view table);
   std::vector<Advice> doctor();
-  std::vector<Finding> verify(std::optional<std::int64_t> since_ms = {});
+  std::vector<Breach> verify(std::optional<std::int64_t> since_ms = {});
   Rows settings();  // name, value, what
   void set_setting(std::string_view name, std::string_view value);
   void set_settings(const std::vector<std::pair<std::string, std::string>>& names_and_values);  // all or none

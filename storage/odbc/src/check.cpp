@@ -27,7 +27,7 @@ constexpr std::string_view no_transaction = "TG005 no transaction is open on thi
   auto found = diagnostics_of(type, handle);
   SQLUINTEGER dead = SQL_CD_FALSE;
   const bool gone = SQL_SUCCEEDED(SQLGetConnectAttrW(connection, SQL_ATTR_CONNECTION_DEAD, &dead, SQL_IS_UINTEGER, nullptr)) && dead == SQL_CD_TRUE;
-  throw Failure(std::move(found), gone);
+  throw OdbcError(std::move(found), gone);
 }
 
 // Which layer 1 is behind it; by the name that the driver tells.
@@ -107,7 +107,7 @@ Term check(SQLHDBC connection, const Scope& scope, Term term, std::string_view s
     const auto fence = run(connection, marked(dialect.with_schema(text, schema), 2, family), scope, term);
     if (!fence) throw InvalidInput(std::string(no_transaction));
     return Term(*fence);
-  } catch (const Failure& failure) {
+  } catch (const OdbcError& failure) {
     throw_for(failure, Phase::before_commit, family);
   }
 }

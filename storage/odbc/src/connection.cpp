@@ -66,7 +66,7 @@ Handle::Handle(SQLSMALLINT type, SQLHANDLE parent) : type_(type) {
   if (!SQL_SUCCEEDED(SQLAllocHandle(type, parent, &handle_))) {
     handle_ = SQL_NULL_HANDLE;
     const SQLSMALLINT of = type == SQL_HANDLE_STMT ? SQL_HANDLE_DBC : SQL_HANDLE_ENV;
-    throw Failure(parent == SQL_NULL_HANDLE ? std::vector<Diagnostic>{} : diagnostics_of(of, parent), false);
+    throw OdbcError(parent == SQL_NULL_HANDLE ? std::vector<Diagnostic>{} : diagnostics_of(of, parent), false);
   }
 }
 
@@ -213,7 +213,7 @@ void Connection::fail(SQLSMALLINT type, SQLHANDLE handle) {
   // A statement that ran out of time may still be running over there, and its answer may still come.
   const bool late = std::any_of(found.begin(), found.end(), [](const Diagnostic& one) { return one.sqlstate == "HYT00" || one.sqlstate.starts_with("08"); });
   broken_ = broken_ || dead || late;
-  throw Failure(std::move(found), dead);
+  throw OdbcError(std::move(found), dead);
 }
 
 bool Connection::looks_dead() const {
@@ -484,7 +484,7 @@ std::size_t Connection::execute_rows(const Marked& text, std::span<const ArrayCo
                                                  bad == statuses.end() ? untouched : *bad, processed)});
       }
       broken_ = broken_ || looks_dead();
-      throw Failure(std::move(found), broken_);
+      throw OdbcError(std::move(found), broken_);
     }
     read(statement, code);
     SQLFreeStmt(statement, SQL_CLOSE);

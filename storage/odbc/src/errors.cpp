@@ -99,7 +99,7 @@ std::string plain_message(std::string_view message) {
   return plain;
 }
 
-void throw_for(const Failure& failure, Phase phase, Family family) {
+void throw_for(const OdbcError& failure, Phase phase, Family family) {
   static const Diagnostic silent{"HY000", 0, "the ODBC driver failed and did not say why"};
   const auto& all = failure.diagnostics;
   // The first that says something: drivers put "general error" or a warning before the one that counts.

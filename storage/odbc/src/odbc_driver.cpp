@@ -25,7 +25,7 @@ namespace {
 
 using odbc::Connection;
 using odbc::ConnectionString;
-using odbc::Failure;
+using odbc::OdbcError;
 using odbc::Family;
 using odbc::Phase;
 using std::chrono::milliseconds;
@@ -52,9 +52,9 @@ struct Patience {
 
 class OdbcDriver;
 
-class OdbcSession final : public Session {
+class OdbcTransaction final : public OpenTransaction {
  public:
-  OdbcSession(const OdbcDriver& driver, Connection& connection, const Patience& patience) : driver_(driver), connection_(connection), patience_(patience) {}
+  OdbcTransaction(const OdbcDriver& driver, Connection& connection, const Patience& patience) : driver_(driver), connection_(connection), patience_(patience) {}
 
   Rows execute(std::string_view sql, std::span<const Value> parameters) override;
 
@@ -81,32 +81,32 @@ class OdbcDriver final : public Driver {
     return {dialect_.family == Family::sqlserver ? std::size_t{1} << 30 : std::size_t{256} << 20, odbc::payload_piece_bytes};
   }
 
-  void transact(const TransactOptions& options, const std::function<void(Session&)>& work) override {
+  void transact(const TransactOptions& options, const std::function<void(OpenTransaction&)>& work) override {
     const auto start = Clock::now();
-    Lent lent(*this, options.timeout);
+    PooledConnection lent(*this, options.timeout);
     if (options.timeout && Clock::now() - start >= *options.timeout) {
-      lent.give_back();
+      lent.mark_reusable();
       throw Unavailable(fmt::format("the write's timeout of {} ms was over before a connection was there; nothing was written", options.timeout->count()));
     }
     begin(lent, dialect_.begin(options));
     Connection& connection = *lent;
     try {
       const Patience patience = patience_of(options.timeout, start);
-      OdbcSession session(*this, connection, patience);
+      OdbcTransaction session(*this, connection, patience);
       work(session);
       static_cast<void>(patience.next());
       if (connection.looks_dead()) throw Unavailable("the server ended the session; nothing was written");
     } catch (...) {
       roll_back(connection);
-      lent.give_back();
+      lent.mark_reusable();
       throw;
     }
     guarded(Phase::commit, [&] { connection.run(dialect_.commit, options_.answer_wait); });
-    lent.give_back();
+    lent.mark_reusable();
   }
 
   Rows call(std::string_view sql, std::span<const Value> parameters, bool read_only, std::optional<milliseconds> timeout) override {
-    Lent lent(*this, timeout);
+    PooledConnection lent(*this, timeout);
     Connection& connection = *lent;
     const Patience patience = patience_of(timeout, Clock::now());
     try {
@@ -117,17 +117,17 @@ class OdbcDriver final : public Driver {
         // A single statement is its own commit: once sent, a lost connection leaves a write unknown.
         rows = send(connection, sql, parameters, patience, read_only ? Phase::before_commit : Phase::commit);
       }
-      lent.give_back();
+      lent.mark_reusable();
       return rows;
     } catch (...) {
-      lent.give_back();
+      lent.mark_reusable();
       throw;
     }
   }
 
   InstallReport install() override {
     InstallReport report;
-    Lent lent(*this, std::nullopt);
+    PooledConnection lent(*this, std::nullopt);
     begin(lent, {});
     Connection& connection = *lent;
     try {
@@ -154,34 +154,34 @@ class OdbcDriver final : public Driver {
       });
     } catch (...) {
       roll_back(connection);
-      lent.give_back();
+      lent.mark_reusable();
       throw;
     }
     guarded(Phase::commit, [&] { connection.run(dialect_.commit); });
-    lent.give_back();
+    lent.mark_reusable();
     return report;
   }
 
   int installed_version() override {
-    Lent lent(*this, std::nullopt);
+    PooledConnection lent(*this, std::nullopt);
     int version = 0;
     guarded(Phase::before_commit, [&] { version = version_in(*lent); });
-    lent.give_back();
+    lent.mark_reusable();
     return version;
   }
 
   void uninstall() override {
-    Lent lent(*this, std::nullopt);
+    PooledConnection lent(*this, std::nullopt);
     begin(lent, dialect_.begin({}));
     try {
       guarded(Phase::before_commit, [&] { run_script(*lent, dialect_.uninstall); });
     } catch (...) {
       roll_back(*lent);
-      lent.give_back();
+      lent.mark_reusable();
       throw;
     }
     guarded(Phase::commit, [&] { (*lent).run(dialect_.commit); });
-    lent.give_back();
+    lent.mark_reusable();
   }
 
   void grant(std::string_view role, std::string_view level) override {
@@ -202,7 +202,7 @@ class OdbcDriver final : public Driver {
   void guarded(Phase phase, Step step) const {
     try {
       step();
-    } catch (Failure& failure) {
+    } catch (OdbcError& failure) {
       for (auto& one : failure.diagnostics) one.message = odbc::redacted(std::move(one.message), text_.secrets);
       odbc::throw_for(failure, phase, dialect_.family);
     }
@@ -241,10 +241,10 @@ class OdbcDriver final : public Driver {
 
  private:
   // A connection out of the pool, for the length of one call. Not given back: thrown away.
-  class Lent {
+  class PooledConnection {
    public:
-    Lent(OdbcDriver& driver, std::optional<milliseconds> timeout) : driver_(driver), outer_(innermost) {
-      for (const Lent* open = innermost; open != nullptr; open = open->outer_) {
+    PooledConnection(OdbcDriver& driver, std::optional<milliseconds> timeout) : driver_(driver), outer_(innermost) {
+      for (const PooledConnection* open = innermost; open != nullptr; open = open->outer_) {
         if (&open->driver_ == &driver) {
           throw InvalidInput("TG005 a call of this Database from inside its own transaction: use the Transaction that the callback was given");
         }
@@ -252,16 +252,16 @@ class OdbcDriver final : public Driver {
       connection_ = driver.take(timeout, fresh_);
       innermost = this;
     }
-    ~Lent() {
+    ~PooledConnection() {
       innermost = outer_;
       if (!clean_ || connection_ == nullptr || connection_->broken() || connection_->looks_dead()) connection_.reset();
       driver_.put_back(std::move(connection_));
     }
-    Lent(const Lent&) = delete;
-    Lent& operator=(const Lent&) = delete;
+    PooledConnection(const PooledConnection&) = delete;
+    PooledConnection& operator=(const PooledConnection&) = delete;
     Connection& operator*() { return *connection_; }
     // Says that the connection stands outside any transaction and may be used again, if it is still there.
-    void give_back() { clean_ = true; }
+    void mark_reusable() { clean_ = true; }
     // The pool's connection had died: a new one instead. False: this one is new.
     bool renew() {
       if (fresh_) return false;
@@ -276,8 +276,8 @@ class OdbcDriver final : public Driver {
     std::unique_ptr<Connection> connection_;
     bool clean_ = false;
     bool fresh_ = false;
-    const Lent* outer_;
-    static thread_local const Lent* innermost;  // this thread's calls in progress
+    const PooledConnection* outer_;
+    static thread_local const PooledConnection* innermost;  // this thread's calls in progress
   };
 
   struct Idle {
@@ -288,11 +288,11 @@ class OdbcDriver final : public Driver {
   std::string with_schema(std::string_view text) const { return dialect_.with_schema(text, options_.schema); }
 
   // BEGIN on a connection that the server closed meanwhile: nothing was sent yet, so another connection is as good. An empty text only asks.
-  void begin(Lent& lent, const std::string& text) {
+  void begin(PooledConnection& lent, const std::string& text) {
     guarded(Phase::before_commit, [&] {
       try {
         (*lent).run(text.empty() ? std::string_view("SELECT 1") : text, options_.answer_wait);
-      } catch (const Failure&) {
+      } catch (const OdbcError&) {
         if (!(*lent).broken() || !lent.renew()) throw;
         (*lent).run(text.empty() ? std::string_view("SELECT 1") : text, options_.answer_wait);
       }
@@ -367,7 +367,7 @@ class OdbcDriver final : public Driver {
   }
 
   // The user's own query: the database itself holds it to reading.
-  Rows query(Lent& lent, std::string_view sql, std::span<const Value> parameters, const Patience& patience) {
+  Rows query(PooledConnection& lent, std::string_view sql, std::span<const Value> parameters, const Patience& patience) {
     if (dialect_.family == Family::sqlserver) odbc::need_query(sql);
     odbc::need_one_statement(sql, dialect_.family);
     TransactOptions options;
@@ -453,7 +453,7 @@ class OdbcDriver final : public Driver {
     try {
       idle.connection->run("SELECT 1", login_wait);
       return true;
-    } catch (const Failure&) {
+    } catch (const OdbcError&) {
       return false;
     }
   }
@@ -480,9 +480,9 @@ class OdbcDriver final : public Driver {
   int open_ = 0;
 };
 
-thread_local const OdbcDriver::Lent* OdbcDriver::Lent::innermost = nullptr;
+thread_local const OdbcDriver::PooledConnection* OdbcDriver::PooledConnection::innermost = nullptr;
 
-Rows OdbcSession::execute(std::string_view sql, std::span<const Value> parameters) {
+Rows OdbcTransaction::execute(std::string_view sql, std::span<const Value> parameters) {
   if (over_) throw DatabaseError("an error before has ended this transaction: nothing can follow it");
   static_cast<void>(patience_.next());  // an error before anything was sent does not end the transaction
   try {

@@ -21,7 +21,7 @@ constexpr std::size_t payload_piece_bytes = std::size_t{16} << 20;
 // How long the next statement may take. Throws Unavailable where the time of the whole is over: nothing was written.
 using NextLimit = std::function<milliseconds()>;
 
-// Sends the pieces. Throws Failure, as Connection does.
+// Sends the pieces. Throws OdbcError, as Connection does.
 void bring_pieces(Connection& connection, std::string_view payload, const NextLimit& limit);
 
 // The text that makes @termgate_payload of them, to stand before a statement that uses it; `$<bytes_parameter>` is the length that is due. The server refuses what

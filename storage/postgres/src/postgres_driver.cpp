@@ -322,11 +322,11 @@ struct Silence {
   }
 };
 
-class PostgresSession final : public Session {
+class PostgresTransaction final : public OpenTransaction {
  public:
   using Clock = Watchdog::Clock;
 
-  PostgresSession(Connection& connection, const std::string& url, Silence silence, std::optional<milliseconds> timeout, Clock::time_point start)
+  PostgresTransaction(Connection& connection, const std::string& url, Silence silence, std::optional<milliseconds> timeout, Clock::time_point start)
       : connection_(connection), url_(url), silence_(silence), timeout_(timeout), start_(start) {}
 
   Rows execute(std::string_view sql, std::span<const Value> parameters) override {
@@ -383,12 +383,12 @@ class PostgresDriver final : public Driver {
   std::string_view kind() const noexcept override { return "postgresql"; }
   PayloadLimits payload_limits() const noexcept override { return {std::size_t{256} << 20, std::size_t{16} << 20}; }
 
-  void transact(const TransactOptions& options, const std::function<void(Session&)>& work) override {
+  void transact(const TransactOptions& options, const std::function<void(OpenTransaction&)>& work) override {
     const auto start = Watchdog::Clock::now();
-    Lent lent(*this, options.timeout);
+    PooledConnection lent(*this, options.timeout);
     Connection& connection = *lent;
     if (options.timeout && Watchdog::Clock::now() - start >= *options.timeout) {
-      lent.give_back();
+      lent.mark_reusable();
       throw Unavailable(fmt::format("the write's timeout of {} ms was over before a connection was there; nothing was written", options.timeout->count()));
     }
     {
@@ -397,28 +397,28 @@ class PostgresDriver final : public Driver {
       if (options.timeout) watch.emplace(watchdog_, connection.socket(), start + *options.timeout + timeout_margin);
       try {
         silence().bounded(connection, Phase::before_commit, url_, [&] { connection.run_script(begin_text(options)); });
-        PostgresSession session(connection, url_, silence(), options.timeout, start);
+        PostgresTransaction session(connection, url_, silence(), options.timeout, start);
         work(session);
         session.end_time();
         step(connection, Phase::before_commit, [&] { connection.expect_alive(); });
       } catch (const Unavailable&) {
         roll_back(connection);
-        lent.give_back();
+        lent.mark_reusable();
         if (!watch || !watch->over()) throw;
         throw Unavailable(fmt::format("the write's timeout of {} ms is over and the server is silent: the connection was given up; nothing was written",
                                       options.timeout->count()));
       } catch (...) {
         roll_back(connection);
-        lent.give_back();
+        lent.mark_reusable();
         throw;
       }
     }
     commit(connection);
-    lent.give_back();
+    lent.mark_reusable();
   }
 
   Rows call(std::string_view sql, std::span<const Value> parameters, bool read_only, std::optional<milliseconds> timeout) override {
-    Lent lent(*this, timeout);
+    PooledConnection lent(*this, timeout);
     Connection& connection = *lent;
     // A timeout of the server's own would need a transaction, and with it three more round trips.
     Silence limited = silence();
@@ -446,16 +446,16 @@ class PostgresDriver final : public Driver {
         rows = limited.bounded(connection, phase, url_, [&] { return rows_of(connection.run(sql, parameters)); });
       }
     } catch (...) {
-      lent.give_back();
+      lent.mark_reusable();
       throw;
     }
-    lent.give_back();
+    lent.mark_reusable();
     return rows;
   }
 
   InstallReport install() override {
     InstallReport report;
-    Lent lent(*this);
+    PooledConnection lent(*this);
     Connection& connection = *lent;
     // Whatever the role's defaults are: the second of two installers must see what the first has done.
     step(connection, Phase::before_commit, [&] { connection.run_script("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"); });
@@ -483,26 +483,26 @@ class PostgresDriver final : public Driver {
       report.to_version = std::max(report.to_version, report.from_version);
     } catch (...) {
       roll_back(connection);
-      lent.give_back();
+      lent.mark_reusable();
       rethrow_as_ours(Phase::before_commit, url_, connection.is_open());
     }
     commit(connection);
-    lent.give_back();
+    lent.mark_reusable();
     return report;
   }
 
   int installed_version() override {
-    Lent lent(*this);
+    PooledConnection lent(*this);
     int version = 0;
     step(*lent, Phase::before_commit, [&] { version = version_in(*lent); });
-    lent.give_back();
+    lent.mark_reusable();
     return version;
   }
 
   void uninstall() override {
-    Lent lent(*this);
+    PooledConnection lent(*this);
     step(*lent, Phase::commit, [&] { (*lent).run_script("BEGIN;\n" + with_schema(sql::postgres::uninstall, options_.schema) + ";\nCOMMIT"); });
-    lent.give_back();
+    lent.mark_reusable();
   }
 
   void grant(std::string_view role, std::string_view level) override {
@@ -517,10 +517,10 @@ class PostgresDriver final : public Driver {
 
  private:
   // A connection out of the pool, for the length of one call. Not given back: thrown away.
-  class Lent {
+  class PooledConnection {
    public:
-    explicit Lent(PostgresDriver& driver, std::optional<milliseconds> timeout = {}) : driver_(driver), outer_(innermost) {
-      for (const Lent* open = innermost; open != nullptr; open = open->outer_) {
+    explicit PooledConnection(PostgresDriver& driver, std::optional<milliseconds> timeout = {}) : driver_(driver), outer_(innermost) {
+      for (const PooledConnection* open = innermost; open != nullptr; open = open->outer_) {
         if (&open->driver_ == &driver) {
           throw InvalidInput("TG005 a call of this Database from inside its own transaction: use the Transaction that the callback was given");
         }
@@ -528,25 +528,25 @@ class PostgresDriver final : public Driver {
       connection_ = driver.take(timeout);
       innermost = this;
     }
-    ~Lent() {
+    ~PooledConnection() {
       innermost = outer_;
       if (!clean_ || !connection_->is_open()) connection_.reset();
       driver_.put_back(std::move(connection_));
     }
-    Lent(const Lent&) = delete;
-    Lent& operator=(const Lent&) = delete;
+    PooledConnection(const PooledConnection&) = delete;
+    PooledConnection& operator=(const PooledConnection&) = delete;
     Connection& operator*() { return *connection_; }
     // Says that the connection stands outside any transaction and may be used again, if it is still open.
-    void give_back() { clean_ = true; }
+    void mark_reusable() { clean_ = true; }
 
    private:
     friend class PostgresDriver;
     PostgresDriver& driver_;
     std::unique_ptr<Connection> connection_;
     bool clean_ = false;
-    const Lent* outer_;
+    const PooledConnection* outer_;
     // This thread's calls in progress. A plain pointer: it outlives the thread's other objects, and a Database may be closed late.
-    static thread_local const Lent* innermost;
+    static thread_local const PooledConnection* innermost;
   };
 
   template <class Step>
@@ -673,7 +673,7 @@ class PostgresDriver final : public Driver {
   int open_ = 0;
 };
 
-thread_local const PostgresDriver::Lent* PostgresDriver::Lent::innermost = nullptr;
+thread_local const PostgresDriver::PooledConnection* PostgresDriver::PooledConnection::innermost = nullptr;
 
 }  // namespace
 

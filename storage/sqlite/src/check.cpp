@@ -3,13 +3,13 @@
 #include <termgate/sqlite_check.hpp>
 
 #include <termgate/detail/sqlite/errors.hpp>
-#include <termgate/detail/sqlite/law.hpp>
+#include <termgate/detail/sqlite/layer1.hpp>
 
 namespace termgate::inline v0::sqlite {
 
 Term check(sqlite3* db, const Scope& scope, Term term) {
   // Through SQL, so that a connection that has loaded the extension has one set of marks and not two.
-  Law::register_on(db);
+  Layer1::register_on(db);
   Statement statement(db, "SELECT termgate_check_term(?1, ?2)");
   Running call(statement.get());
   call.bind(scope.name()).bind(term.value()).step();

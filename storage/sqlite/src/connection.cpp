@@ -87,18 +87,18 @@ Connection::Connection(const OpenAs& how, bool reader, bool create) {
       if (!mode.empty()) set_journal_mode(how, mode);
     }
     control_checked(("PRAGMA main.synchronous = " + how.synchronous).c_str());
-    law_ = Law::register_on(db_);
-    law_->watch_file(how.path);
+    layer1_ = Layer1::register_on(db_);
+    layer1_->watch_file(how.path);
     if (how.wait) {
-      law_->set_check_wait(*how.wait);
+      layer1_->set_check_wait(*how.wait);
     } else {
       wait_for_locks(std::chrono::milliseconds(0));
-      wait_for_locks(law_->check_wait());
+      wait_for_locks(layer1_->check_wait());
     }
     // What was opened may be another file than the path named a moment later.
-    law_->require_file();
+    layer1_->require_file();
     // A connection that has read keeps the log in place.
-    if (sqlite3_exec(db_, "SELECT 1 FROM sqlite_schema LIMIT 1", nullptr, nullptr, nullptr) == SQLITE_OK) law_->file().know_log();
+    if (sqlite3_exec(db_, "SELECT 1 FROM sqlite_schema LIMIT 1", nullptr, nullptr, nullptr) == SQLITE_OK) layer1_->file().know_log();
     if (reader) only_read(true);
   } catch (const BusyNow&) {
     const Blocked told(fmt::format("TG006 blocked: {} holds the database {}; nothing was written", lock_holder(db_), how.path));
@@ -279,13 +279,13 @@ void Connection::wait_for_locks(std::chrono::milliseconds wait) noexcept {
   const auto busy = [](void* held, int times) {
     auto& self = *static_cast<Connection*>(held);
     const auto now = std::chrono::steady_clock::now();
-    if (times == 0 || !self.busy_knock_) {
+    if (times == 0 || !self.busy_lock_wait_) {
       self.busy_since_ = now;
-      self.busy_knock_.emplace(self.db_, std::string_view(), 0);
+      self.busy_lock_wait_.emplace(self.db_, std::string_view(), 0);
     }
     const auto rest = std::chrono::duration_cast<std::chrono::milliseconds>(self.busy_since_ + self.busy_wait_ - now);
     if (rest.count() <= 0) return 0;
-    self.busy_knock_->pause(rest);
+    self.busy_lock_wait_->pause(rest);
     return 1;
   };
   sqlite3_busy_handler(db_, wait.count() > 0 ? static_cast<int (*)(void*, int)>(busy) : nullptr, this);
@@ -295,23 +295,23 @@ int Connection::begin(bool read_only, std::chrono::milliseconds wait, std::strin
   const char* statement = read_only ? "BEGIN" : "BEGIN IMMEDIATE";
   const auto attempt = [&] {
     const int code = control(statement);
-    if (code != SQLITE_OK || read_only || !law_->file().moved(true)) return code;
+    if (code != SQLITE_OK || read_only || !layer1_->file().moved(true)) return code;
     control("ROLLBACK");
     return SQLITE_READONLY_DBMOVED;
   };
   int code = attempt();
   if ((code & 0xff) != SQLITE_BUSY || wait <= std::chrono::milliseconds(0)) return code;
   const auto until = std::chrono::steady_clock::now() + wait;
-  Knock knock(db_, scope, term);
+  LockWait lock_wait(db_, scope, term);
   do {
-    knock.pause(std::chrono::duration_cast<std::chrono::milliseconds>(until - std::chrono::steady_clock::now()));
+    lock_wait.pause(std::chrono::duration_cast<std::chrono::milliseconds>(until - std::chrono::steady_clock::now()));
     code = attempt();
   } while ((code & 0xff) == SQLITE_BUSY && std::chrono::steady_clock::now() < until);
   return code;
 }
 
 int Connection::commit(int& extended) noexcept {
-  if (law_->file().moved(true)) {
+  if (layer1_->file().moved(true)) {
     control("ROLLBACK");
     return extended = SQLITE_READONLY_DBMOVED;
   }
@@ -334,7 +334,7 @@ Rows Connection::run(std::string_view sql, std::span<const Value> parameters) {
   if (sql.data() == sql::sqlite_calls().check_term.data() && parameters.size() == 2) {
     Rows rows;
     rows.columns.emplace_back("fence");
-    const std::int64_t fence = law_->check_term(Scope(parameters[0].as_text()), Term(parameters[1].as_int()));
+    const std::int64_t fence = layer1_->check_term(Scope(parameters[0].as_text()), Term(parameters[1].as_int()));
     rows.rows.emplace_back().emplace_back(fence);
     return rows;
   }

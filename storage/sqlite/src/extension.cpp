@@ -5,7 +5,7 @@ SQLITE_EXTENSION_INIT1
 
 #include <exception>
 
-#include <termgate/detail/sqlite/law.hpp>
+#include <termgate/detail/sqlite/layer1.hpp>
 
 extern "C" __attribute__((visibility("default"))) int sqlite3_termgate_init(sqlite3* db, char** message, const sqlite3_api_routines* api) {
   SQLITE_EXTENSION_INIT2(api);
@@ -14,7 +14,7 @@ extern "C" __attribute__((visibility("default"))) int sqlite3_termgate_init(sqli
     return SQLITE_ERROR;
   }
   try {
-    termgate::sqlite::Law::register_on(db);
+    termgate::sqlite::Layer1::register_on(db);
     return SQLITE_OK;
   } catch (const std::exception& error) {
     *message = sqlite3_mprintf("%s", error.what());

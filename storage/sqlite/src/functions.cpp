@@ -1,6 +1,6 @@
 // The law's SQL surface on a connection: the functions termgate_…, and the virtual table that tells where
 // transactions begin and end. Parameters and results are listed in sql/sqlite/README.md.
-#include <termgate/detail/sqlite/law.hpp>
+#include <termgate/detail/sqlite/layer1.hpp>
 
 #include <algorithm>
 #include <array>
@@ -20,7 +20,7 @@
 namespace termgate::inline v0::sqlite {
 namespace {
 
-namespace stmt = termgate::sql::sqlite_law;
+namespace stmt = termgate::sql::sqlite_statements;
 
 // ---------------------------------------------------------------------------------------------------------- JSON
 
@@ -138,7 +138,7 @@ void give(sqlite3_context* context, bool truth) { sqlite3_result_int(context, tr
 
 // What SQLite's JSON would misread without a word: it ends at a NUL, spelt \u0000 or not, and lists an object's
 // values like an array's.
-std::string json_array(Law& law, const Arguments& arguments, int at, const char* what) {
+std::string json_array(Layer1& layer1, const Arguments& arguments, int at, const char* what) {
   std::string json = arguments.text(at, what);
   for (std::size_t byte = 0; byte < json.size(); ++byte) {
     const bool escaped = json[byte] == '\\';
@@ -150,20 +150,20 @@ std::string json_array(Law& law, const Arguments& arguments, int at, const char*
     }
     if (escaped) ++byte;
   }
-  Running kind = law.use(stmt::json_kind);
+  Running kind = layer1.use(stmt::json_kind);
   if (!kind.bind(json).step() || kind.text(0) != "array")
     throw InvalidInput(fmt::format("TG005 malformed {}: a JSON array is wanted", what));
   return json;
 }
 
 // A batch: a JSON array of texts and {"hex":"…"}, which `payloads` then holds, or the driver's own array behind a pointer.
-std::span<const std::string> payloads_of(Law& law, const Arguments& arguments, int at, std::vector<std::string>& payloads) {
+std::span<const std::string> payloads_of(Layer1& layer1, const Arguments& arguments, int at, std::vector<std::string>& payloads) {
   if (sqlite3_value* raw = arguments.raw(at)) {
     if (const auto* array = static_cast<const BytesArray*>(sqlite3_value_pointer(raw, bytes_array_pointer))) return *array;
     if (const auto* view = static_cast<const BytesArrayView*>(sqlite3_value_pointer(raw, bytes_view_pointer))) return view->items;
   }
-  const std::string json = json_array(law, arguments, at, "payloads");
-  Running items = law.use(stmt::json_items);
+  const std::string json = json_array(layer1, arguments, at, "payloads");
+  Running items = layer1.use(stmt::json_items);
   items.bind(json);
   while (items.step()) {
     const std::string type = items.text(0);
@@ -179,7 +179,7 @@ std::span<const std::string> payloads_of(Law& law, const Arguments& arguments, i
 }
 
 // Not given: none.
-std::optional<std::vector<std::optional<std::string>>> write_ids_of(Law& law, const Arguments& arguments, int at) {
+std::optional<std::vector<std::optional<std::string>>> write_ids_of(Layer1& layer1, const Arguments& arguments, int at) {
   std::vector<std::optional<std::string>> ids;
   if (sqlite3_value* raw = arguments.raw(at)) {
     if (const auto* array = static_cast<const std::vector<std::optional<std::string>>*>(sqlite3_value_pointer(raw, text_array_pointer))) {
@@ -188,8 +188,8 @@ std::optional<std::vector<std::optional<std::string>>> write_ids_of(Law& law, co
     }
   }
   if (arguments.absent(at)) return std::nullopt;
-  const std::string json = json_array(law, arguments, at, "write ids");
-  Running items = law.use(stmt::json_items);
+  const std::string json = json_array(layer1, arguments, at, "write ids");
+  Running items = layer1.use(stmt::json_items);
   items.bind(json);
   while (items.step()) {
     ids.push_back(items.text(0) == "null" ? std::nullopt : std::optional(WriteId(items.text(1)).text()));
@@ -197,28 +197,28 @@ std::optional<std::vector<std::optional<std::string>>> write_ids_of(Law& law, co
   return ids;
 }
 
-Law::RowScope row_scope(const Arguments& arguments, int at) {
+Layer1::RowScope row_scope(const Arguments& arguments, int at) {
   switch (arguments.type(at)) {
     case SQLITE_NULL:
-      return {Law::RowScope::Kind::null, {}};
+      return {Layer1::RowScope::Kind::null, {}};
     case SQLITE_TEXT:
     case SQLITE_INTEGER:
-      return {Law::RowScope::Kind::text, arguments.bytes(at)};
+      return {Layer1::RowScope::Kind::text, arguments.bytes(at)};
     default:
-      return {Law::RowScope::Kind::unfit, {}};
+      return {Layer1::RowScope::Kind::unfit, {}};
   }
 }
 
 // What a trigger read in its own file; nullopt where it hands over nothing.
-std::optional<Law::Handed> handed(const Arguments& arguments, int at) {
+std::optional<Layer1::Handed> handed(const Arguments& arguments, int at) {
   if (arguments.raw(at) == nullptr) return std::nullopt;
-  return Law::Handed{arguments.type(at) == SQLITE_INTEGER ? std::optional(sqlite3_value_int64(arguments.raw(at))) : std::nullopt};
+  return Layer1::Handed{arguments.type(at) == SQLITE_INTEGER ? std::optional(sqlite3_value_int64(arguments.raw(at))) : std::nullopt};
 }
 
-std::string lease_json(Law& law, const Scope& scope) {
-  Running read = law.use(stmt::lease_read);
+std::string lease_json(Layer1& layer1, const Scope& scope) {
+  Running read = layer1.use(stmt::lease_read);
   if (!read.bind(scope.name()).step()) return {};
-  const std::int64_t remaining = read.is_null(5) ? read.integer(2) - law.now() : 0;
+  const std::int64_t remaining = read.is_null(5) ? read.integer(2) - layer1.now() : 0;
   return Json('{')
       .key("scope")
       .value(scope.name())
@@ -243,7 +243,7 @@ std::string lease_json(Law& law, const Scope& scope) {
 
 // ----------------------------------------------------------------------------------------------------- functions
 
-using Body = void (*)(Law&, sqlite3_context*, const Arguments&);
+using Body = void (*)(Layer1&, sqlite3_context*, const Arguments&);
 
 struct Function {
   const char* name;
@@ -264,16 +264,16 @@ constexpr int guards = SQLITE_UTF8 | SQLITE_INNOCUOUS;
 
 constexpr Function functions[] = {
     {"termgate_version", 0, 0, SQLITE_UTF8 | SQLITE_INNOCUOUS | SQLITE_DETERMINISTIC, "()",
-     [](Law&, sqlite3_context* out, const Arguments&) { give(out, std::string(TERMGATE_VERSION)); }},
+     [](Layer1&, sqlite3_context* out, const Arguments&) { give(out, std::string(TERMGATE_VERSION)); }},
     {"termgate_now", 0, 0, SQLITE_UTF8 | SQLITE_INNOCUOUS, "()",
-     [](Law& law, sqlite3_context* out, const Arguments&) { give(out, law.now()); }},
+     [](Layer1& layer1, sqlite3_context* out, const Arguments&) { give(out, layer1.now()); }},
     {"termgate_check_term", 2, 2, writes, "(scope, term)",
-     [](Law& law, sqlite3_context* out, const Arguments& in) { give(out, law.check_term(in.scope(0), in.term(1))); }},
+     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) { give(out, layer1.check_term(in.scope(0), in.term(1))); }},
     {"termgate_seal", 2, 3, writes, "(scope, term [, grace_ms])",
-     [](Law& law, sqlite3_context* out, const Arguments& in) {
+     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
        // Nothing can be in flight below the write lock, so there is nobody to be patient with.
        static_cast<void>(in.optional_integer(2, "grace"));
-       const Law::Receipt receipt = law.seal(in.scope(0), in.term(1));
+       const Layer1::Receipt receipt = layer1.seal(in.scope(0), in.term(1));
        give(out, Json('{')
                      .key("fence").value(receipt.fence)
                      .key("previous").value(receipt.previous)
@@ -282,34 +282,34 @@ constexpr Function functions[] = {
                      .close());
      }},
     {"termgate_append", 3, 6, writes, "(stream, term, payload [, expected [, scope [, write_id]]])",
-     [](Law& law, sqlite3_context* out, const Arguments& in) {
+     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
        // The argument's own bytes, which stay where they are until the function returns.
-       give(out, law.append(in.stream(0), in.term(1), {{in.payload(2), in.write_id(5)}}, in.optional_integer(3, "expected number"),
+       give(out, layer1.append(in.stream(0), in.term(1), {{in.payload(2), in.write_id(5)}}, in.optional_integer(3, "expected number"),
                             in.optional_scope(4)));
      }},
     {"termgate_append_many", 3, 6, writes, "(stream, term, payloads [, expected [, scope [, write_ids]]])",
-     [](Law& law, sqlite3_context* out, const Arguments& in) {
+     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
        std::vector<std::string> held;
-       const auto payloads = payloads_of(law, in, 2, held);
-       const auto ids = write_ids_of(law, in, 5);
+       const auto payloads = payloads_of(layer1, in, 2, held);
+       const auto ids = write_ids_of(layer1, in, 5);
        // A batch with some ids could be sent again in part: what its other writes became, nobody could tell (F5).
        const bool given = ids.has_value();
        if (given && (ids->size() != payloads.size() || std::find(ids->begin(), ids->end(), std::nullopt) != ids->end())) {
          throw InvalidInput(fmt::format("TG005 a batch of {} needs as many write ids, none of them NULL", payloads.size()));
        }
-       std::vector<Law::Write> batch;
+       std::vector<Layer1::Write> batch;
        batch.reserve(payloads.size());
        for (std::size_t at = 0; at < payloads.size(); ++at) batch.push_back({payloads[at], given ? (*ids)[at] : std::nullopt});
-       give(out, law.append(in.stream(0), in.term(1), batch, in.optional_integer(3, "expected number"), in.optional_scope(4)));
+       give(out, layer1.append(in.stream(0), in.term(1), batch, in.optional_integer(3, "expected number"), in.optional_scope(4)));
      }},
     {"termgate_claim_write", 3, 3, writes, "(scope, term, write_id)",
-     [](Law& law, sqlite3_context* out, const Arguments& in) {
-       const Law::Claim claim = law.claim_write(in.scope(0), in.term(1), WriteId(in.text(2, "write id")));
+     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
+       const Layer1::Claim claim = layer1.claim_write(in.scope(0), in.term(1), WriteId(in.text(2, "write id")));
        give(out, Json('{').key("fresh").value(claim.fresh).key("fence").value(claim.fence).close());
      }},
     {"termgate_outcome", 1, 1, reads, "(write_id)",
-     [](Law& law, sqlite3_context* out, const Arguments& in) {
-       const auto outcome = law.outcome(WriteId(in.text(0, "write id")));
+     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
+       const auto outcome = layer1.outcome(WriteId(in.text(0, "write id")));
        if (!outcome) return sqlite3_result_null(out);
        give(out, Json('{')
                      .key("scope").value(outcome->scope)
@@ -320,16 +320,16 @@ constexpr Function functions[] = {
                      .close());
      }},
     {"termgate_declare", 2, 2, writes, "(scope, term)",
-     [](Law& law, sqlite3_context* out, const Arguments& in) {
+     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
        auto scope = in.optional_scope(0);
        const auto term = in.absent(1) ? std::nullopt : std::optional(in.term(1));
-       law.declare(std::move(scope), term);
+       layer1.declare(std::move(scope), term);
        sqlite3_result_null(out);
      }},
     {"termgate_acquire_lease", 3, 5, writes, "(scope, owner, ttl_ms [, endpoint [, grace_ms]])",
-     [](Law& law, sqlite3_context* out, const Arguments& in) {
+     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
        static_cast<void>(in.optional_integer(4, "grace"));
-       const auto got = law.acquire_lease(in.scope(0), in.text(1, "owner"), in.integer(2, "TTL"), in.optional_text(3, "endpoint"));
+       const auto got = layer1.acquire_lease(in.scope(0), in.text(1, "owner"), in.integer(2, "TTL"), in.optional_text(3, "endpoint"));
        give(out, Json('{')
                      .key("acquired").value(got.acquired)
                      .key("term").value(got.term)
@@ -339,8 +339,8 @@ constexpr Function functions[] = {
                      .close());
      }},
     {"termgate_renew_lease", 4, 4, writes, "(scope, owner, term, ttl_ms)",
-     [](Law& law, sqlite3_context* out, const Arguments& in) {
-       const auto renewal = law.renew_lease(in.scope(0), in.text(1, "owner"), in.term(2), in.integer(3, "TTL"));
+     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
+       const auto renewal = layer1.renew_lease(in.scope(0), in.text(1, "owner"), in.term(2), in.integer(3, "TTL"));
        give(out, Json('{')
                      .key("renewed").value(renewal.renewed)
                      .key("expires_at").value(renewal.expires_at)
@@ -348,38 +348,38 @@ constexpr Function functions[] = {
                      .close());
      }},
     {"termgate_release_lease", 3, 3, writes, "(scope, owner, term)",
-     [](Law& law, sqlite3_context* out, const Arguments& in) { give(out, law.release_lease(in.scope(0), in.text(1, "owner"), in.term(2))); }},
+     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) { give(out, layer1.release_lease(in.scope(0), in.text(1, "owner"), in.term(2))); }},
     {"termgate_force_release", 3, 3, writes, "(scope, actor, reason)",
-     [](Law& law, sqlite3_context* out, const Arguments& in) {
-       give(out, law.force_release(in.scope(0), in.text(1, "actor"), in.text(2, "reason")));
+     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
+       give(out, layer1.force_release(in.scope(0), in.text(1, "actor"), in.text(2, "reason")));
      }},
     {"termgate_reset_fence", 4, 4, writes, "(scope, term, actor, reason)",
-     [](Law& law, sqlite3_context* out, const Arguments& in) {
-       give(out, law.reset_fence(in.scope(0), in.term(1), in.text(2, "actor"), in.text(3, "reason")));
+     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
+       give(out, layer1.reset_fence(in.scope(0), in.term(1), in.text(2, "actor"), in.text(3, "reason")));
      }},
     {"termgate_declare_restored", 4, 4, writes, "(scope, above, actor, reason)",
-     [](Law& law, sqlite3_context* out, const Arguments& in) {
-       give(out, law.declare_restored(in.scope(0), in.term(1), in.text(2, "actor"), in.text(3, "reason")));
+     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
+       give(out, layer1.declare_restored(in.scope(0), in.term(1), in.text(2, "actor"), in.text(3, "reason")));
      }},
     {"termgate_declare_nothing_lost", 2, 2, writes, "(actor, reason)",
-     [](Law& law, sqlite3_context* out, const Arguments& in) {
-       give(out, law.declare_nothing_lost(in.text(0, "actor"), in.text(1, "reason")));
+     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
+       give(out, layer1.declare_nothing_lost(in.text(0, "actor"), in.text(1, "reason")));
      }},
     {"termgate_declare_in_doubt", 2, 2, writes, "(actor, reason)",
-     [](Law& law, sqlite3_context* out, const Arguments& in) { give(out, law.declare_in_doubt(in.text(0, "actor"), in.text(1, "reason"))); }},
+     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) { give(out, layer1.declare_in_doubt(in.text(0, "actor"), in.text(1, "reason"))); }},
     {"termgate_set_raise_by", 2, 2, writes, "(scope, 'writer' or 'seal')",
-     [](Law& law, sqlite3_context* out, const Arguments& in) { give(out, law.set_raise_by(in.scope(0), in.text(1, "mode"))); }},
+     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) { give(out, layer1.set_raise_by(in.scope(0), in.text(1, "mode"))); }},
     {"termgate_prune", 2, 2, writes, "(stream, before)",
-     [](Law& law, sqlite3_context* out, const Arguments& in) { give(out, law.prune(in.stream(0), in.integer(1, "number"))); }},
+     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) { give(out, layer1.prune(in.stream(0), in.integer(1, "number"))); }},
     {"termgate_prune_history", 1, 1, writes, "(older_than_ms)",
-     [](Law& law, sqlite3_context* out, const Arguments& in) { give(out, law.prune_history(in.integer(0, "age"))); }},
+     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) { give(out, layer1.prune_history(in.integer(0, "age"))); }},
     {"termgate_stream_move", 4, 4, writes, "(stream, scope, actor, reason)",
-     [](Law& law, sqlite3_context* out, const Arguments& in) {
-       give(out, law.stream_move(in.stream(0), in.scope(1), in.text(2, "actor"), in.text(3, "reason")));
+     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
+       give(out, layer1.stream_move(in.stream(0), in.scope(1), in.text(2, "actor"), in.text(3, "reason")));
      }},
     {"termgate_fence", 1, 1, reads, "(scope)",
-     [](Law& law, sqlite3_context* out, const Arguments& in) {
-       Running read = law.use(stmt::fence_show);
+     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
+       Running read = layer1.use(stmt::fence_show);
        const Scope scope = in.scope(0);
        if (!read.bind(scope.name()).step()) return sqlite3_result_null(out);
        give(out, Json('{')
@@ -393,15 +393,15 @@ constexpr Function functions[] = {
                      .close());
      }},
     {"termgate_lease", 1, 1, reads, "(scope)",
-     [](Law& law, sqlite3_context* out, const Arguments& in) {
-       const std::string lease = lease_json(law, in.scope(0));
+     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
+       const std::string lease = lease_json(layer1, in.scope(0));
        if (lease.empty()) return sqlite3_result_null(out);
        give(out, lease);
      }},
     {"termgate_read_stream", 1, 3, reads, "(stream [, after [, limit]])",
-     [](Law& law, sqlite3_context* out, const Arguments& in) {
+     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
        const Stream stream = in.stream(0);
-       Running read = law.use(stmt::stream_page);
+       Running read = layer1.use(stmt::stream_page);
        read.bind(stream.name()).bind(in.optional_integer(1, "number").value_or(0)).bind(in.optional_integer(2, "limit").value_or(1000));
        Json rows('[');
        while (read.step()) {
@@ -417,8 +417,8 @@ constexpr Function functions[] = {
        give(out, rows.close());
      }},
     {"termgate_settings", 0, 0, reads, "()",
-     [](Law& law, sqlite3_context* out, const Arguments&) {
-       Running read = law.use(stmt::settings_show);
+     [](Layer1& layer1, sqlite3_context* out, const Arguments&) {
+       Running read = layer1.use(stmt::settings_show);
        Json rows('[');
        while (read.step()) {
          rows.raw(Json('{').key("name").value(read.text(0)).key("value").value(read.text(1)).key("what").value(read.text(2)).close());
@@ -426,47 +426,47 @@ constexpr Function functions[] = {
        give(out, rows.close());
      }},
     {"termgate_set_setting", 2, 2, writes, "(name, value)",
-     [](Law& law, sqlite3_context* out, const Arguments& in) {
+     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
        const std::string value = in.text(1, "value");
-       law.set_setting(in.text(0, "name"), value);
+       layer1.set_setting(in.text(0, "name"), value);
        give(out, value);
      }},
     {"termgate_record_refusal", 6, 6, writes, "(scope, term, count, first_ms, last_ms, client)",
-     [](Law& law, sqlite3_context* out, const Arguments& in) {
-       law.record_refusal(in.text(0, "scope"), in.integer(1, "term"), in.integer(2, "count"), in.integer(3, "moment"),
+     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
+       layer1.record_refusal(in.text(0, "scope"), in.integer(1, "term"), in.integer(2, "count"), in.integer(3, "moment"),
                           in.integer(4, "moment"), in.text(5, "client"));
        give(out, true);
      }},
     {"termgate_job_start", 4, 5, writes, "(job_name, scope, owner, term [, detail])",
-     [](Law& law, sqlite3_context* out, const Arguments& in) {
-       give(out, law.job_start(in.text(0, "job name"), in.scope(1), in.text(2, "owner"), in.term(3), in.optional_text(4, "detail")));
+     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
+       give(out, layer1.job_start(in.text(0, "job name"), in.scope(1), in.text(2, "owner"), in.term(3), in.optional_text(4, "detail")));
      }},
     {"termgate_job_heartbeat", 1, 2, writes, "(run_id [, checkpoint])",
-     [](Law& law, sqlite3_context* out, const Arguments& in) {
-       give(out, law.job_heartbeat(in.text(0, "run id"), in.optional_text(1, "checkpoint")));
+     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
+       give(out, layer1.job_heartbeat(in.text(0, "run id"), in.optional_text(1, "checkpoint")));
      }},
     {"termgate_job_finish", 2, 5, writes, "(run_id, status [, exit_code [, detail [, checkpoint]]])",
-     [](Law& law, sqlite3_context* out, const Arguments& in) {
-       give(out, law.job_finish(in.text(0, "run id"), in.text(1, "status"), in.optional_integer(2, "exit code"),
+     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
+       give(out, layer1.job_finish(in.text(0, "run id"), in.text(1, "status"), in.optional_integer(2, "exit code"),
                                 in.optional_text(3, "detail"), in.optional_text(4, "checkpoint")));
      }},
     {"termgate_protect", 2, 4, writes, "(target, scope_column [, scope [, 'enforce' or 'observe']])",
-     [](Law& law, sqlite3_context* out, const Arguments& in) {
-       give(out, law.protect(in.text(0, "target"), in.optional_text(1, "scope column"), in.optional_text(2, "scope"),
+     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
+       give(out, layer1.protect(in.text(0, "target"), in.optional_text(1, "scope column"), in.optional_text(2, "scope"),
                              in.optional_text(3, "mode").value_or("enforce")));
      }},
     {"termgate_unprotect", 1, 1, writes, "(target)",
-     [](Law& law, sqlite3_context* out, const Arguments& in) { give(out, law.unprotect(in.text(0, "target"))); }},
+     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) { give(out, layer1.unprotect(in.text(0, "target"))); }},
     {"termgate_adopt", 3, 3, writes, "(target, scope_column, term_column)",
-     [](Law& law, sqlite3_context* out, const Arguments& in) {
-       give(out, law.adopt(in.text(0, "target"), in.text(1, "scope column"), in.text(2, "term column")));
+     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
+       give(out, layer1.adopt(in.text(0, "target"), in.text(1, "scope column"), in.text(2, "term column")));
      }},
     {"termgate_unadopt", 1, 1, writes, "(target)",
-     [](Law& law, sqlite3_context* out, const Arguments& in) { give(out, law.unadopt(in.text(0, "target"))); }},
+     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) { give(out, layer1.unadopt(in.text(0, "target"))); }},
     {"termgate_doctor", 0, 0, reads, "()",
-     [](Law& law, sqlite3_context* out, const Arguments&) {
+     [](Layer1& layer1, sqlite3_context* out, const Arguments&) {
        Json rows('[');
-       for (const Law::Finding& finding : law.doctor()) {
+       for (const Layer1::Advice& finding : layer1.doctor()) {
          rows.raw(Json('{')
                       .key("severity").value(finding.severity)
                       .key("object").value(finding.object)
@@ -477,9 +477,9 @@ constexpr Function functions[] = {
        give(out, rows.close());
      }},
     {"termgate_verify", 0, 1, reads, "([since_ms])",
-     [](Law& law, sqlite3_context* out, const Arguments& in) {
+     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
        Json rows('[');
-       for (const Law::Breach& breach : law.verify(in.optional_integer(0, "moment").value_or(0))) {
+       for (const Layer1::Breach& breach : layer1.verify(in.optional_integer(0, "moment").value_or(0))) {
          rows.raw(Json('{')
                       .key("kind").value(breach.kind)
                       .key("scope").value(breach.scope)
@@ -490,51 +490,51 @@ constexpr Function functions[] = {
        give(out, rows.close());
      }},
     {"termgate_init", 0, 0, writes, "()",
-     [](Law& law, sqlite3_context* out, const Arguments&) {
-       const auto installed = law.install();
+     [](Layer1& layer1, sqlite3_context* out, const Arguments&) {
+       const auto installed = layer1.install();
        give(out, Json('{')
                      .key("from_version").value(std::int64_t{installed.from_version})
                      .key("to_version").value(std::int64_t{installed.to_version})
                      .close());
      }},
     {"termgate_uninstall", 0, 0, writes, "()",
-     [](Law& law, sqlite3_context* out, const Arguments&) {
-       law.uninstall();
+     [](Layer1& layer1, sqlite3_context* out, const Arguments&) {
+       layer1.uninstall();
        sqlite3_result_null(out);
      }},
     // Called by triggers only. Its name is the message that a program without the extension meets.
     {"termgate_guard_load_termgate_extension_first", 2, 5, guards, "(kind, …)",
-     [](Law& law, sqlite3_context* out, const Arguments& in) {
+     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
        const std::string kind = in.text(0, "kind");
        const std::string name = in.text(1, "table");
-       if (kind == "arm") return give(out, law.guard_arm());
+       if (kind == "arm") return give(out, layer1.guard_arm());
        if (kind == "row") {
-         law.require_here(name, handed(in, 3));
-         law.guard_row(name, row_scope(in, 2));
+         layer1.require_here(name, handed(in, 3));
+         layer1.guard_row(name, row_scope(in, 2));
        } else if (kind == "any") {
-         law.require_here(name, handed(in, 2));
-         law.guard_any(name);
+         layer1.require_here(name, handed(in, 2));
+         layer1.guard_any(name);
        } else if (kind == "observe") {
-         law.observe_row(name, in.raw(2) != nullptr ? std::optional(row_scope(in, 2)) : std::nullopt, handed(in, 3));
+         layer1.observe_row(name, in.raw(2) != nullptr ? std::optional(row_scope(in, 2)) : std::nullopt, handed(in, 3));
        } else if (kind == "observe any") {
-         law.observe_row(name, std::nullopt, handed(in, 2));
+         layer1.observe_row(name, std::nullopt, handed(in, 2));
        } else if (kind == "adopted") {
-         law.require_here(name, handed(in, 4));
-         law.guard_adopted(name, row_scope(in, 2), in.optional_integer(3, "term"));
+         layer1.require_here(name, handed(in, 4));
+         layer1.guard_adopted(name, row_scope(in, 2), in.optional_integer(3, "term"));
        } else if (kind == "replace") {
-         law.require_here(name, handed(in, 2));
-         law.guard_replace(name);
+         layer1.require_here(name, handed(in, 2));
+         layer1.guard_replace(name);
        } else if (kind == "changed") {
-         law.require_here("termgate_fences", handed(in, 2));
-         law.guard_changed();
+         layer1.require_here("termgate_fences", handed(in, 2));
+         layer1.guard_changed();
        } else if (kind == "raise") {
-         law.require_here("termgate_fences", handed(in, 3));
-         law.guard_raise(name, in.integer(2, "term"));
+         layer1.require_here("termgate_fences", handed(in, 3));
+         layer1.guard_raise(name, in.integer(2, "term"));
        } else if (kind == "lower") {
-         law.require_here("termgate_fences", handed(in, 4));
-         if (!law.guard_lower(name, in.integer(3, "term"))) return sqlite3_result_null(out);
+         layer1.require_here("termgate_fences", handed(in, 4));
+         if (!layer1.guard_lower(name, in.integer(3, "term"))) return sqlite3_result_null(out);
        } else if (kind == "mark") {
-         if (!law.guard_mark()) return sqlite3_result_null(out);
+         if (!layer1.guard_mark()) return sqlite3_result_null(out);
        } else {
          throw InvalidInput("TG005 an unknown guard: this extension is older than the database's triggers");
        }
@@ -543,14 +543,14 @@ constexpr Function functions[] = {
 };
 
 struct Registered {
-  Law* law;
+  Layer1* layer1;
   const Function* function;
 };
 
 void call(sqlite3_context* context, int count, sqlite3_value** values) {
   const auto* registered = static_cast<const Registered*>(sqlite3_user_data(context));
-  Law& law = *registered->law;
-  sqlite3* db = law.connection();
+  Layer1& layer1 = *registered->layer1;
+  sqlite3* db = layer1.connection();
   // Nested statements would change what last_insert_rowid() tells the application.
   const sqlite3_int64 rowid = sqlite3_last_insert_rowid(db);
   try {
@@ -558,10 +558,10 @@ void call(sqlite3_context* context, int count, sqlite3_value** values) {
     if (count < function.arguments_min || count > function.arguments_max) {
       throw InvalidInput(fmt::format("TG005 {} takes {}", function.name, function.takes));
     }
-    law.patiently([&] { function.body(law, context, Arguments(count, values)); });
+    layer1.patiently([&] { function.body(layer1, context, Arguments(count, values)); });
   } catch (const StaleTerm& stale) {
     // A refused seal wrote nothing and is no refused write.
-    if (std::string_view(registered->function->name) != "termgate_seal") law.count_refusal(stale.scope(), stale.term());
+    if (std::string_view(registered->function->name) != "termgate_seal") layer1.count_refusal(stale.scope(), stale.term());
     sqlite3_result_error(context, stale.what(), -1);
   } catch (const Conflict& conflict) {
     sqlite3_result_error(context, conflict.what(), -1);
@@ -582,17 +582,17 @@ void call(sqlite3_context* context, int count, sqlite3_value** values) {
 // ------------------------------------------------------------------------------------- the table of transactions
 
 struct Table : sqlite3_vtab {
-  Law* law;
+  Layer1* layer1;
 };
 
 // What the module and every function point to; freed with the module when the connection closes.
 struct Home {
-  explicit Home(sqlite3* db) : law(db) {}
-  Law law;
+  explicit Home(sqlite3* db) : layer1(db) {}
+  Layer1 layer1;
   std::array<Registered, std::size(functions)> registered{};
 };
 
-Marks& marks_of(sqlite3_vtab* table) { return static_cast<Table*>(table)->law->marks(); }
+PassedChecks& marks_of(sqlite3_vtab* table) { return static_cast<Table*>(table)->layer1->passed_checks(); }
 
 int connect(sqlite3* db, void* home, int, const char* const*, sqlite3_vtab** out, char**) {
   const int code = sqlite3_declare_vtab(db, "CREATE TABLE x(unused)");
@@ -600,7 +600,7 @@ int connect(sqlite3* db, void* home, int, const char* const*, sqlite3_vtab** out
   sqlite3_vtab_config(db, SQLITE_VTAB_DIRECTONLY);
   auto* table = new (std::nothrow) Table();
   if (table == nullptr) return SQLITE_NOMEM;
-  table->law = &static_cast<Home*>(home)->law;
+  table->layer1 = &static_cast<Home*>(home)->layer1;
   *out = table;
   return SQLITE_OK;
 }
@@ -613,7 +613,7 @@ int disconnect(sqlite3_vtab* table) {
 // A second table, which no statement ever uses, so that it is let go when the connection closes: SQLite
 // refuses to close while our statements are prepared, and this is the moment before it looks.
 int disconnect_last(sqlite3_vtab* table) {
-  static_cast<Table*>(table)->law->finalize_statements();
+  static_cast<Table*>(table)->layer1->finalize_statements();
   return disconnect(table);
 }
 
@@ -640,22 +640,22 @@ int update(sqlite3_vtab* table, int, sqlite3_value**, sqlite3_int64*) {
   return SQLITE_READONLY;
 }
 int begin(sqlite3_vtab* table) {
-  static_cast<Table*>(table)->law->transaction_began();
+  static_cast<Table*>(table)->layer1->transaction_began();
   return SQLITE_OK;
 }
 // The last moment at which a transaction that has passed the check, or raised, can be refused.
 int sync(sqlite3_vtab* table) {
-  Law& law = *static_cast<Table*>(table)->law;
-  if (!law.file().moved(true)) return SQLITE_OK;
-  table->zErrMsg = sqlite3_mprintf("%s", moved_message(law.file().path()).c_str());
+  Layer1& layer1 = *static_cast<Table*>(table)->layer1;
+  if (!layer1.file().moved(true)) return SQLITE_OK;
+  table->zErrMsg = sqlite3_mprintf("%s", moved_message(layer1.file().path()).c_str());
   return SQLITE_READONLY_DBMOVED;
 }
 int commit(sqlite3_vtab* table) {
-  static_cast<Table*>(table)->law->transaction_ended(true);
+  static_cast<Table*>(table)->layer1->transaction_ended(true);
   return SQLITE_OK;
 }
 int rollback(sqlite3_vtab* table) {
-  static_cast<Table*>(table)->law->transaction_ended(false);
+  static_cast<Table*>(table)->layer1->transaction_ended(false);
   return SQLITE_OK;
 }
 int savepoint(sqlite3_vtab* table, int index) {
@@ -707,25 +707,25 @@ constexpr sqlite3_module connection_module = [] {
 
 }  // namespace
 
-Law* Law::register_on(sqlite3* db) {
-  // Asked for by pointer: only this very binary's Law answers to this name.
+Layer1* Layer1::register_on(sqlite3* db) {
+  // Asked for by pointer: only this very binary's Layer1 answers to this name.
   if (sqlite3_stmt* probe = nullptr; sqlite3_prepare_v2(db, "SELECT termgate_version()", -1, &probe, nullptr) == SQLITE_OK) {
     sqlite3_finalize(probe);
     return nullptr;
   }
   auto* home = new Home(db);
-  if (const char* path = sqlite3_db_filename(db, "main"); path != nullptr) home->law.watch_file(path);
+  if (const char* path = sqlite3_db_filename(db, "main"); path != nullptr) home->layer1.watch_file(path);
   // From here on the module owns it, also when registering fails.
   int code =
       sqlite3_create_module_v2(db, "termgate_transaction", &transaction_module, home, [](void* held) { delete static_cast<Home*>(held); });
   if (code == SQLITE_OK) code = sqlite3_create_module_v2(db, "termgate_connection", &connection_module, home, nullptr);
   for (std::size_t at = 0; code == SQLITE_OK && at < std::size(functions); ++at) {
-    home->registered[at] = {&home->law, &functions[at]};
+    home->registered[at] = {&home->layer1, &functions[at]};
     code =
         sqlite3_create_function_v2(db, functions[at].name, -1, functions[at].flags, &home->registered[at], call, nullptr, nullptr, nullptr);
   }
   if (code != SQLITE_OK) throw_sqlite(db, code);
-  return &home->law;
+  return &home->layer1;
 }
 
 }  // namespace termgate::inline v0::sqlite

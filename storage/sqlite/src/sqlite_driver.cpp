@@ -40,19 +40,19 @@ struct AtWork {
 
 bool file_moved(const Unavailable& failure) { return failure.code() == code_name(SQLITE_READONLY_DBMOVED); }
 
-class OneSession final : public Session {
+class SqliteTransaction final : public OpenTransaction {
  public:
   // With `queue` the transaction is begun again, flushed, if its first statement is a raise that the connection would
   // not flush: a check or a claim, as Database::write begins. A later one is refused, for what went before it cannot
   // be run again.
-  explicit OneSession(Connection& connection, WriteQueue* queue = nullptr) : connection_(connection), queue_(queue) {}
+  explicit SqliteTransaction(Connection& connection, WriteQueue* queue = nullptr) : connection_(connection), queue_(queue) {}
   Rows execute(std::string_view sql, std::span<const Value> parameters) override {
     WriteQueue* queue = std::exchange(queue_, nullptr);
     if (queue == nullptr) return connection_.execute(sql, parameters);
     try {
       return connection_.execute(sql, parameters);
     } catch (const InvalidInput&) {
-      if (!connection_.law().take_wants_flush()) throw;
+      if (!connection_.layer1().take_wants_flush()) throw;
     }
     queue->begin_flushed();
     return connection_.execute(sql, parameters);
@@ -72,14 +72,14 @@ class SqliteDriver final : public Driver {
   // Read as a whole: SQLite holds all of a value even where a part of it is asked for.
   PayloadLimits payload_limits() const noexcept override { return {std::size_t{256} << 20, std::size_t{256} << 20}; }
 
-  void transact(const TransactOptions& options, const std::function<void(Session&)>& work) override {
+  void transact(const TransactOptions& options, const std::function<void(OpenTransaction&)>& work) override {
     refuse_nested();
     // Every isolation level is SQLite's one: serializable.
     const bool forgetful = !options.read_only && (how_.synchronous == "normal" || how_.synchronous == "off");
     WriteQueue* flushing = nullptr;
     const auto guarded = [&](Connection& connection) {
       const AtWork marked(this);
-      OneSession session(connection, flushing);
+      SqliteTransaction session(connection, flushing);
       work(session);
     };
     if (options.read_only) return read(options.timeout, guarded);
@@ -118,8 +118,8 @@ class SqliteDriver final : public Driver {
 
   InstallReport install() override {
     refuse_nested();
-    sqlite::Law::Installed installed{};
-    write([&](WriteQueue& queue) { queue.run({.flushed = !how_.memory()}, [&](Connection& connection) { installed = connection.law().install(); }); }, true);
+    sqlite::Layer1::Installed installed{};
+    write([&](WriteQueue& queue) { queue.run({.flushed = !how_.memory()}, [&](Connection& connection) { installed = connection.layer1().install(); }); }, true);
     return {installed.from_version, installed.to_version};
   }
 
@@ -128,13 +128,13 @@ class SqliteDriver final : public Driver {
     struct stat status {};
     if (!how_.memory() && stat(how_.path.c_str(), &status) != 0 && errno == ENOENT) return 0;
     int version = 0;
-    read(std::nullopt, [&](Connection& connection) { version = connection.law().installed_version(); });
+    read(std::nullopt, [&](Connection& connection) { version = connection.layer1().installed_version(); });
     return version;
   }
 
   void uninstall() override {
     refuse_nested();
-    write([&](WriteQueue& queue) { queue.run({.flushed = !how_.memory()}, [](Connection& connection) { connection.law().uninstall(); }); });
+    write([&](WriteQueue& queue) { queue.run({.flushed = !how_.memory()}, [](Connection& connection) { connection.layer1().uninstall(); }); });
   }
 
   void grant(std::string_view, std::string_view) override {
@@ -198,7 +198,7 @@ class SqliteDriver final : public Driver {
       Connection& held;
       ~End() { held.control("ROLLBACK"); }
     } end{connection};
-    connection.law().begin_transaction();
+    connection.layer1().begin_transaction();
     work(connection);
   }
 
@@ -215,7 +215,7 @@ class SqliteDriver final : public Driver {
       while (!driver.readers_.empty()) {
         connection = std::move(driver.readers_.back());
         driver.readers_.pop_back();
-        if (!connection->law().file().moved(false)) return;
+        if (!connection->layer1().file().moved(false)) return;
         connection.reset();
         --driver.readers_open_;
       }

@@ -1,15 +1,15 @@
-// Law::Unit: one call's transaction, savepoint, or place in the caller's statement; Law::Snapshot: one view for
+// Layer1::Unit: one call's transaction, savepoint, or place in the caller's statement; Layer1::Snapshot: one view for
 // a call of many reads. Internal to the law.
 #pragma once
 
-#include <termgate/detail/sqlite/law.hpp>
+#include <termgate/detail/sqlite/layer1.hpp>
 
 namespace termgate::inline v0::sqlite {
 
-// Begun when made and undone unless committed. See the head of law.hpp for the three cases.
-class Law::Unit {
+// Begun when made and undone unless committed. See the head of layer1.hpp for the three cases.
+class Layer1::Unit {
  public:
-  explicit Unit(Law& law);
+  explicit Unit(Layer1& layer1);
   Unit(const Unit&) = delete;
   Unit& operator=(const Unit&) = delete;
   ~Unit();
@@ -17,14 +17,14 @@ class Law::Unit {
 
  private:
   enum class Kind { joined, savepoint, own };
-  Law& law_;
+  Layer1& layer1_;
   Kind kind_ = Kind::joined;
 };
 
 // Reads that belong together see one state of the database, also in autocommit.
-class Law::Snapshot {
+class Layer1::Snapshot {
  public:
-  explicit Snapshot(Law& law);
+  explicit Snapshot(Layer1& layer1);
   Snapshot(const Snapshot&) = delete;
   Snapshot& operator=(const Snapshot&) = delete;
   ~Snapshot();

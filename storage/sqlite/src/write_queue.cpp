@@ -19,7 +19,7 @@ WriteQueue::WriteQueue(Connection& connection, const std::string& synchronous, s
     : connection_(connection),
       restore_("PRAGMA main.synchronous = " + synchronous),
       wait_(wait),
-      wait_now_(wait ? *wait : connection.law().check_wait()),
+      wait_now_(wait ? *wait : connection.layer1().check_wait()),
       limits_(limits) {}
 
 void WriteQueue::take_baton(milliseconds wait, const std::function<bool()>* give_up) {
@@ -71,7 +71,7 @@ void WriteQueue::begin(const How& how, std::optional<Clock::time_point> deadline
   // Another process has the lock: only then it matters, and costs nothing, what the setting says by now.
   const auto start = code == SQLITE_OK ? Clock::time_point{} : Clock::now();
   if ((code & 0xff) == SQLITE_BUSY) {
-    if (!wait_) wait_now_ = connection_.law().check_wait();
+    if (!wait_) wait_now_ = connection_.layer1().check_wait();
     milliseconds wait = wait_now_;
     if (how.wait) wait = std::min(*how.wait, wait);
     if (deadline) wait = std::clamp(std::chrono::duration_cast<milliseconds>(*deadline - start), milliseconds(0), wait);
@@ -110,9 +110,9 @@ void WriteQueue::give_turn() noexcept {
 
 void WriteQueue::begin_flushed() {
   connection_.control("ROLLBACK");
-  connection_.law().transaction_undone();
+  connection_.layer1().transaction_undone();
   begin({.flushed = true}, deadline_);
-  connection_.law().begin_transaction();
+  connection_.layer1().begin_transaction();
 }
 
 void WriteQueue::throw_end(const Group& group) {
@@ -141,14 +141,14 @@ void WriteQueue::commit(std::shared_ptr<Group> held) {
   Group& group = *held;  // held by value: the end of a group lets open_ go
   if (group.members == 0) {
     connection_.control("ROLLBACK");
-    connection_.law().transaction_undone();
+    connection_.layer1().transaction_undone();
     finish(group, Group::End::committed, {}, {});
     return;
   }
   int extended = SQLITE_OK;
   const int code = connection_.commit(extended);
   if (code == SQLITE_OK) {
-    connection_.law().transaction_committed();
+    connection_.layer1().transaction_committed();
     ++commits_;
     writes_ += group.members;
     finish(group, Group::End::committed, {}, {});
@@ -158,9 +158,9 @@ void WriteQueue::commit(std::shared_ptr<Group> held) {
   const std::string problem = sqlite3_errmsg(db);
   const std::string name(code_name(extended));
   if (connection_.in_transaction()) connection_.control("ROLLBACK");
-  connection_.law().transaction_undone();
+  connection_.layer1().transaction_undone();
   if (extended == SQLITE_READONLY_DBMOVED) {
-    finish(group, Group::End::unavailable, moved_message(connection_.law().file().path()), name);
+    finish(group, Group::End::unavailable, moved_message(connection_.layer1().file().path()), name);
   } else if ((extended & 0xff) == SQLITE_BUSY) {
     finish(group, Group::End::blocked,
            fmt::format("TG006 blocked: {} reads the database, so that nothing can be committed; nothing was written", lock_holder(db)), {});
@@ -205,7 +205,7 @@ void WriteQueue::run(const How& how, const std::function<void(Connection&)>& wor
       behind_savepoint = true;
     }
     // The marks are the transaction's; what one member passed or declared is no other's.
-    connection_.law().begin_transaction();
+    connection_.layer1().begin_transaction();
     work(connection_);
     if (!connection_.in_transaction()) throw Unavailable("the transaction was rolled back on the way: nothing was written");
     // What COMMIT would refuse to all must be refused to the one who did it.
@@ -220,9 +220,9 @@ void WriteQueue::run(const How& how, const std::function<void(Connection&)>& wor
     group->bytes += connection_.take_bound_bytes();
   } catch (...) {
     failure = std::current_exception();
-    if (wants_flush != nullptr) *wants_flush = connection_.law().take_wants_flush();
+    if (wants_flush != nullptr) *wants_flush = connection_.layer1().take_wants_flush();
     connection_.take_bound_bytes();
-    connection_.law().transaction_undone();
+    connection_.layer1().transaction_undone();
     if (behind_savepoint && connection_.in_transaction() &&
         (connection_.control("ROLLBACK TO termgate_member") != SQLITE_OK || connection_.control("RELEASE termgate_member") != SQLITE_OK)) {
       connection_.control("ROLLBACK");

@@ -7,7 +7,7 @@
 #include <termgate/error.hpp>
 #include <termgate/sqlite_server/users.hpp>
 
-#include "session/fault.hpp"
+#include "session/pg_error.hpp"
 #include "engine/scram.hpp"
 #include "support/sqlite_server_lab.hpp"
 
@@ -106,13 +106,13 @@ TEST_CASE("sqlite_server: an error of SQLite's has PostgreSQL's code and names",
   };
   for (const Row& row : rows) {
     CAPTURE(row.name);
-    const sqlite_server::Fault fault = sqlite_server::fault_of(row.code, row.message);
+    const sqlite_server::PgError fault = sqlite_server::error_of(row.code, row.message);
     CHECK(fault.sqlstate == row.sqlstate);
     CHECK(fault.message == row.said);
   }
-  CHECK(sqlite_server::fault_of(Conflict("x")).sqlstate == "40001");
-  CHECK(sqlite_server::fault_of(OutcomeUnknown("x", "SQLITE_IOERR_FSYNC")).fatal);
-  CHECK(sqlite_server::fault_of(Unavailable("x", "SQLITE_FULL")).sqlstate == "53100");
+  CHECK(sqlite_server::error_of(Conflict("x")).sqlstate == "40001");
+  CHECK(sqlite_server::error_of(OutcomeUnknown("x", "SQLITE_IOERR_FSYNC")).fatal);
+  CHECK(sqlite_server::error_of(Unavailable("x", "SQLITE_FULL")).sqlstate == "53100");
   Lab lab;
   Client client(lab.engine);
   client.ask(query("CREATE TABLE t (id int PRIMARY KEY, a text NOT NULL, CHECK (id < 10))"));

@@ -33,9 +33,9 @@ struct TransactOptions {
 };
 
 // One open transaction, valid inside the callback that it is handed to. That callback's thread only.
-class Session {
+class OpenTransaction {
  public:
-  virtual ~Session() = default;
+  virtual ~OpenTransaction() = default;
   // Runs one statement; `$1`, `$2` … are parameters on every database, outside quotes and comments.
   virtual Rows execute(std::string_view sql, std::span<const Value> parameters) = 0;
 };
@@ -64,7 +64,7 @@ class Driver {
   // Runs `work` in one transaction and commits it; when this returns, it is committed and flushed as the
   // database is set up. Whatever `work` throws rolls back and comes out unchanged. `work` runs once, on
   // the caller's thread. Calling transact or call from inside `work` is refused with InvalidInput.
-  virtual void transact(const TransactOptions& options, const std::function<void(Session&)>& work) = 0;
+  virtual void transact(const TransactOptions& options, const std::function<void(OpenTransaction&)>& work) = 0;
 
   // One statement as a transaction of its own, in one round trip where the database allows it. `timeout`: how long it
   // may take; a write that is given up on the way may be of unknown outcome.

@@ -319,7 +319,7 @@ TEST_CASE("authority: a host's sessions share one lease that goes with the last 
     CHECK_FALSE(db.lease(Scope("billing")));  // who is not let in by the server takes nothing
     first.establish();
     CHECK(first.term() == 1);
-    CHECK(first.presence().asked_ms() == 1000);
+    CHECK(first.liveness().asked_ms() == 1000);
     CHECK(authority.leads("billing"));
     CHECK(authority.leases_held() == 1);
     CHECK(authority.fences("app")->highest("billing") == 1);
@@ -354,14 +354,14 @@ TEST_CASE("authority: with takeover wait a second host waits for the first to go
   std::this_thread::sleep_for(1500ms);
   CHECK(second.term() == 0);
   if (silent)
-    first->presence().fall_silent();
+    first->liveness().fall_silent();
   else
     first.reset();
   CHECK(second.await_term(4s));
   CHECK(second.term() == 2);
   if (silent) {
     CHECK(first->term() == 0);
-    first->presence().answer_again();
+    first->liveness().answer_again();
     std::this_thread::sleep_for(1200ms);
     CHECK(first->term() == 0);
     CHECK(second.term() == 2);

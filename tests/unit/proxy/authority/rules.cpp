@@ -14,7 +14,7 @@ using namespace termgate::authority;
 
 namespace {
 
-Visitor visitor(std::string client, std::string user = "app", std::string database = "billing", std::string application = "") {
+ConnectRequest request(std::string client, std::string user = "app", std::string database = "billing", std::string application = "") {
   return {"0.0.0.0:6432", std::move(client), {std::move(user), std::move(database), std::move(application), false}};
 }
 
@@ -88,20 +88,20 @@ TEST_CASE("rules: the first that matches counts and all that it asks for must ma
       "[rule net]\nclient = 192.0.2.0/25\nscope = c\nterm = 1\n"
       "[rule port]\nlistener = *:7000\nscope = d\nterm = 1\n",
       "f");
-  const auto name = [&](const Visitor& who) {
+  const auto name = [&](const ConnectRequest& who) {
     const Rule* rule = rules.of(who);
     return rule == nullptr ? std::string("none") : rule->name;
   };
-  CHECK(name(visitor("192.0.2.7")) == "one host");
-  CHECK(name(visitor("192.0.2.8")) == "net");
-  CHECK(name(visitor("192.0.2.127")) == "net");
-  CHECK(name(visitor("192.0.2.128")) == "none");
-  CHECK(name(visitor("192.0.2.8", "app2", "x", "my worker 3")) == "apps");
-  CHECK(name(visitor("10.0.0.1", "app2", "x", "my workers")) == "apps");
-  CHECK(name(visitor("::ffff:192.0.2.7")) == "one host");
-  CHECK(name(visitor("local")) == "none");
-  CHECK(name(visitor("not an address")) == "none");
-  Visitor other = visitor("local");
+  CHECK(name(request("192.0.2.7")) == "one host");
+  CHECK(name(request("192.0.2.8")) == "net");
+  CHECK(name(request("192.0.2.127")) == "net");
+  CHECK(name(request("192.0.2.128")) == "none");
+  CHECK(name(request("192.0.2.8", "app2", "x", "my worker 3")) == "apps");
+  CHECK(name(request("10.0.0.1", "app2", "x", "my workers")) == "apps");
+  CHECK(name(request("::ffff:192.0.2.7")) == "one host");
+  CHECK(name(request("local")) == "none");
+  CHECK(name(request("not an address")) == "none");
+  ConnectRequest other = request("local");
   other.listener = "[::]:7000";
   CHECK(name(other) == "port");
 }
@@ -175,12 +175,12 @@ TEST_CASE("rules: addresses are compared bit by bit", "[proxy][authority]") {
 }
 
 TEST_CASE("rules: a holder on this machine is told apart from one on another", "[proxy][authority]") {
-  CHECK(holder_of("%client_host", visitor("192.0.2.7"), "gate1") == "192.0.2.7");
-  CHECK(holder_of("%client_host", visitor("::ffff:192.0.2.7"), "gate1") == "192.0.2.7");
-  CHECK(holder_of("%client_host", visitor("2001:DB8:0::1"), "gate1") == "2001:db8::1");
-  CHECK(holder_of("%client_host", visitor("127.0.0.1"), "gate1") == "127.0.0.1@gate1");
-  CHECK(holder_of("%client_host", visitor("::1"), "gate1") == "::1@gate1");
-  CHECK(holder_of("%client_host", visitor("fe80::2%eth0"), "gate1") == "fe80::2@gate1");
-  CHECK(holder_of("%client_host", visitor("local"), "gate1") == "local@gate1");
-  CHECK(holder_of("%user at %database (%application_name) %listener 100%%", visitor("192.0.2.7", "u", "d", "a%user"), "gate1") == "u at d (a%user) 0.0.0.0:6432 100%");
+  CHECK(holder_of("%client_host", request("192.0.2.7"), "gate1") == "192.0.2.7");
+  CHECK(holder_of("%client_host", request("::ffff:192.0.2.7"), "gate1") == "192.0.2.7");
+  CHECK(holder_of("%client_host", request("2001:DB8:0::1"), "gate1") == "2001:db8::1");
+  CHECK(holder_of("%client_host", request("127.0.0.1"), "gate1") == "127.0.0.1@gate1");
+  CHECK(holder_of("%client_host", request("::1"), "gate1") == "::1@gate1");
+  CHECK(holder_of("%client_host", request("fe80::2%eth0"), "gate1") == "fe80::2@gate1");
+  CHECK(holder_of("%client_host", request("local"), "gate1") == "local@gate1");
+  CHECK(holder_of("%user at %database (%application_name) %listener 100%%", request("192.0.2.7", "u", "d", "a%user"), "gate1") == "u at d (a%user) 0.0.0.0:6432 100%");
 }

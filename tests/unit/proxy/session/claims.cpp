@@ -46,7 +46,7 @@ Claims admitted(std::shared_ptr<const TermSource> rule = nullptr, bool overridab
 
 Standing standing_of(const Claims& claims, const statements::Declaration* named = nullptr) { return claims.standing_of(claims.claim_of(named), {}); }
 
-const Pair orders5{"orders", 5}, orders6{"orders", 6};
+const ScopedTerm orders5{"orders", 5}, orders6{"orders", 6};
 
 }  // namespace
 
@@ -55,7 +55,7 @@ TEST_CASE("claims: of what a start-up message declares the later place counts, e
   CHECK_FALSE(claims.may_speak());
   claims.declare(says("bills", 4));
   claims.declare(says(std::nullopt, std::nullopt));
-  CHECK(claims.claim_of(nullptr).pair == Pair{"bills", 4});
+  CHECK(claims.claim_of(nullptr).pair == ScopedTerm{"bills", 4});
   claims.declare(says(std::nullopt, 5));
   claims.declare(says("orders", std::nullopt));
   CHECK(claims.claim_of(nullptr).pair == orders5);
@@ -209,12 +209,12 @@ TEST_CASE("claims: an overridable rule speaks where the session and its comments
   CHECK(claim.given.empty());
   claims.declare(says("bills", 9));
   claim = claims.claim_of(nullptr);
-  CHECK(claim.pair == Pair{"bills", 9});
+  CHECK(claim.pair == ScopedTerm{"bills", 9});
   CHECK(claim.otherwise == orders5);
   rule->standing = {.scope = {}, .term = {}, .why_not = {}};
   claims.transaction_begins();
   claim = claims.claim_of(nullptr);
-  CHECK(claim.pair == Pair{"bills", 9});
+  CHECK(claim.pair == ScopedTerm{"bills", 9});
   CHECK(claim.otherwise.empty());
   CHECK(claim.problem.empty());
 }
@@ -227,7 +227,7 @@ TEST_CASE("claims: a comment names its claim, the rest of which is the session's
     const Claim claim = claims.claim_of(&comment);
     CHECK(claim.named);
     CHECK(claim.pair == orders6);
-    CHECK(claim.given == Pair{"", 6});
+    CHECK(claim.given == ScopedTerm{"", 6});
   }
   SECTION("a term where the session's scope is not known") {
     claims.may_declare();

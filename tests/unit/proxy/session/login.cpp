@@ -68,8 +68,8 @@ TEST_CASE("session: a login hands on the server's parameters with the real PID a
   script.server(who_serves_done()).to_client(ready('I')).is([](const Session& session) {
     CHECK(session.server_pid() == 4711);
     CHECK(session.server_key() == "serv");
-    CHECK(session.applicant().user == "ann");
-    CHECK(session.applicant().database == "shop");
+    CHECK(session.login().user == "ann");
+    CHECK(session.login().database == "shop");
     CHECK(session.phase() == Session::Phase::idle);
   });
   script.replay();

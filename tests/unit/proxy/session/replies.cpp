@@ -194,7 +194,7 @@ TEST_CASE("replies: a description that must wait comes with the first reply of i
 
 TEST_CASE("replies: the last statement of a frame shows its end after the COMMIT of the frame", "[F7][proxy]") {
   Bench bench;
-  bench.ask(Request::query).role = Role::framed;
+  bench.ask(Request::query).role = Purpose::framed;
   bench.reply("T");
   bench.reply("D");
   bench.reply("C1");

@@ -30,7 +30,7 @@ namespace termgate::test {
 using session::Action;
 
 // Neighbours that remember: fences of this process, and what was told to them.
-class Neighbours : public session::Surroundings {
+class Neighbours : public session::SessionHost {
  public:
   std::int64_t highest_fence(std::string_view scope) const override {
     const auto found = fences.find(scope);

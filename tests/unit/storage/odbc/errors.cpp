@@ -81,7 +81,7 @@ TEST_CASE("odbc errors: each diagnostic becomes its type before and at COMMIT", 
   };
   for (const Case& each : cases) {
     INFO(each.name);
-    const Failure failure({each.diagnostic}, each.dead);
+    const OdbcError failure({each.diagnostic}, each.dead);
     CHECK(thrown_by([&] { throw_for(failure, Phase::before_commit, each.family); }) == each.before);
     CHECK(thrown_by([&] { throw_for(failure, Phase::commit, each.family); }) == each.commit);
   }
@@ -89,13 +89,13 @@ TEST_CASE("odbc errors: each diagnostic becomes its type before and at COMMIT", 
 
 TEST_CASE("odbc errors: whatever fails while connecting wrote nothing", "[odbc]") {
   for (const Diagnostic& one : {Diagnostic{"08001", 0, "refused"}, Diagnostic{"HYT00", 0, "Login timeout expired"}, Diagnostic{"01000", 0, "Can't open lib"}}) {
-    CHECK(thrown_by([&] { throw_for(Failure({one}, true), Phase::connect, Family::sqlserver); }) == typeid(Unavailable));
+    CHECK(thrown_by([&] { throw_for(OdbcError({one}, true), Phase::connect, Family::sqlserver); }) == typeid(Unavailable));
   }
-  CHECK(thrown_by([] { throw_for(Failure({}, false), Phase::before_commit, Family::sqlserver); }) == typeid(DatabaseError));
+  CHECK(thrown_by([] { throw_for(OdbcError({}, false), Phase::before_commit, Family::sqlserver); }) == typeid(DatabaseError));
 }
 
 TEST_CASE("odbc errors: a code of the law is found behind other diagnostics", "[odbc]") {
-  const Failure failure({{"01000", 0, "[FreeTDS][SQL Server]some notice"}, {"42000", 3609, "The transaction ended in the trigger."}, {"42000", 50001, "[FreeTDS][SQL Server]TG001 stale term 3 for scope \"a \"b\"\": the fence stands at 5"}}, false);
+  const OdbcError failure({{"01000", 0, "[FreeTDS][SQL Server]some notice"}, {"42000", 3609, "The transaction ended in the trigger."}, {"42000", 50001, "[FreeTDS][SQL Server]TG001 stale term 3 for scope \"a \"b\"\": the fence stands at 5"}}, false);
   try {
     throw_for(failure, Phase::commit, Family::sqlserver);
     FAIL("nothing was thrown");

@@ -126,7 +126,7 @@ TEST_CASE("reading: another's exclusive lock is named", "[F4][sqlite][issue-2]")
 TEST_CASE("statement: DDL has changed no rows", "[sqlite][issue-2]") {
   auto driver = open(":memory:");
   driver->install();
-  driver->transact({}, [&](detail::Session& session) {
+  driver->transact({}, [&](detail::OpenTransaction& session) {
     session.execute("SELECT termgate_claim_write('a', 1, '0a1b2c3d-0000-4000-8000-00000000000a')", {});
     CHECK(session.execute("CREATE TABLE t (x)", {}).affected == 0);
     CHECK(session.execute("INSERT INTO t VALUES (1), (2)", {}).affected == 2);
@@ -196,7 +196,7 @@ TEST_CASE("statement: cannot end the transaction or change the connection", "[F5
         "PRAGMA defer_foreign_keys = ON", "PRAGMA recursive_triggers(0)"}) {
     INFO(statement);
     CHECK_THROWS_AS(driver->transact({},
-                                     [&](detail::Session& session) {
+                                     [&](detail::OpenTransaction& session) {
                                        session.execute("INSERT INTO t VALUES (1)", {});
                                        session.execute(statement, {});
                                      }),
@@ -243,7 +243,7 @@ TEST_CASE("reading: goes on beside an open write and sees none of it", "[sqlite]
   auto driver = open(folder.file());
   driver->install();
   run(*driver, "CREATE TABLE t (x)");
-  driver->transact({}, [&](detail::Session& session) {
+  driver->transact({}, [&](detail::OpenTransaction& session) {
     session.execute("INSERT INTO t VALUES (1)", {});
     std::int64_t seen = -1;
     std::thread reader([&] { seen = read(*driver, "SELECT count(*) FROM t").one()[0].as_int(); });
@@ -258,7 +258,7 @@ TEST_CASE("reading: several statements see one state", "[sqlite]") {
   auto driver = open(folder.file());
   driver->install();
   run(*driver, "CREATE TABLE t (x)");
-  driver->transact(detail::TransactOptions{.read_only = true, .timeout = std::nullopt}, [&](detail::Session& session) {
+  driver->transact(detail::TransactOptions{.read_only = true, .timeout = std::nullopt}, [&](detail::OpenTransaction& session) {
     CHECK(session.execute("SELECT count(*) FROM t", {}).one()[0].as_int() == 0);
     std::thread([&] { run(*driver, "INSERT INTO t VALUES (1)"); }).join();
     CHECK(session.execute("SELECT count(*) FROM t", {}).one()[0].as_int() == 0);
@@ -271,16 +271,16 @@ TEST_CASE("nesting: a call from inside a callback is refused and not waited for"
     auto driver = open(where);
     driver->install();
     const auto start = std::chrono::steady_clock::now();
-    CHECK_THROWS_WITH(driver->transact({}, [&](detail::Session&) { run(*driver, "SELECT 1"); }), Catch::StartsWith("TG005"));
-    CHECK_THROWS_AS(driver->transact({}, [&](detail::Session&) { read(*driver, "SELECT 1"); }), InvalidInput);
+    CHECK_THROWS_WITH(driver->transact({}, [&](detail::OpenTransaction&) { run(*driver, "SELECT 1"); }), Catch::StartsWith("TG005"));
+    CHECK_THROWS_AS(driver->transact({}, [&](detail::OpenTransaction&) { read(*driver, "SELECT 1"); }), InvalidInput);
     CHECK_THROWS_AS(driver->transact(detail::TransactOptions{.read_only = true, .timeout = std::nullopt},
-                                     [&](detail::Session&) { driver->transact({}, [](detail::Session&) {}); }),
+                                     [&](detail::OpenTransaction&) { driver->transact({}, [](detail::OpenTransaction&) {}); }),
                     InvalidInput);
     CHECK(std::chrono::steady_clock::now() - start < 1s);
     // Another database from inside a callback is another matter.
     auto other = open(":memory:");
     other->install();
-    driver->transact({}, [&](detail::Session&) { CHECK(run(*other, "SELECT 1").one()[0].as_int() == 1); });
+    driver->transact({}, [&](detail::OpenTransaction&) { CHECK(run(*other, "SELECT 1").one()[0].as_int() == 1); });
   }
 }
 
@@ -290,7 +290,7 @@ TEST_CASE("known fence: is forgotten as soon as anything may have changed it", "
   driver->install();
   const auto check = [&](int term) { return run(*driver, driver->calls().check_term, {Value("s"), Value(term)}).one()[0].as_int(); };
   const auto write = [&](int term) {
-    driver->transact({}, [&](detail::Session& session) {
+    driver->transact({}, [&](detail::OpenTransaction& session) {
       const Value values[] = {Value("s"), Value(term)};
       session.execute(driver->calls().check_term, values);
     });
@@ -316,7 +316,7 @@ TEST_CASE("known fence: is forgotten as soon as anything may have changed it", "
   SECTION("a raise of our own that is undone") {
     struct Undone {};
     CHECK_THROWS_AS(driver->transact({},
-                                     [&](detail::Session& session) {
+                                     [&](detail::OpenTransaction& session) {
                                        const Value values[] = {Value("s"), Value(9)};
                                        session.execute(driver->calls().check_term, values);
                                        throw Undone{};
@@ -325,7 +325,7 @@ TEST_CASE("known fence: is forgotten as soon as anything may have changed it", "
     write(5);
   }
   SECTION("a raise that a savepoint undoes") {
-    driver->transact({}, [&](detail::Session& session) {
+    driver->transact({}, [&](detail::OpenTransaction& session) {
       const Value nine[] = {Value("s"), Value(9)};
       const Value five[] = {Value("s"), Value(5)};
       session.execute("SAVEPOINT one", {});
@@ -360,14 +360,14 @@ TEST_CASE("savepoint: what undoes a raise undoes the pass that rested on it", "[
   run(*driver, "SELECT termgate_protect('t', NULL, 'x')");
   run(*driver, "SELECT termgate_adopt('adopted', 'scope', 'term')");
   run(*driver, "SELECT termgate_seal('x', 5)");
-  const auto check = [&](detail::Session& session, const char* scope, int term) {
+  const auto check = [&](detail::OpenTransaction& session, const char* scope, int term) {
     const Value values[] = {Value(scope), Value(term)};
     session.execute(driver->calls().check_term, values);
   };
   for (const char* raise :
        {"SELECT termgate_seal('x', 9)", "INSERT INTO adopted VALUES ('x', 9)", "UPDATE termgate_fences SET term = 9 WHERE scope = 'x'"}) {
     INFO(raise);
-    driver->transact({}, [&](detail::Session& session) {
+    driver->transact({}, [&](detail::OpenTransaction& session) {
       check(session, "A", 1);
       session.execute("SAVEPOINT s", {});
       session.execute(raise, {});
@@ -379,14 +379,14 @@ TEST_CASE("savepoint: what undoes a raise undoes the pass that rested on it", "[
     });
     CHECK(read(*driver, "SELECT term FROM termgate_fences WHERE scope = 'x'").one()[0].as_int() == 5);
     // Nor is the 9 remembered beyond the commit.
-    driver->transact({}, [&](detail::Session& session) {
+    driver->transact({}, [&](detail::OpenTransaction& session) {
       check(session, "x", 5);
       session.execute("INSERT INTO t VALUES ('x', 'by 5')", {});
     });
   }
   CHECK(read(*driver, "SELECT group_concat(DISTINCT v) FROM t").one()[0].as_text() == "by 5");
   // The way down and out of doubt counts as much as the way up.
-  driver->transact({}, [&](detail::Session& session) {
+  driver->transact({}, [&](detail::OpenTransaction& session) {
     session.execute("SAVEPOINT s", {});
     session.execute("SELECT termgate_reset_fence('x', 3, 'me', 'a test')", {});
     check(session, "x", 3);
@@ -395,7 +395,7 @@ TEST_CASE("savepoint: what undoes a raise undoes the pass that rested on it", "[
     CHECK_THROWS_AS(check(session, "x", 3), StaleTerm);
   });
   run(*driver, "SELECT termgate_declare_in_doubt('me', 'a test')");
-  driver->transact({}, [&](detail::Session& session) {
+  driver->transact({}, [&](detail::OpenTransaction& session) {
     session.execute("SAVEPOINT s", {});
     session.execute("SELECT termgate_declare_nothing_lost('me', 'a test')", {});
     check(session, "x", 5);
@@ -427,7 +427,7 @@ TEST_CASE("savepoint: random walks never write below or above the fence", "[F1][
     const std::string scope = "w" + std::to_string(walk);
     State now;
     std::string log;
-    driver->transact({}, [&](detail::Session& session) {
+    driver->transact({}, [&](detail::OpenTransaction& session) {
       std::vector<State> saved;
       const auto tried = [&](const std::string& sql) {
         log += sql + "; ";
@@ -513,7 +513,7 @@ TEST_CASE("transaction: that begins with a raise is flushed on a forgetful conne
   const auto claimed = [&] {
     bool fresh = false;
     int calls = 0;
-    driver->transact({}, [&](detail::Session& session) {
+    driver->transact({}, [&](detail::OpenTransaction& session) {
       ++calls;
       fresh = session.execute(driver->calls().claim_write, claim).one()[0].as_bool();
       if (fresh) session.execute("INSERT INTO t VALUES (1)", {});
@@ -524,7 +524,7 @@ TEST_CASE("transaction: that begins with a raise is flushed on a forgetful conne
   };
   CHECK(claimed());
   CHECK_FALSE(claimed());
-  driver->transact({}, [&](detail::Session& session) {
+  driver->transact({}, [&](detail::OpenTransaction& session) {
     const Value four[] = {Value("fresh"), Value(4)};
     CHECK(session.execute(driver->calls().check_term, four).one()[0].as_int() == 4);
     // Flushed as it is by now, it may raise on.
@@ -533,7 +533,7 @@ TEST_CASE("transaction: that begins with a raise is flushed on a forgetful conne
   });
   // What went before cannot be run again, so a later raise is refused and says what to do.
   CHECK_THROWS_WITH(driver->transact({},
-                                     [&](detail::Session& session) {
+                                     [&](detail::OpenTransaction& session) {
                                        session.execute("INSERT INTO t VALUES (2)", {});
                                        const Value nine[] = {Value("fresh"), Value(9)};
                                        session.execute(driver->calls().check_term, nine);

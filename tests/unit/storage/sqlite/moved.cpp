@@ -168,7 +168,7 @@ TEST_CASE("moved file: what is no move is none", "[sqlite]") {
     } back{before};
     fs::current_path(fs::path(folder.file("app.db")).parent_path());
     auto driver = termgate::detail::open_sqlite("app.db", {});
-    const auto write = [&] { driver->transact({}, [](termgate::detail::Session& session) { session.execute("INSERT INTO t SELECT 'x' WHERE 0", {}); }); };
+    const auto write = [&] { driver->transact({}, [](termgate::detail::OpenTransaction& session) { session.execute("INSERT INTO t SELECT 'x' WHERE 0", {}); }); };
     write();
     fs::current_path("/");
     write();
@@ -205,8 +205,8 @@ TEST_CASE("moved file: the driver refuses once and then opens what is there", "[
       Folder folder;
       make(folder, wal);
       auto driver = termgate::detail::open_sqlite(folder.file("app.db"), {});
-      const auto write = [&] { driver->transact({}, [](termgate::detail::Session& session) { session.execute("CREATE TABLE mine (v)", {}); }); };
-      driver->transact({}, [](termgate::detail::Session& session) { session.execute("CREATE TABLE first (v)", {}); });
+      const auto write = [&] { driver->transact({}, [](termgate::detail::OpenTransaction& session) { session.execute("CREATE TABLE mine (v)", {}); }); };
+      driver->transact({}, [](termgate::detail::OpenTransaction& session) { session.execute("CREATE TABLE first (v)", {}); });
       CHECK(driver->installed_version() == 3);
       way.done(folder);
       CHECK_THROWS_AS(write(), Unavailable);
@@ -228,7 +228,7 @@ TEST_CASE("moved file: one that was moved during the work is not committed to", 
       Folder folder;
       make(folder, wal);
       auto driver = termgate::detail::open_sqlite(folder.file("app.db"), {});
-      const auto work = [&](termgate::detail::Session& session) {
+      const auto work = [&](termgate::detail::OpenTransaction& session) {
         session.execute("CREATE TABLE mine (v)", {});
         way.done(folder);
       };

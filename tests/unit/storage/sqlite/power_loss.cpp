@@ -140,7 +140,7 @@ TEST_CASE("power loss: raises and acknowledged writes are there afterwards", "[F
     Folder before, after;
     sqlite::Connection connection({.path = before.file(), .journal_mode = mode}, false, true);
     sqlite::WriteQueue queue(connection, "extra", 5s);
-    queue.run({}, [](sqlite::Connection& c) { c.law().install(); });
+    queue.run({}, [](sqlite::Connection& c) { c.layer1().install(); });
     // Many threads, so that some writes of one commit are acknowledged by another thread's flush.
     std::mutex mutex;
     std::set<std::int64_t> acknowledged;
@@ -150,20 +150,20 @@ TEST_CASE("power loss: raises and acknowledged writes are there afterwards", "[F
       threads.emplace_back([&] {
         for (int i = 0; i < 10; ++i) {
           std::int64_t number = 0;
-          queue.run({}, [&](sqlite::Connection& c) { number = c.law().append(Stream("log"), Term(1), {{"payload", {}}}, {}, {}); });
+          queue.run({}, [&](sqlite::Connection& c) { number = c.layer1().append(Stream("log"), Term(1), {{"payload", {}}}, {}, {}); });
           const std::lock_guard lock(mutex);
           acknowledged.insert(number);
         }
       });
     }
     for (std::int64_t term = 2; term <= 6; ++term) {
-      queue.run({}, [&](sqlite::Connection& c) { c.law().seal(Scope("other"), Term(term)); });
+      queue.run({}, [&](sqlite::Connection& c) { c.layer1().seal(Scope("other"), Term(term)); });
       sealed = term;
     }
     for (auto& thread : threads) thread.join();
     // An open transaction at the moment of the cut: its write must leave no trace.
     queue.run({}, [&](sqlite::Connection& c) {
-      c.law().append(Stream("log"), Term(1), {{"torn", {}}}, {}, {});
+      c.layer1().append(Stream("log"), Term(1), {{"torn", {}}}, {}, {});
       disk.survive_in(before.file(), after.file());
     });
     Db restarted(after.file());
@@ -182,14 +182,14 @@ TEST_CASE("power loss: a raise of a connection that does not flush its writes is
     Folder before, after;
     sqlite::Connection connection({.path = before.file(), .synchronous = level}, false, true);
     sqlite::WriteQueue queue(connection, level, 5s);
-    queue.run({.flushed = true}, [](sqlite::Connection& c) { c.law().install(); });
+    queue.run({.flushed = true}, [](sqlite::Connection& c) { c.layer1().install(); });
     bool wants_flush = false;
-    const auto raise = [](sqlite::Connection& c) { c.law().check_term(Scope("s"), Term(9)); };
+    const auto raise = [](sqlite::Connection& c) { c.layer1().check_term(Scope("s"), Term(9)); };
     CHECK_THROWS_AS(queue.run({}, raise, &wants_flush), InvalidInput);
     REQUIRE(wants_flush);
     queue.run({.flushed = true}, raise);
     // Whatever came after may be lost, the raise may not.
-    queue.run({}, [](sqlite::Connection& c) { c.law().append(Stream("s"), Term(9), {{"forgettable", {}}}, {}, {}); });
+    queue.run({}, [](sqlite::Connection& c) { c.layer1().append(Stream("s"), Term(9), {{"forgettable", {}}}, {}, {}); });
     disk.survive_in(before.file(), after.file());
     Db restarted(after.file());
     CHECK(restarted("PRAGMA integrity_check").value() == "ok");
@@ -202,13 +202,13 @@ TEST_CASE("power loss: a raise in journal mode DELETE flushes the folder that th
   Folder folder;
   sqlite3* db = nullptr;
   REQUIRE(sqlite3_open(folder.file().c_str(), &db) == SQLITE_OK);
-  sqlite::Law* law = sqlite::Law::register_on(db);
-  law->install();
+  sqlite::Layer1* layer1 = sqlite::Layer1::register_on(db);
+  layer1->install();
   const auto flushes_of = [&](const char* statements) {
-    const auto before = law->folder_flushes();
+    const auto before = layer1->folder_flushes();
     INFO(statements);
     REQUIRE(sqlite3_exec(db, statements, nullptr, nullptr, nullptr) == SQLITE_OK);
-    return law->folder_flushes() - before;
+    return layer1->folder_flushes() - before;
   };
   CHECK(flushes_of("SELECT termgate_seal('a', 1)") == 1);
   CHECK(flushes_of("BEGIN; SELECT termgate_check_term('a', 2); COMMIT") == 1);

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include <termgate/detail/sqlite/law.hpp>
+#include <termgate/detail/sqlite/layer1.hpp>
 
 namespace sqlite_test {
 
@@ -49,7 +49,7 @@ class Db {
   explicit Db(const std::string& path = ":memory:", bool with_law = true) {
     REQUIRE(sqlite3_open(path.c_str(), &db_) == SQLITE_OK);
     sqlite3_extended_result_codes(db_, 1);
-    if (with_law) termgate::sqlite::Law::register_on(db_);
+    if (with_law) termgate::sqlite::Layer1::register_on(db_);
   }
   Db(const Db&) = delete;
   Db& operator=(const Db&) = delete;

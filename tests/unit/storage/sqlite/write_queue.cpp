@@ -25,7 +25,7 @@ namespace {
 struct Fixture {
   explicit Fixture(std::chrono::milliseconds wait = 5s, GroupLimits limits = {.age_max = 10s}) : queue(connection, "full", wait, limits) {
     write([](Connection& c) {
-      c.law().install();
+      c.layer1().install();
       c.execute("CREATE TABLE t (v UNIQUE)", {});
       c.execute("CREATE TABLE parent (id INTEGER PRIMARY KEY)", {});
       c.execute("CREATE TABLE child (p REFERENCES parent DEFERRABLE INITIALLY DEFERRED)", {});
@@ -111,11 +111,11 @@ TEST_CASE("group commit: one refusal spoils no other", "[F5][sqlite]") {
     CHECK(errors == std::vector<std::string>{"", "", "UNIQUE constraint failed: t.v"});
   }
   SECTION("a stale term that had written something before") {
-    f.write([](Connection& c) { c.law().seal(Scope("s"), Term(5)); });
+    f.write([](Connection& c) { c.layer1().seal(Scope("s"), Term(5)); });
     const auto errors = f.together({Fixture::inserting(1),
                                     [](Connection& c) {
                                       Fixture::inserting(99)(c);
-                                      c.law().check_term(Scope("s"), Term(4));
+                                      c.layer1().check_term(Scope("s"), Term(4));
                                     },
                                     Fixture::inserting(3)});
     CHECK(errors == std::vector<std::string>{"", "TG001 stale term 4 for scope \"s\": the fence stands at 5", ""});
@@ -130,10 +130,10 @@ TEST_CASE("group commit: a raise that is rolled back with its member is not ther
   Fixture f;
   const auto errors = f.together({Fixture::inserting(1),
                                   [](Connection& c) {
-                                    c.law().check_term(Scope("s"), Term(9));
+                                    c.layer1().check_term(Scope("s"), Term(9));
                                     throw InvalidInput("TG005 changed its mind");
                                   },
-                                  [](Connection& c) { c.law().check_term(Scope("s"), Term(5)); }});
+                                  [](Connection& c) { c.layer1().check_term(Scope("s"), Term(5)); }});
   CHECK(errors == std::vector<std::string>{"", "TG005 changed its mind", ""});
   Db reader(f.folder.file());
   CHECK(reader("SELECT term FROM termgate_fences").value() == "5");
@@ -143,15 +143,15 @@ TEST_CASE("group commit: what one member passed or declared is no other's", "[F1
   Fixture f;
   f.write([](Connection& c) {
     c.execute("SELECT termgate_protect('t', NULL, 's')", {});
-    c.law().seal(Scope("s"), Term(5));
+    c.layer1().seal(Scope("s"), Term(5));
   });
   const auto errors = f.together({[](Connection& c) {
-                                    c.law().check_term(Scope("s"), Term(5));
+                                    c.layer1().check_term(Scope("s"), Term(5));
                                     Fixture::inserting(1)(c);
                                   },
                                   Fixture::inserting(2),
                                   [](Connection& c) {
-                                    c.law().declare(Scope("s"), Term(5));
+                                    c.layer1().declare(Scope("s"), Term(5));
                                     Fixture::inserting(3)(c);
                                   },
                                   Fixture::inserting(4)});
@@ -199,9 +199,9 @@ TEST_CASE("group commit: a refusal by what was never committed is not told", "[F
   bool refuse = true;
   sqlite3_commit_hook(
       f.connection.handle(), [](void* held) { return *static_cast<bool*>(held) ? 1 : 0; }, &refuse);
-  const auto raising = [](Connection& c) { c.law().check_term(Scope("s"), Term(5)); };
+  const auto raising = [](Connection& c) { c.layer1().check_term(Scope("s"), Term(5)); };
   const auto stale = [](Connection& c) {
-    c.law().check_term(Scope("s"), Term(4));
+    c.layer1().check_term(Scope("s"), Term(4));
     Fixture::inserting(1)(c);
   };
   auto errors = f.together({raising, stale, Fixture::inserting(2)});
@@ -259,7 +259,7 @@ TEST_CASE("wait: another process's lock is waited for as long as the setting or 
   };
   Connection connection{OpenAs{.path = folder.file()}, false, true};
   WriteQueue queue(connection, "extra", std::nullopt);
-  queue.run({}, [](Connection& c) { c.law().install(); });
+  queue.run({}, [](Connection& c) { c.layer1().install(); });
   Db other(folder.file());
   const auto nothing = [](Connection&) {};
   other.must("BEGIN IMMEDIATE");
@@ -290,16 +290,16 @@ TEST_CASE("flushed: a fast and forgetful connection flushes the transaction that
   Folder folder;
   Connection connection{OpenAs{.path = folder.file(), .synchronous = "off"}, false, true};
   WriteQueue queue(connection, "off", 5s);
-  queue.run({.flushed = true}, [](Connection& c) { c.law().install(); });
+  queue.run({.flushed = true}, [](Connection& c) { c.layer1().install(); });
   bool wants_flush = false;
-  const auto seal = [](Connection& c) { c.law().seal(Scope("s"), Term(5)); };
+  const auto seal = [](Connection& c) { c.layer1().seal(Scope("s"), Term(5)); };
   CHECK_THROWS_AS(queue.run({}, seal, &wants_flush), InvalidInput);
   CHECK(wants_flush);
   queue.run({.flushed = true}, seal);
   CHECK(connection.execute("PRAGMA synchronous", {}).one()[0].as_int() == 0);
   wants_flush = false;
   CHECK_THROWS_AS(queue.run(
-                      {}, [](Connection& c) { c.law().seal(Scope("s"), Term(4)); }, &wants_flush),
+                      {}, [](Connection& c) { c.layer1().seal(Scope("s"), Term(4)); }, &wants_flush),
                   StaleTerm);
   CHECK_FALSE(wants_flush);
 }

@@ -16,8 +16,8 @@
 
 namespace termgate::authority {
 
-using session::Arrival;
-using session::Presence;
+using session::ConnectRequest;
+using session::PeerLiveness;
 
 struct Settings {
   std::string rules_path;     // empty: no rules
@@ -49,7 +49,7 @@ class Authority final : public session::Authority {
   Authority(const Authority&) = delete;
   Authority& operator=(const Authority&) = delete;
 
-  session::Admission admit(std::uint64_t session, const Arrival& arrival) override;
+  session::Admission admit(std::uint64_t session, const ConnectRequest& request) override;
   void established(std::uint64_t session, std::function<void()> settled) override;
   void ended(std::uint64_t session) override;
 

@@ -34,7 +34,7 @@ struct LeaseTerm {
   Takeover takeover = Takeover::wait;
 };
 
-using session::Visitor;
+using session::ConnectRequest;
 
 struct Rule {
   std::string name;
@@ -51,13 +51,13 @@ struct Rule {
   std::optional<bool> replication;
   std::string refuse;  // not let in, and this is why
 
-  bool matches(const Visitor& visitor) const;
+  bool matches(const ConnectRequest& request) const;
 };
 
 struct Rules {
   std::vector<Rule> all;
-  // The first that matches; nullptr: none speaks of this visitor.
-  const Rule* of(const Visitor& visitor) const;
+  // The first that matches; nullptr: none speaks of this request.
+  const Rule* of(const ConnectRequest& request) const;
 };
 
 inline constexpr std::size_t rules_bytes_max = 1u << 20;
@@ -68,9 +68,9 @@ Rules parse_rules(std::string_view text, const std::string& file);
 // The same of a file; where it cannot be read the message begins with `FILE: ` and says why.
 Rules read_rules(const std::string& path);
 
-// The holder's name for a visitor: %client_host, %user, %database, %application_name, %listener, and %% for one %. A client of this very
+// The holder's name for a request: %client_host, %user, %database, %application_name, %listener, and %% for one %. A client of this very
 // machine (a Unix socket, a loopback or link-local address) gets @ and `machine` added to its host: through another proxy on another
 // machine the same address would be somebody else.
-std::string holder_of(std::string_view pattern, const Visitor& visitor, std::string_view machine);
+std::string holder_of(std::string_view pattern, const ConnectRequest& request, std::string_view machine);
 
 }  // namespace termgate::authority

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include <termgate/session/authority.hpp>
-#include <termgate/session/surroundings.hpp>
+#include <termgate/session/session_host.hpp>
 
 namespace termgate::net {
 

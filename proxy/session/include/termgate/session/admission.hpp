@@ -52,7 +52,7 @@ struct Admission {
 };
 
 // What a start-up message says of itself, and what the rules look at.
-struct Applicant {
+struct LoginRequest {
   std::string user;
   std::string database;  // as the server will take it: the user's name where none is given
   std::string application_name;

@@ -17,14 +17,14 @@
 #include <string_view>
 
 #include <termgate/session/admission.hpp>
-#include <termgate/session/surroundings.hpp>
+#include <termgate/session/session_host.hpp>
 
 namespace termgate::session {
 
 // Whether a client still answers, as its kernel's acknowledgements show. Any thread, also after the connection has ended.
-class Presence {
+class PeerLiveness {
  public:
-  virtual ~Presence() = default;
+  virtual ~PeerLiveness() = default;
   virtual bool open() const = 0;
   // Since the peer's machine was last heard of. Huge once the connection has ended.
   virtual std::chrono::milliseconds silent_for() const = 0;
@@ -32,16 +32,12 @@ class Presence {
   virtual void ask_within(std::chrono::milliseconds bound) = 0;
 };
 
-// Who comes, and where to: all that the rules look at.
-struct Visitor {
+// A client that asks to come in: all that the rules look at, and whether it is still there.
+struct ConnectRequest {
   std::string listener;
   std::string client_host;  // "192.0.2.7"; "local" for a Unix socket
-  Applicant applicant;
-};
-
-struct Arrival {
-  Visitor visitor;
-  std::shared_ptr<Presence> presence;  // nullptr: taken to be there as long as its session is open
+  LoginRequest login;
+  std::shared_ptr<PeerLiveness> liveness;  // nullptr: taken to be there as long as its session is open
 };
 
 // What this process knows of the fences of one database: a lower bound, and only what the proxy itself has read from `fences` there. A session holds that of its own database
@@ -55,7 +51,7 @@ class Fences {
   virtual std::int64_t highest(std::string_view scope) const = 0;
   // A session has heard of this fence from its server. Whoever owns a database can make that up, so it is only a reason to read `fences`.
   virtual void hint(std::string_view scope, std::int64_t fence) = 0;
-  // As Surroundings::doubt().
+  // As SessionHost::doubt().
   virtual std::string doubt(std::string_view scope) const = 0;
 };
 
@@ -75,7 +71,7 @@ class Authority {
   virtual ~Authority() = default;
 
   // May take its time: called on a thread kept for that.
-  virtual Admission admit(std::uint64_t session, const Arrival& arrival) = 0;
+  virtual Admission admit(std::uint64_t session, const ConnectRequest& request) = 0;
   // `settled` is called exactly once, from within or from another thread: the lease is held, or it is known why not, or the wait for it is over. A
   // session that is not known (or has ended) is settled at once. Must not block.
   virtual void established(std::uint64_t session, std::function<void()> settled) = 0;

@@ -20,7 +20,7 @@
 
 #include <termgate/pgwire/reader.hpp>
 #include <termgate/session/admission.hpp>
-#include <termgate/session/surroundings.hpp>
+#include <termgate/session/session_host.hpp>
 
 namespace termgate::session {
 
@@ -60,7 +60,7 @@ struct Peer {
 struct Action {
   enum class Kind : std::uint8_t {
     start_client_tls,  // once to_client() is sent; then resume(ClientTls)
-    admit,             // then resume(Admission): applicant() says who
+    admit,             // then resume(Admission): login() says who
     connect_server,    // then resume(ServerConnected) or resume(ServerLost)
     start_server_tls,  // then resume(ServerTls) or ServerLost
     registered,        // the server's key is known (server_pid(), server_key()): cancel requests may be let through
@@ -88,7 +88,7 @@ struct Tick {};                                        // deadline() has come
 
 class Session {
  public:
-  Session(const Options& options, Peer peer, Surroundings& surroundings, Instant now);
+  Session(const Options& options, Peer peer, SessionHost& session_host, Instant now);
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -120,7 +120,7 @@ class Session {
   // When to resume(Tick) unless something else happens before; changes with every event.
   std::optional<Instant> deadline() const noexcept;
 
-  const Applicant& applicant() const noexcept;
+  const LoginRequest& login() const noexcept;
   std::uint32_t server_pid() const noexcept;
   std::string_view server_key() const noexcept;  // BackendKeyData's, 4 to 256 bytes
   std::uint32_t cancel_pid() const noexcept;     // of a cancel request

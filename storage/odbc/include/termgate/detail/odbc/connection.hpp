@@ -1,5 +1,5 @@
 // One ODBC connection: handles that free themselves, statements with bound values, results read to their end.
-// One thread at a time. Every call throws Failure (errors.hpp) when ODBC says no, InvalidInput for a value that cannot be sent.
+// One thread at a time. Every call throws OdbcError (errors.hpp) when ODBC says no, InvalidInput for a value that cannot be sent.
 #pragma once
 
 #include <sql.h>
@@ -59,7 +59,7 @@ class Connection {
   static constexpr std::size_t piece_bytes = std::size_t{1} << 20;  // of a value that is streamed
   static constexpr std::size_t array_bytes_max = std::size_t{4} << 20;
 
-  // Connects; gives up after `login_wait`. Throws Failure; DatabaseError where another database than the driver's is behind it.
+  // Connects; gives up after `login_wait`. Throws OdbcError; DatabaseError where another database than the driver's is behind it.
   Connection(const ConnectionString& text, std::chrono::seconds login_wait);
 
   // Runs one statement with ODBC's markers; `text.order` says which value each stands for. `keep`: stays prepared for the next time.
@@ -71,7 +71,7 @@ class Connection {
   Rows run(std::string_view text, milliseconds timeout = milliseconds(0)) { return execute({std::string(text), {}}, {}, false, timeout); }
 
   // The statement once for each row, columns bound as arrays, as many rows a round trip as fit into array_bytes_max; values longer than an
-  // ordinary one, and what the driver takes no array of, go row by row. Throws the Failure of the first row that failed, whatever the driver did with those behind it:
+  // ordinary one, and what the driver takes no array of, go row by row. Throws the OdbcError of the first row that failed, whatever the driver did with those behind it:
   // call it inside a transaction, and roll back. Returns how many rows were sent.
   std::size_t execute_rows(const Marked& text, std::span<const ArrayColumn> columns, milliseconds timeout);
 

@@ -17,8 +17,8 @@ struct Diagnostic {
 };
 
 // What an ODBC call left behind when it failed. Thrown inside this folder only; the driver turns it into an Error.
-struct Failure : std::exception {
-  Failure(std::vector<Diagnostic> found, bool connection_dead) : diagnostics(std::move(found)), dead(connection_dead) {}
+struct OdbcError : std::exception {
+  OdbcError(std::vector<Diagnostic> found, bool connection_dead) : diagnostics(std::move(found)), dead(connection_dead) {}
   const char* what() const noexcept override { return diagnostics.empty() ? "ODBC call failed" : diagnostics.front().message.c_str(); }
   std::vector<Diagnostic> diagnostics;
   bool dead;
@@ -34,6 +34,6 @@ enum class Phase {
 std::string plain_message(std::string_view message);
 
 // Throws the type that stands for the diagnostics of a failed call. Never returns.
-[[noreturn]] void throw_for(const Failure& failure, Phase phase, Family family);
+[[noreturn]] void throw_for(const OdbcError& failure, Phase phase, Family family);
 
 }  // namespace termgate::inline v0::detail::odbc

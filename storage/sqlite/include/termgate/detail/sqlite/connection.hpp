@@ -15,9 +15,9 @@
 
 #include <termgate/value.hpp>
 
-#include <termgate/detail/sqlite/law.hpp>
+#include <termgate/detail/sqlite/layer1.hpp>
 #include <termgate/detail/sqlite/statement.hpp>
-#include <termgate/detail/sqlite/waiters.hpp>
+#include <termgate/detail/sqlite/lock_wait.hpp>
 
 namespace termgate::inline v0::sqlite {
 
@@ -48,7 +48,7 @@ class Connection {
   void control_checked(const char* sql);
   // For how long statements wait for another's lock.
   void wait_for_locks(std::chrono::milliseconds wait) noexcept;
-  // BEGIN IMMEDIATE or BEGIN: tries for as long as `wait` says, telling the holder who waits (waiters.hpp). SQLite's code.
+  // BEGIN IMMEDIATE or BEGIN: tries for as long as `wait` says, telling the holder who waits (lock_wait.hpp). SQLite's code.
   int begin(bool read_only, std::chrono::milliseconds wait, std::string_view scope, std::int64_t term);
   // COMMIT; SQLite's code, the extended one in `extended`. SQLITE_READONLY_DBMOVED: rolled back, for the file is not the
   // one any more that was opened.
@@ -61,7 +61,7 @@ class Connection {
   bool past_deadline() const noexcept;
 
   sqlite3* handle() const noexcept { return db_; }
-  Law& law() noexcept { return *law_; }
+  Layer1& layer1() noexcept { return *layer1_; }
   bool in_transaction() const noexcept { return sqlite3_get_autocommit(db_) == 0; }
   // Bytes of parameters bound since the last call: how much a group has grown.
   std::size_t take_bound_bytes() noexcept { return std::exchange(bound_bytes_, 0); }
@@ -88,8 +88,8 @@ class Connection {
   sqlite3* db_ = nullptr;
   std::chrono::milliseconds busy_wait_{0};
   std::chrono::steady_clock::time_point busy_since_{};
-  std::optional<Knock> busy_knock_;
-  Law* law_ = nullptr;
+  std::optional<LockWait> busy_lock_wait_;
+  Layer1* layer1_ = nullptr;
   bool application_ = false;  // a statement of the application's is being prepared
   std::string denied_;        // what the authorizer refused, for the message
   Recent recent_;

@@ -27,7 +27,7 @@
 #include <string_view>
 
 #include <termgate/detail/sqlite/connection.hpp>
-#include <termgate/detail/sqlite/waiters.hpp>
+#include <termgate/detail/sqlite/lock_wait.hpp>
 
 namespace termgate::inline v0::sqlite {
 
@@ -51,7 +51,7 @@ class WriteQueue {
     const std::function<bool()>* give_up = nullptr;                // asked now and then while it waits for its turn; true ends that with GaveUp
     bool read_only = false;  // in-memory databases read through here
     bool alone = false;      // shares no transaction, so it may call begin_flushed
-    std::string scope = {};  // what waits for another process's lock, as that process is told (waiters.hpp)
+    std::string scope = {};  // what waits for another process's lock, as that process is told (lock_wait.hpp)
     std::int64_t term = 0;
     bool flushed = false;    // with PRAGMA synchronous = EXTRA, whatever the connection has
   };
@@ -111,8 +111,8 @@ class WriteQueue {
   };
 
   // Several times what a waiter of ours sleeps between two tries, for its process may not run at once; asked for again while it waits.
-  static constexpr std::chrono::milliseconds room_left = 5 * Knock::pause_max;
-  static constexpr std::chrono::milliseconds room_asked_valid = Knock::every + std::chrono::milliseconds(50);
+  static constexpr std::chrono::milliseconds room_left = 5 * LockWait::pause_max;
+  static constexpr std::chrono::milliseconds room_asked_valid = LockWait::every + std::chrono::milliseconds(50);
 
   void leave_room() const noexcept;
   void take_baton(std::chrono::milliseconds wait, const std::function<bool()>* give_up);

@@ -1,0 +1,34 @@
+// Threads for what may take its time (rules with a lease, names to be resolved), so that no event loop waits for it. Any thread.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace termgate::net {
+
+class BlockingPool {
+ public:
+  explicit BlockingPool(unsigned threads);
+  ~BlockingPool() { end(); }
+  BlockingPool(const BlockingPool&) = delete;
+  BlockingPool& operator=(const BlockingPool&) = delete;
+
+  void run(std::function<void()> errand);
+  // Those waiting are forgotten, those under way are waited for.
+  void end();
+
+ private:
+  void work();
+
+  std::mutex mutex_;  // guards waiting_, ending_
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> waiting_;
+  bool ending_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace termgate::net

@@ -1,0 +1,44 @@
+#include "liveness.hpp"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+
+namespace termgate::net {
+
+void SocketLiveness::over() {
+  const std::lock_guard lock(mutex_);
+  descriptor_ = -1;
+}
+
+bool SocketLiveness::open() const {
+  const std::lock_guard lock(mutex_);
+  return descriptor_ >= 0;
+}
+
+std::chrono::milliseconds SocketLiveness::silent_for() const {
+  const std::lock_guard lock(mutex_);
+  if (descriptor_ < 0) return std::chrono::hours(24 * 365);
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  // A Unix socket's peer is this machine.
+  if (getsockopt(descriptor_, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return std::chrono::milliseconds(0);
+  if (info.tcpi_state != TCP_ESTABLISHED) return std::chrono::hours(24 * 365);
+  return std::chrono::milliseconds(std::min(info.tcpi_last_data_recv, info.tcpi_last_ack_recv));
+}
+
+void SocketLiveness::ask_within(std::chrono::milliseconds bound) {
+  const std::lock_guard lock(mutex_);
+  if (descriptor_ < 0) return;
+  // The first question after a third of the bound, the next ones each second: whole seconds are the kernel's unit.
+  const int idle = static_cast<int>(std::clamp<std::chrono::milliseconds::rep>(bound.count() / 3000, 1, 3600));
+  const int interval = 1;
+  const int count = 10;
+  setsockopt(descriptor_, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+  setsockopt(descriptor_, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
+  setsockopt(descriptor_, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
+}
+
+}  // namespace termgate::net

@@ -1,0 +1,25 @@
+// Whether a client's machine still answers, from the kernel's record of its connection. Any thread.
+#pragma once
+
+#include <mutex>
+
+#include <termgate/session/authority.hpp>
+
+namespace termgate::net {
+
+class SocketLiveness final : public session::PeerLiveness {
+ public:
+  explicit SocketLiveness(int descriptor) : descriptor_(descriptor) {}
+  // The connection is about to be closed; its descriptor may be anybody's from now on.
+  void over();
+
+  bool open() const override;
+  std::chrono::milliseconds silent_for() const override;
+  void ask_within(std::chrono::milliseconds bound) override;
+
+ private:
+  mutable std::mutex mutex_;  // guards descriptor_
+  int descriptor_;
+};
+
+}  // namespace termgate::net

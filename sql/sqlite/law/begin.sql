@@ -1,2 +1,0 @@
--- Parameters: none. Rows: none. Locks: the write lock of the database.
-BEGIN IMMEDIATE

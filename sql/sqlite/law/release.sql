@@ -1,2 +1,0 @@
--- Parameters: none. Rows: none. Locks: none.
-RELEASE termgate_unit

@@ -1,0 +1,44 @@
+-- Leases. A lease's row and term are kept when it ends (F3).
+-- Unless a statement says otherwise, the write lock is held when it runs. Each has a marker with its name (sql/embed.cmake).
+
+-- name: lease_read
+-- Parameters: scope. Rows: the lease or none. Locks: read under the write lock where it decides anything.
+SELECT owner_id, term, expires_at, acquired_at, renewed_at, released_at, endpoint
+FROM main.termgate_leases WHERE scope = ?1
+
+-- name: lease_insert
+-- A scope's first lease. Parameters: scope, owner, term, expires at, moment, endpoint. Rows: one.
+INSERT INTO main.termgate_leases (scope, owner_id, term, expires_at, acquired_at, renewed_at, endpoint)
+VALUES (?1, ?2, ?3, ?4, ?5, ?5, ?6)
+
+-- name: lease_take
+-- A new acquisition. Parameters: scope, owner, term, expires at, moment, endpoint. Rows: the one. Locks: write lock
+-- held, the fence raised before (F2).
+UPDATE main.termgate_leases
+SET owner_id = ?2, term = ?3, expires_at = ?4, acquired_at = ?5, renewed_at = ?5, released_at = NULL, endpoint = ?6
+WHERE scope = ?1
+
+-- name: lease_renew
+-- Parameters: scope, owner, term, moment, expires at. Rows: the one if it is still that holder's, else none.
+UPDATE main.termgate_leases SET expires_at = ?5, renewed_at = ?4
+WHERE scope = ?1 AND owner_id = ?2 AND term = ?3 AND released_at IS NULL AND expires_at > ?4
+
+-- name: lease_release
+-- Keeps row and term (F3). Parameters: scope, owner, term, moment. Rows: the one if it was held, else none.
+UPDATE main.termgate_leases SET released_at = ?4
+WHERE scope = ?1 AND owner_id = ?2 AND term = ?3 AND released_at IS NULL
+
+-- name: lease_force
+-- A forced release ends the lease under the term that was held; the next one is the fence's and nobody's. Parameters:
+-- scope, moment. Rows: the one. Locks: write lock held, the fence raised before (F2).
+UPDATE main.termgate_leases SET released_at = coalesce(released_at, ?2) WHERE scope = ?1
+
+-- name: lease_reset
+-- After a reset no issued term stands above the fence. Parameters: scope, term, moment. Rows: the one, or none.
+UPDATE main.termgate_leases SET term = ?2, released_at = coalesce(released_at, ?3)
+WHERE scope = ?1 AND term > ?2
+
+-- name: leases_over
+-- Leases past their time that nobody released. Parameters: moment. Rows: scope, owner, term, expires at. Locks: none.
+SELECT scope, owner_id, term, expires_at FROM main.termgate_leases
+WHERE released_at IS NULL AND expires_at <= ?1 ORDER BY expires_at LIMIT 100

@@ -1,0 +1,332 @@
+#include "engine/sql_connection.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <utility>
+
+namespace termgate::sqlite_server {
+
+// --- Control
+
+void Control::begins(sqlite3* db, bool shared) {
+  const std::lock_guard lock(mutex_);
+  running_ = db;
+  cancelled_ = false;
+  shared_ = shared;
+  stop_asked_ = {};
+}
+
+void Control::ends() {
+  const std::lock_guard lock(mutex_);
+  running_ = nullptr;
+}
+
+std::string Control::why() const {
+  const std::lock_guard lock(mutex_);
+  return why_;
+}
+
+void Control::cancel() {
+  const std::lock_guard lock(mutex_);
+  if (running_ == nullptr && !waits_) return;
+  cancelled_ = true;
+  if (running_ != nullptr && !shared_) sqlite3_interrupt(running_);
+}
+
+void Control::waits(bool on) {
+  const std::lock_guard lock(mutex_);
+  waits_ = on;
+  if (on) cancelled_ = false;
+}
+
+bool Control::must_stop() noexcept {
+  if (questions_left_ > 0 && --questions_left_ == 0) overran_ = true;
+  if (overran_) return true;
+  if (!cancelled_ && !timed_out()) return false;
+  if (!shared_) return true;
+  // An interrupt takes along what others wrote into the same commit: they are told to run again.
+  constexpr std::chrono::milliseconds moment{250};
+  const auto now = std::chrono::steady_clock::now();
+  if (stop_asked_ == std::chrono::steady_clock::time_point{}) stop_asked_ = now;
+  return now - stop_asked_ >= moment;
+}
+
+void Control::tick() {
+  if (!timed_out()) return;
+  const std::lock_guard lock(mutex_);
+  if (running_ != nullptr && !shared_) sqlite3_interrupt(running_);
+}
+
+void Control::evict(std::string why) {
+  const std::lock_guard lock(mutex_);
+  if (evicted_) return;
+  why_ = std::move(why);
+  evicted_ = true;
+  // A higher term goes before those who share the commit with a stale one: they are told to run again.
+  if (running_ != nullptr) sqlite3_interrupt(running_);
+  hang_up();
+}
+
+// --- SqlConnection
+
+namespace {
+constexpr int value_bytes_max = (1 << 26) + (1 << 16);  // with a row's other columns
+}
+
+SqlConnection::SqlConnection(const OpenAs& how, const std::function<void(sqlite3*)>& install, int kib) : cache_kib(kib), connection_(how, false, false) {
+  connection_.control(("PRAGMA main.cache_size = -" + std::to_string(kib)).c_str());
+  // Anything that the guard did not see prepared is ours.
+  sqlite3_set_authorizer(handle(), authorize, this);
+  sqlite3_limit(handle(), SQLITE_LIMIT_EXPR_DEPTH, 500);  // within a session's stack
+  sqlite3_limit(handle(), SQLITE_LIMIT_TRIGGER_DEPTH, 50);
+  // A value is held whole, often several times over, in the one process that serves everybody.
+  sqlite3_limit(handle(), SQLITE_LIMIT_LENGTH, value_bytes_max);
+  // VACUUM INTO is an ATTACH that no authorizer sees before it runs.
+  sqlite3_limit(handle(), SQLITE_LIMIT_ATTACHED, 0);
+  sqlite3_commit_hook(handle(), [](void* self) { return static_cast<SqlConnection*>(self)->writable ? 0 : 1; }, this);
+  constexpr int instructions = 5000;  // about a tenth of a millisecond
+  sqlite3_progress_handler(
+      handle(), instructions, [](void* self) { Control* control = static_cast<SqlConnection*>(self)->running_for; return control != nullptr && control->must_stop() ? 1 : 0; }, this);
+  catalog_ = &install_catalog(handle(), {});
+  if (install) install(handle());
+}
+
+SqlConnection::~SqlConnection() {
+  catalog_->let_go();
+  for (const Kept& each : kept_) sqlite3_finalize(each.statement);
+}
+
+int SqlConnection::authorize(void* held, int action, const char* first, const char* second, const char*, const char*) {
+  SqlConnection& self = *static_cast<SqlConnection*>(held);
+  // The catalog declares its tables and reads the schema while a text of the network's is being prepared.
+  if (!self.from_network_ || self.catalog_->reading()) return SQLITE_OK;
+  if (action == SQLITE_FUNCTION && second != nullptr && function_writes(second)) self.calls_writer_ = true;
+  self.named_.ask(action, second);
+  if (action == SQLITE_ALTER_TABLE && second != nullptr) self.altered_.emplace_back(action, second);
+  if (action == SQLITE_DROP_TABLE && first != nullptr) self.altered_.emplace_back(action, first);
+  if (action == SQLITE_CREATE_INDEX || action == SQLITE_DROP_INDEX || action == SQLITE_ALTER_TABLE) self.changes_indexes_ = true;
+  if (action == SQLITE_FUNCTION && second != nullptr) {
+    self.renames_ = self.renames_ || sqlite3_stricmp(second, "sqlite_rename_table") == 0;
+    self.renames_column_ = self.renames_column_ || sqlite3_stricmp(second, "sqlite_rename_column") == 0;
+  }
+  return may(action, first, second, self.refused_) ? SQLITE_OK : SQLITE_DENY;
+}
+
+void SqlConnection::fail(int code) {
+  const int extended = sqlite3_extended_errcode(handle());
+  PgError fault = error_of((extended & 0xff) == (code & 0xff) || code == SQLITE_ERROR ? extended : code, sqlite3_errmsg(handle()));
+  // What is missing of layer 1 is said by error_of().
+  if (const auto problem = catalog_->problem(); problem && fault.sqlstate != "3F000") throw PgException(problem->sqlstate, problem->message);
+  if (extended == SQLITE_CONSTRAINT_UNIQUE && !fault.table.empty()) name_index(fault);
+  throw PgException(fault);
+}
+
+// SQLite names the columns only; an index that was created by a name is what PostgreSQL would name.
+void SqlConnection::name_index(PgError& fault) {
+  static constexpr const char* sql =
+      "SELECT l.name FROM pragma_index_list(?1) l WHERE l.\"unique\" AND l.origin = 'c' AND (SELECT group_concat(name, '_') FROM (SELECT i.name FROM pragma_index_info(l.name) i ORDER BY i.seqno)) = ?2";
+  sqlite3_stmt* statement = nullptr;
+  if (sqlite3_prepare_v2(handle(), sql, -1, &statement, nullptr) != SQLITE_OK) return;
+  sqlite3_bind_text(statement, 1, fault.table.c_str(), -1, SQLITE_STATIC);
+  sqlite3_bind_text(statement, 2, fault.column.c_str(), -1, SQLITE_STATIC);
+  if (sqlite3_step(statement) == SQLITE_ROW) {
+    fault.constraint = reinterpret_cast<const char*>(sqlite3_column_text(statement, 0));
+    fault.message = "duplicate key value violates unique constraint \"" + fault.constraint + "\"";
+  }
+  sqlite3_finalize(statement);
+  fault.column.clear();
+}
+
+sqlite3_stmt* SqlConnection::prepare_now(const std::string& sql) {
+  refused_.clear();
+  altered_.clear();
+  calls_writer_ = changes_indexes_ = renames_ = renames_column_ = false;
+  sqlite3_stmt* statement = nullptr;
+  const auto attempt = [&](const std::string& text) {
+    from_network_ = true;
+    const int code = sqlite3_prepare(handle(), text.data(), static_cast<int>(text.size()) + 1, &statement, nullptr);
+    from_network_ = false;
+    return code;
+  };
+  int code = attempt(sql);
+  if (code == SQLITE_ERROR && refused_.empty()) {
+    // Of the two failures the one that the text itself met is told.
+    const std::string longer = with_columns(sql);
+    if (!longer.empty()) code = attempt(longer);
+    if (code != SQLITE_OK) code = attempt(sql);
+  }
+  if (const bool named = named_.may(sql, refused_); code == SQLITE_OK && named) {
+    if (!altered_.empty()) refuse_altering();
+    if (refused_.empty()) return statement;
+  }
+  if (code == SQLITE_OK) sqlite3_finalize(statement);
+  if (!refused_.empty()) throw PgException("42501", refused_);
+  fail(code);
+}
+
+// An adopted table is read by its name where a scope has no fence yet, and a protected one is protected by its name.
+void SqlConnection::refuse_altering() {
+  for (const auto& [action, table] : altered_) {
+    if (action == SQLITE_ALTER_TABLE && !renames_ && !renames_column_) continue;
+    for (const auto& [sql, how] : {std::pair{"SELECT 1 FROM main.termgate_adopted WHERE table_name = ?1 COLLATE NOCASE", "adopted"}, std::pair{"SELECT 1 FROM main.termgate_protected WHERE table_name = ?1 COLLATE NOCASE", "protected"}}) {
+      // What a protected table's columns are called, its triggers follow.
+      if (action == SQLITE_ALTER_TABLE && !renames_ && std::string_view(how) == "protected") continue;
+      sqlite3_stmt* asked = nullptr;
+      if (sqlite3_prepare_v2(handle(), sql, -1, &asked, nullptr) != SQLITE_OK) continue;  // without layer 1
+      sqlite3_bind_text(asked, 1, table.c_str(), -1, SQLITE_STATIC);
+      const bool is = sqlite3_step(asked) == SQLITE_ROW;
+      sqlite3_finalize(asked);
+      if (!is) continue;
+      const std::string undo = std::string(how) == "adopted" ? "unadopt" : "unprotect";
+      refused_ = "permission denied: table \"" + table + "\" is " + how + "; the file's owner says termgate " + undo + " first";
+      return;
+    }
+  }
+}
+
+// PostgreSQL lets INSERT have fewer values than the table has columns, SQLite only where the columns are named: here they are, where
+// that is what the last failure was about; else nothing.
+std::string SqlConnection::with_columns(const std::string& sql) {
+  const std::string_view message = sqlite3_errmsg(handle());
+  const auto has = message.rfind(" has "), but = message.rfind(" columns but ");
+  if (!message.starts_with("table ") || !message.ends_with(" values were supplied") || has == std::string_view::npos || but == std::string_view::npos || has > but) return {};
+  const int there = std::atoi(message.data() + has + 5), given = std::atoi(message.data() + but + 13);
+  if (given <= 0 || given >= there) return {};
+  // Behind INTO, the table's name and its alias; what is quoted or a comment is gone over as one token.
+  std::size_t at = 0;
+  const auto token = [&]() -> std::string_view {
+    for (;;) {
+      while (at < sql.size() && std::isspace(static_cast<unsigned char>(sql[at])) != 0) ++at;
+      if (sql.compare(at, 2, "--") == 0) at = std::min(sql.find('\n', at), sql.size());
+      else if (sql.compare(at, 2, "/*") == 0) at = std::min(sql.find("*/", at + 2), sql.size() - 2) + 2;
+      else break;
+    }
+    const std::size_t begin = at;
+    if (at == sql.size()) return {};
+    const char first = sql[at++];
+    if (first == '"' || first == '\'' || first == '`' || first == '[') {
+      const char last = first == '[' ? ']' : first;
+      while (at < sql.size()) {
+        if (sql[at++] != last) continue;
+        if (first == '[' || at == sql.size() || sql[at] != last) break;
+        ++at;
+      }
+    } else if (std::isalnum(static_cast<unsigned char>(first)) != 0 || first == '_' || (first & 0x80) != 0) {
+      while (at < sql.size() && (std::isalnum(static_cast<unsigned char>(sql[at])) != 0 || sql[at] == '_' || sql[at] == '$' || (sql[at] & 0x80) != 0)) ++at;
+    }
+    return std::string_view(sql).substr(begin, at - begin);
+  };
+  const auto is = [](std::string_view word, std::string_view wanted) { return word.size() == wanted.size() && sqlite3_strnicmp(word.data(), wanted.data(), static_cast<int>(wanted.size())) == 0; };
+  for (std::string_view word = token(); !is(word, "into"); word = token()) {
+    if (word.empty()) return {};
+  }
+  // The message names an alias where there is one.
+  std::string table;
+  const auto take_name = [&] {
+    const std::string_view word = token();
+    const bool quoted = word.size() >= 2 && std::isalnum(static_cast<unsigned char>(word.front())) == 0 && word.front() != '_' && (word.front() & 0x80) == 0;
+    table = quoted ? word.substr(1, word.size() - 2) : word;
+    if (!quoted) return;
+    for (auto twice = table.find("\"\""); twice != std::string::npos; twice = table.find("\"\"", twice + 1)) table.erase(twice, 1);
+  };
+  take_name();
+  std::size_t behind = at;
+  std::string_view next = token();
+  if (next == ".") {
+    take_name();
+    behind = at;
+    next = token();
+  }
+  if (is(next, "as")) {
+    token();
+    behind = at;
+  }
+  sqlite3_stmt* columns = nullptr;
+  std::string names;
+  if (sqlite3_prepare_v2(handle(), "SELECT name FROM pragma_table_xinfo(?1) WHERE hidden = 0 ORDER BY cid LIMIT ?2", -1, &columns, nullptr) != SQLITE_OK) return {};
+  sqlite3_bind_text(columns, 1, table.data(), static_cast<int>(table.size()), SQLITE_STATIC);
+  sqlite3_bind_int(columns, 2, given);
+  while (sqlite3_step(columns) == SQLITE_ROW) {
+    names += names.empty() ? " (\"" : ", \"";
+    for (const char* name = reinterpret_cast<const char*>(sqlite3_column_text(columns, 0)); *name != '\0'; ++name) names += *name == '"' ? std::string("\"\"") : std::string(1, *name);
+    names += '"';
+  }
+  sqlite3_finalize(columns);
+  return names.empty() ? std::string() : sql.substr(0, behind) + names + ") " + sql.substr(behind);
+}
+
+SqlConnection::Text SqlConnection::prepare(const std::string& sql) {
+  Text text;
+  text.lane_ = this;
+  const auto found = std::find_if(kept_.begin(), kept_.end(), [&](const Kept& each) { return each.sql == sql; });
+  if (found != kept_.end()) {
+    text.held_.splice(text.held_.begin(), kept_, found);
+  } else {
+    sqlite3_stmt* statement = prepare_now(sql);
+    text.held_.push_back({sql, statement, calls_writer_, changes_indexes_, nullptr});
+  }
+  return text;
+}
+
+void SqlConnection::keep(std::list<Kept>& one) noexcept {
+  sqlite3_stmt* statement = one.front().statement;
+  sqlite3_reset(statement);
+  sqlite3_clear_bindings(statement);
+  if (one.front().sql.size() > kept_text_bytes_max) {
+    sqlite3_finalize(statement);
+    one.clear();
+    return;
+  }
+  kept_.splice(kept_.begin(), one);
+  if (kept_.size() <= kept_max) return;
+  sqlite3_finalize(kept_.back().statement);
+  kept_.pop_back();
+}
+
+// A new unique index is a new way for REPLACE to remove rows: the triggers of protect() look for those of each. In the same transaction.
+void SqlConnection::follow_indexes() {
+  try {
+    if (connection_.layer1().installed_version() > 0) connection_.layer1().renew_triggers();
+  } catch (const std::exception& error) {
+    throw PgException(error_of(error));
+  }
+}
+
+SqlConnection::Text& SqlConnection::Text::operator=(Text&& other) noexcept {
+  if (this == &other) return *this;
+  give_back();
+  lane_ = other.lane_;
+  held_.splice(held_.begin(), other.held_);
+  stepped_ = std::exchange(other.stepped_, false);
+  return *this;
+}
+
+void SqlConnection::Text::give_back() noexcept {
+  if (!held_.empty()) lane_->keep(held_);
+  stepped_ = false;
+}
+
+int SqlConnection::Text::step() {
+  for (int again = 0;; ++again) {
+    sqlite3_stmt*& statement = held_.front().statement;
+    int code = sqlite3_step(statement);
+    if (code == SQLITE_ROW || code == SQLITE_DONE) {
+      stepped_ = true;
+      if (code == SQLITE_DONE && held_.front().changes_indexes) lane_->follow_indexes();
+      return code;
+    }
+    // The older interface says what it was only here.
+    code = sqlite3_reset(statement);
+    if (code != SQLITE_SCHEMA || stepped_ || again == 25) lane_->fail(code);
+    sqlite3_stmt* fresh = lane_->prepare_now(held_.front().sql);
+    if (sqlite3_transfer_bindings(statement, fresh) != SQLITE_OK) {
+      sqlite3_finalize(fresh);
+      lane_->fail(SQLITE_SCHEMA);
+    }
+    sqlite3_finalize(std::exchange(statement, fresh));
+    held_.front().described.reset();
+  }
+}
+
+}  // namespace termgate::sqlite_server

@@ -1,0 +1,390 @@
+// The law on SQLite (docs/contract.md, section 2), written once: compiled into the library and into the
+// loadable extension. One Layer1 a connection; used by that connection's thread; it never outlives it.
+//
+// The lock is the database's write transaction: SQLite has one writer at a time, so whoever holds it reads a
+// fence that nobody can raise meanwhile. Every call below that writes or checks
+//   - in autocommit begins and commits a transaction of its own (BEGIN IMMEDIATE);
+//   - inside an open transaction first makes it a writer, then works under a savepoint;
+//   - inside a writing statement (INSERT … SELECT termgate_append(…)) joins that statement.
+// Refusals come before the first write, so a refusal leaves no trace in all three.
+//
+// Throws the types of <termgate/error.hpp>: StaleTerm, FenceInDoubt, InvalidInput and so on as the contract
+// says; Blocked when another connection kept the write lock for longer than the setting check_wait_ms;
+// Conflict when the open transaction's snapshot is older than the last commit.
+#pragma once
+
+#include <termgate/detail/sqlite/sqlite_api.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <istream>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <termgate/scope.hpp>
+#include <termgate/term.hpp>
+#include <termgate/write_id.hpp>
+
+#include <termgate/detail/sqlite/file_watch.hpp>
+#include <termgate/detail/sqlite/passed_checks.hpp>
+#include <termgate/detail/sqlite/statement.hpp>
+
+namespace termgate::inline v0::sqlite {
+
+// Milliseconds since 1970, by the clock of the machine that the file is on.
+using Moment = std::int64_t;
+
+class Layer1 {
+ public:
+  // Registers the functions termgate_… and the virtual table on `db`; the Layer1 belongs to the connection
+  // from then on and dies with it. Gives the one that is there when it is called again from the same
+  // binary; nullptr when another binary (the extension beside the library) got there first.
+  static Layer1* register_on(sqlite3* db);
+
+  explicit Layer1(sqlite3* db);
+
+  // --- the boundary (F1, F2, F5)
+
+  // The check; returns the fence after it. Above the fence it raises, unless this transaction has passed
+  // the scope already or the scope is raised by seals only.
+  std::int64_t check_term(const Scope& scope, Term term);
+
+  struct Receipt {
+    std::int64_t fence, previous, evicted;
+    Moment sealed_at;
+  };
+  Receipt seal(const Scope& scope, Term term);
+
+  struct Write {
+    std::string_view payload;  // borrowed for the call
+    std::optional<std::string> write_id;
+  };
+  // Returns the number of the last write.
+  std::int64_t append(const Stream& stream, Term term, const std::vector<Write>& writes, std::optional<std::int64_t> expected,
+                      const std::optional<Scope>& scope);
+
+  struct Claim {
+    bool fresh;
+    std::int64_t fence;
+  };
+  Claim claim_write(const Scope& scope, Term term, const WriteId& id);
+
+  struct Outcome {
+    std::optional<std::string> stream;
+    std::optional<std::int64_t> sequence_no;
+    std::string scope;
+    std::int64_t term;
+    Moment created_at;
+  };
+  std::optional<Outcome> outcome(const WriteId& id);
+
+  // The scope and term that this connection speaks for where a statement names none; none resets.
+  void declare(std::optional<Scope> scope, std::optional<Term> term);
+
+  // --- leases
+
+  struct Acquisition {
+    bool acquired;
+    std::int64_t term;
+    Moment expires_at;
+    std::string owner_id;
+    std::int64_t remaining_ms;
+  };
+  Acquisition acquire_lease(const Scope& scope, const std::string& owner, std::int64_t ttl_ms, const std::optional<std::string>& endpoint);
+  struct Renewal {
+    bool renewed;
+    std::optional<Moment> expires_at;
+    std::int64_t remaining_ms;
+  };
+  Renewal renew_lease(const Scope& scope, const std::string& owner, Term term, std::int64_t ttl_ms);
+  bool release_lease(const Scope& scope, const std::string& owner, Term term);
+  bool force_release(const Scope& scope, const std::string& actor, const std::string& reason);
+
+  // --- the operator (F3)
+
+  std::int64_t reset_fence(const Scope& scope, Term term, const std::string& actor, const std::string& reason);
+  std::int64_t declare_restored(const Scope& scope, Term above, const std::string& actor, const std::string& reason);
+  std::int64_t declare_nothing_lost(const std::string& actor, const std::string& reason);
+  std::int64_t declare_in_doubt(const std::string& actor, const std::string& reason);
+  std::string set_raise_by(const Scope& scope, const std::string& mode);
+  std::int64_t prune(const Stream& stream, std::int64_t before);
+  std::int64_t prune_history(std::int64_t older_than_ms);
+  bool stream_move(const Stream& stream, const Scope& scope, const std::string& actor, const std::string& reason);
+  void set_setting(const std::string& name, const std::string& value);
+  // A stale write of plain SQL, whose statement is rolled back: kept in memory, and written to the audit by the next
+  // transaction that a call begins by itself.
+  void count_refusal(const std::string& scope, std::int64_t term);
+  void record_refusal(const std::string& scope, std::int64_t term, std::int64_t count, Moment first, Moment last,
+                      const std::string& client);
+
+  // --- job history
+
+  std::string job_start(const std::string& job_name, const Scope& scope, const std::string& owner, Term term,
+                        const std::optional<std::string>& detail);
+  // False when the run is no longer open. A heartbeat, and that a run is completed, are checked like writes: TG001.
+  bool job_heartbeat(const std::string& run_id, const std::optional<std::string>& checkpoint);
+  bool job_finish(const std::string& run_id, const std::string& status, std::optional<std::int64_t> exit_code,
+                  const std::optional<std::string>& detail, const std::optional<std::string>& checkpoint);
+
+  // --- the owner's tables (layer1_tables.cpp)
+
+  std::int64_t protect(const std::string& target, const std::optional<std::string>& scope_column, const std::optional<std::string>& scope,
+                       const std::string& mode);
+  bool unprotect(const std::string& target);
+  std::int64_t adopt(const std::string& target, const std::string& scope_column, const std::string& term_column);
+  bool unadopt(const std::string& target);
+
+  struct Advice {
+    std::string severity, object, problem, remedy;
+  };
+  std::vector<Advice> doctor();
+  struct Breach {
+    std::string kind, scope, object, detail;
+  };
+  std::vector<Breach> verify(Moment since);
+
+  // --- what the triggers call (protect, adopt, and the guards of Termgate's own tables)
+
+  // The row's value of a scope column, as SQLite gave it.
+  struct RowScope {
+    enum class Kind { null, text, unfit } kind;
+    std::string text;
+  };
+  // What the trigger read in its own file, so that an attached file's trigger is told from the main database's:
+  // nullopt from a trigger that an earlier version made, which hands nothing over.
+  struct Handed {
+    std::optional<std::int64_t> mark;  // NULL where nothing is attached
+  };
+  // Called by the trigger first: true where the mark has to be read. Puts a mark of this transaction into the main database.
+  bool guard_arm();
+  // TG005 unless the trigger belongs to the main database. `table`: for the message.
+  void require_here(std::string_view table, const std::optional<Handed>& handed);
+  bool guard_mark() noexcept { return std::exchange(marking_, false); }
+  void guard_row(std::string_view table, const RowScope& row);
+  void guard_any(std::string_view table);  // '*': any scope that the transaction has passed
+  void observe_row(std::string_view table, const std::optional<RowScope>& row, const std::optional<Handed>& handed) noexcept;
+  void guard_adopted(std::string_view table, const RowScope& row, std::optional<std::int64_t> term);
+  void guard_changed() { fence_changed(); }
+  void guard_raise(std::string_view scope, std::int64_t term);
+  bool guard_lower(std::string_view scope, std::int64_t term);
+  void guard_replace(std::string_view table);
+  void require_trigger();
+  void require_adopted(std::string_view table);
+
+  // --- layer 1 itself (layer1_install.cpp)
+
+  struct Installed {
+    int from_version, to_version;
+  };
+  Installed install();
+  int installed_version();
+  void uninstall();
+  // What our version's migrations would make and this database has not.
+  struct Part {
+    std::string name;
+    bool table;
+  };
+  std::vector<Part> missing_parts();
+  // Makes the triggers anew that the columns and indexes of a protected or adopted table have outgrown. In the caller's transaction.
+  void renew_triggers() { outdated_triggers(true); }
+
+  // --- for the driver, which owns its connection
+
+  // The driver says where its transactions begin, so that a check which raises nothing needs no enlisting:
+  // such a pass may survive a ROLLBACK TO, for the write lock does. Whatever changes a fence enlists. Called at the start of each, and of
+  // each member of a group commit.
+  void begin_transaction() noexcept;
+  // Between two transactions of the driver's a fence that was read stays known, as long as the pager's data
+  // version says that nobody else has written: that is what SQLite's own page cache goes by.
+  void transaction_committed() noexcept { known_version_ = data_version(); }
+  void transaction_undone() noexcept { known_.clear(); }
+  // Instead of the setting check_wait_ms.
+  void set_check_wait(std::chrono::milliseconds wait) noexcept { check_wait_override_ = wait; }
+  // How long a call waits for another connection's write lock.
+  std::chrono::milliseconds check_wait() noexcept;
+  // True when the last refusal was a raise that this connection's PRAGMA synchronous would not flush.
+  bool take_wants_flush() noexcept { return std::exchange(wants_flush_, false); }
+
+  // The file's path as the user named it, where that is known better than SQLite does.
+  void watch_file(const std::string& path) { file_.begin(db_, path); }
+  FileWatch& file() noexcept { return file_; }
+  // Unavailable (SQLITE_READONLY_DBMOVED) where the file is not the one any more that was opened.
+  void require_file();
+
+  sqlite3* connection() const noexcept { return db_; }
+  PassedChecks& passed_checks() noexcept { return passed_checks_; }
+  void transaction_began() noexcept { passed_checks_.began(boundaries_known_); }
+  // Called by SQLite after the fact, when nothing can be refused any more.
+  void transaction_ended(bool committed) noexcept;
+  // For tests: how often a commit's folder was flushed for the sake of a raise.
+  std::int64_t folder_flushes() const noexcept { return folder_flushes_; }
+  // For simulations: what time it is, instead of the machine's clock. Waits are not concerned.
+  void set_clock(std::function<Moment()> clock) { clock_ = std::move(clock); }
+  // Called when the connection closes, which SQLite refuses while statements are left.
+  void finalize_statements() noexcept {
+    statements_.clear();
+    connected_ = false;
+  }
+  Moment now() const noexcept;
+  std::optional<std::string> setting(std::string_view name);
+  Running use(std::string_view sql) {
+    if (!connected_) connect();
+    return Running(statements_.get(db_, sql));
+  }
+  // Runs `work` again while another connection keeps it from even reading, as long as check_wait allows and
+  // nothing is open that a repetition could not repeat.
+  void patiently(const std::function<void()>& work);
+
+ private:
+  bool job_checked(const std::string& run_id);
+  class Unit;
+  class Snapshot;
+  struct Fence {
+    bool exists = false;
+    std::int64_t term = 0;
+    std::optional<std::string> raise_by;
+    bool in_doubt = false;
+    bool was_reset = false;
+  };
+  struct LeaseRow {
+    std::string owner;
+    std::int64_t term;
+    Moment expires_at;
+    bool released;
+  };
+  enum class Raise { allowed, refused };
+
+  Fence read_fence(std::string_view scope);
+  Fence known_fence(const std::string& scope);
+  unsigned data_version() const noexcept;
+  std::optional<LeaseRow> read_lease(std::string_view scope);
+  // MAX(term) over what the database itself shows of the scope: stream writes, adopted tables. 0: nothing.
+  std::int64_t evidence(std::string_view scope, bool streams_only, bool was_reset);
+  // The fence, or what the evidence says where the fence has no row.
+  std::int64_t height(std::string_view scope, const Fence& fence);
+  // The check proper comes in two halves, both under the write lock, so that every refusal is spoken before
+  // anything is written: judge compares, admit then writes the raise and marks the pass.
+  struct Verdict {
+    Fence fence;
+    bool raises;
+  };
+  Verdict judge(const std::string& scope, std::int64_t term, Raise raise, bool with_evidence);
+  std::int64_t admit(const std::string& scope, std::int64_t term, const Verdict& verdict);
+  std::int64_t declare_doubt(bool in_doubt, std::string_view action, const std::string& actor, const std::string& reason);
+  void refuse_in_doubt(std::string_view scope, const Fence& fence);
+  void refuse_unissued(std::string_view scope, std::int64_t term);
+  void refuse_passed(std::string_view scope, const char* what);
+  // Writes the raise (or the first row).
+  void raise(std::string_view scope, const Fence& fence, std::int64_t term, bool in_doubt, const std::string& actor,
+             std::string_view action, std::string_view more);
+  // True where something was written, which may be forgotten once it is committed.
+  bool write_refusals();
+  void end_runs(std::string_view scope, std::int64_t below);
+  void pass(const std::string& scope, std::int64_t term);
+  Scope scope_of(const Stream& stream, const std::optional<Scope>& named, const std::optional<std::string>& fixed);
+  std::int64_t repeated(const Stream& stream, const std::vector<Write>& writes, bool& found);
+  void audit(std::string_view action, std::optional<std::string_view> scope, std::string_view detail, std::string_view actor = {});
+  // Makes the open transaction a writer; waits for the lock as long as the setting says.
+  void lock();
+  // Whom lock() waits for, as others are told (lock_wait.hpp).
+  struct Wants {
+    Wants(Layer1& layer1, std::string_view scope, std::int64_t term) : layer1_(layer1) { layer1_.wants_ = {scope, term}; }
+    Wants(const Wants&) = delete;
+    Wants& operator=(const Wants&) = delete;
+    ~Wants() { layer1_.wants_ = {}; }
+
+   private:
+    Layer1& layer1_;
+  };
+  std::pair<std::string_view, std::int64_t> wants_;
+  int waiting(const std::function<int()>& attempt, const char* what, bool may_wait);
+  std::string flush_problem(bool* folder = nullptr);
+  void track();
+  // Under any pass or known fence: compared anew, and again should a ROLLBACK TO undo the change.
+  void fence_changed() {
+    passed_checks_.fence_changed();
+    track();
+  }
+  void execute(const std::string& sql);
+  // Makes SQLite tell us when the connection closes, see finalize_statements(). Reads the schema, so it is left
+  // to the first statement: loading the extension touches no file.
+  void connect();
+
+  struct Column {
+    std::string name, type;
+    bool key, generated, not_null;
+    std::optional<std::string> default_text;  // as SQL
+  };
+  struct Table {
+    std::string name;
+    std::vector<Column> columns;
+    bool without_rowid;
+  };
+  Table find_table(const std::string& target, const char* what);
+  const Column& find_column(const Table& table, const std::string& name);
+  std::vector<std::pair<std::string, std::string>> protect_triggers(const Table& table, const std::optional<std::string>& scope_column,
+                                                                    const std::optional<std::string>& scope, const std::string& mode);
+  std::vector<std::pair<std::string, std::string>> adopt_triggers(const Table& table, const std::string& scope_column,
+                                                                  const std::string& term_column);
+  std::int64_t max_adopted(std::string_view table, std::string_view scope_column, std::string_view term_column, std::string_view scope,
+                           std::int64_t believed_max);
+  void drop_triggers(const std::string& table, std::string_view prefix);
+  bool attached();
+  // The triggers that we make read a table that earlier versions do not have.
+  void require_version(const char* what);
+  // The tables whose triggers are not those that their columns and indexes ask for; with `mend` they are made anew.
+  std::vector<std::string> outdated_triggers(bool mend);
+
+  sqlite3* db_;
+  StatementCache statements_;
+  FileWatch file_;
+  PassedChecks passed_checks_;
+  std::optional<Scope> declared_scope_;
+  std::optional<Term> declared_term_;
+  std::function<Moment()> clock_;
+  std::optional<std::chrono::milliseconds> check_wait_override_;
+  std::chrono::milliseconds check_wait_seen_{5000};
+  std::string client_;        // this process, for raised_by and audit
+  std::string session_user_;  // the operating system's user
+  // What termgate_reset_fence is lowering right now; the fences' trigger lets nothing else down.
+  std::optional<std::pair<std::string, std::int64_t>> lowering_;
+  std::optional<std::int64_t> mark_;  // what the open transaction has put into termgate_here
+  bool marking_ = false;              // and is putting there right now
+  bool flush_folder_ = false;  // the open transaction raises, and its commit is the removal of a file
+  std::int64_t folder_flushes_ = 0;
+  bool wants_flush_ = false;
+  struct Refused {
+    std::int64_t term, count;
+    Moment first, last;
+  };
+  static constexpr std::size_t refused_max = 100;
+  std::map<std::string, Refused> refused_;  // by scope
+  Moment refusals_written_ = 0;
+  static constexpr std::size_t known_max = 1024;
+  std::unordered_map<std::string, Fence> known_;  // fences read under the data version and the count of changes below
+  unsigned known_version_ = 0;
+  std::uint64_t known_raises_ = 0;
+  bool connected_ = false;
+  bool boundaries_known_ = false;
+  bool own_unit_ = false;  // the call at work commits by itself, so a pass would guard nothing
+};
+
+// `name` as an identifier, '…' as a literal: the only way that a name gets into a statement's text.
+std::string quoted_identifier(std::string_view name);
+std::string quoted_literal(std::string_view text);
+
+// Who holds the write lock of the file, as far as the system tells ("process 4711 (python3)").
+std::string lock_holder(sqlite3* db);
+// The process; 0 where the system does not tell.
+int lock_holder_pid(sqlite3* db);
+// For its tests: the process that holds a lock on one of the bytes of one of `files` ("08:01:4711"), by a list in the
+// form of /proc/locks; 0: none.
+long lock_owner(std::istream& locks, const std::vector<std::string>& files, long long first_byte, long long last_byte);
+
+}  // namespace termgate::inline v0::sqlite

@@ -1,0 +1,71 @@
+// Who waits for a file's write lock, told from process to process. SQLite's waiters poll and leave no trace in the file, so a server
+// that holds the lock could neither make room for them nor end a client that stands in the way of a higher term (F4).
+//
+// A waiter of ours sends a datagram to the process that the kernel's list of locks names: an abstract Unix socket, named by process and
+// file, so nothing is left behind on any disk. Who does not listen, is in another network namespace or belongs to another user hears
+// nothing, and the waiter polls on as before: this is courtesy, and no part of what keeps F1 to F3.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include <termgate/detail/sqlite/sqlite_api.hpp>
+
+namespace termgate::inline v0::sqlite {
+
+// One wait. One thread.
+class LockWait {
+ public:
+  // How long a waiter sleeps between two tries at most; who makes room leaves the lock free for longer.
+  static constexpr std::chrono::milliseconds pause_max{5};
+  static constexpr std::chrono::milliseconds first_after{20};
+  static constexpr std::chrono::milliseconds every{100};
+
+  // `scope` empty: no check is waiting, just anybody. Both beyond the LockWait.
+  LockWait(sqlite3* db, std::string_view scope, std::int64_t term) noexcept : db_(db), scope_(scope), term_(term) {}
+  // Between two tries: tells, now and then, and sleeps for as long as there is sense in it, `at_most` at most.
+  void pause(std::chrono::milliseconds at_most);
+
+ private:
+  // False: it is not known whom.
+  bool tell() const;
+
+  sqlite3* const db_;
+  const std::string_view scope_;
+  const std::int64_t term_;
+  const std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
+  std::chrono::steady_clock::time_point next_ = since_ + first_after;
+  std::chrono::milliseconds pause_{1};
+};
+
+// What one waiter has said.
+struct LockWaitNotice {
+  int pid = 0;
+  std::string scope;  // empty: anybody
+  std::int64_t term = 0;
+};
+
+class LockWaitListener {
+ public:
+  // `heard` is called on a thread of the listener's, again each LockWait::every while the waiter waits. Where nothing can be listened
+  // to (no such file, another listener of this process for the same file) it is silent.
+  LockWaitListener(const std::string& path, std::function<void(const LockWaitNotice&)> heard);
+  ~LockWaitListener();
+  LockWaitListener(const LockWaitListener&) = delete;
+  LockWaitListener& operator=(const LockWaitListener&) = delete;
+
+ private:
+  void listen();
+
+  const std::function<void(const LockWaitNotice&)> heard_;
+  int socket_ = -1;
+  std::atomic<bool> over_{false};
+  std::thread thread_;
+};
+
+}  // namespace termgate::inline v0::sqlite

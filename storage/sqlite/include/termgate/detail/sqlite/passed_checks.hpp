@@ -1,0 +1,80 @@
+// What marks that the open transaction has passed the check: kept here, in the connection's memory, where no
+// statement of an application can write.
+//
+// A pass must vanish with the transaction and with a ROLLBACK TO that undoes the raise it may have made. The
+// commit and rollback hooks are single slots that belong to the application, so the boundaries come from a
+// small virtual table, termgate_transaction: SQLite calls it at every BEGIN, COMMIT, ROLLBACK and savepoint of
+// a transaction that it is enlisted in. It has no rows and refuses every write.
+#pragma once
+
+#include <termgate/detail/sqlite/sqlite_api.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace termgate::inline v0::sqlite {
+
+struct Pass {
+  std::int64_t term;
+  int depth;             // savepoints open when it was given
+  std::uint64_t raises;  // PassedChecks::raises() when the fence was last compared
+};
+
+// An acquisition of the open transaction, for the same call again.
+struct Acquired {
+  std::string owner;
+  std::int64_t ttl_ms;
+  std::optional<std::string> endpoint;
+  std::int64_t term;
+  int depth;
+};
+
+struct ScopeHash {
+  using is_transparent = void;
+  std::size_t operator()(std::string_view scope) const noexcept { return std::hash<std::string_view>{}(scope); }
+};
+
+class PassedChecks {
+ public:
+  using Passes = std::unordered_map<std::string, Pass, ScopeHash, std::equal_to<>>;
+
+  // nullptr where the transaction has not passed `scope`.
+  Pass* find(std::string_view scope);
+  const Passes& passes() const noexcept { return passes_; }
+  void record(std::string scope, std::int64_t term);
+  // nullptr where the transaction has acquired no lease of `scope`. It goes with the transaction and with a ROLLBACK TO.
+  const Acquired* acquired(std::string_view scope) const;
+  void acquired(const std::string& scope, const std::string& owner, std::int64_t ttl_ms, const std::optional<std::string>& endpoint, std::int64_t term);
+  void clear() noexcept {
+    passes_.clear();
+    acquired_.clear();
+  }
+
+  bool tracking() const noexcept { return tracking_; }
+  // Grows whenever a fence may have changed under a pass, so that the pass is compared anew.
+  std::uint64_t raises() const noexcept { return raises_; }
+  void fence_changed() noexcept { ++raises_; }
+
+  // Called by the virtual table.
+  // `known`: the passes so far are this transaction's, for the driver has cleared what was before.
+  void began(bool known) noexcept;
+  void ended() noexcept;
+  void savepoint(int index) noexcept { depth_ = index + 1; }
+  void released(int index) noexcept;
+  void rolled_back_to(int index) noexcept;
+
+ private:
+  Passes passes_;
+  // The last one counts; those before it count again where a ROLLBACK TO takes it back.
+  std::unordered_map<std::string, std::vector<Acquired>, ScopeHash, std::equal_to<>> acquired_;
+  bool tracking_ = false;
+  int depth_ = 0;
+  std::uint64_t raises_ = 0;
+};
+
+}  // namespace termgate::inline v0::sqlite

@@ -1,0 +1,162 @@
+// Layer 1 in a database: numbered migrations, all in one transaction. Every statement of theirs may run again and
+// keeps what is there, so they also mend: whatever of our version is missing is made anew by a further init.
+#include <termgate/detail/sqlite/layer1.hpp>
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include <sql/statements.hpp>
+#include <termgate/error.hpp>
+
+#include <termgate/detail/sqlite/errors.hpp>
+#include "json.hpp"
+#include "unit.hpp"
+
+namespace termgate::inline v0::sqlite {
+
+namespace stmt = termgate::sql::sqlite_statements;
+
+int Layer1::installed_version() {
+  {
+    Running read = use(stmt::installed_table);
+    if (!read.step()) return 0;
+  }
+  Running read = use(stmt::installed_version);
+  return read.step() ? static_cast<int>(read.integer(0)) : 0;
+}
+
+namespace {
+
+// A database as the migrations make it, to compare with.
+class Model {
+ public:
+  Model() {
+    int code = sqlite3_open_v2(":memory:", &db_, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr);
+    for (const sql::Migration& migration : sql::sqlite_migrations()) {
+      const std::string text(migration.text);
+      if (code == SQLITE_OK) code = sqlite3_exec(db_, text.c_str(), nullptr, nullptr, nullptr);
+    }
+    if (code == SQLITE_OK) return;
+    sqlite3_close(db_);
+    throw_sqlite(nullptr, code);
+  }
+  Model(const Model&) = delete;
+  Model& operator=(const Model&) = delete;
+  ~Model() { sqlite3_close(db_); }
+  sqlite3* handle() const noexcept { return db_; }
+
+ private:
+  sqlite3* db_ = nullptr;
+};
+
+}  // namespace
+
+std::vector<Layer1::Part> Layer1::missing_parts() {
+  std::vector<Part> missing;
+  bool settings = true, incarnation = true, here = true;
+  const Model model;
+  {
+    const Statement parts(model.handle(), stmt::own_parts);
+    Running wanted(parts.get());
+    while (wanted.step()) {
+      const std::string type = wanted.text(0), name = wanted.text(1);
+      Running found = use(stmt::part_find);
+      const bool there = found.bind(type).bind(name).step();
+      // A table or an index may have been altered since it was made; a guard says what it said, or is none.
+      if (there && (type != "trigger" || found.text(0) == wanted.text(2))) continue;
+      missing.push_back({name, type == "table"});
+      settings = settings && name != "termgate_settings";
+      incarnation = incarnation && name != "termgate_incarnation";
+      here = here && name != "termgate_here";
+    }
+  }
+  if (settings) {
+    const Statement names(model.handle(), stmt::settings_show);
+    Running wanted(names.get());
+    while (wanted.step()) {
+      if (!setting(wanted.text(0))) missing.push_back({"the setting " + wanted.text(0), false});
+    }
+  }
+  if (incarnation && !use(stmt::incarnation_read).step()) missing.push_back({"the row of termgate_incarnation", false});
+  if (here && !use(stmt::here_read).step()) missing.push_back({"the row of termgate_here", false});
+  return missing;
+}
+
+// Two at once do no harm: the version is read under the write lock.
+Layer1::Installed Layer1::install() {
+  Unit unit(*this);
+  const int from = installed_version();
+  int to = from;
+  // Binary N works on the schema of N-1 and N+1 (docs/contract.md, section 9).
+  const int ours = sql::sqlite_migrations().back().version;
+  if (from > ours + 1) {
+    throw DatabaseError(
+        fmt::format("the database has version {} of Termgate's tables and this one knows {}: install a newer termgate", from, ours));
+  }
+  // What was there before and has been lost; nothing of this is news to a database that never had layer 1.
+  std::vector<Part> missing;
+  bool known = false;
+  {
+    Running tables = use(stmt::own_tables);
+    known = tables.step();
+  }
+  std::vector<std::string> outdated;
+  if (known && from <= ours) missing = missing_parts();
+  if (from == ours && missing.empty()) outdated = outdated_triggers(false);
+  if (from == ours && missing.empty() && outdated.empty()) {
+    unit.commit();
+    return {from, to};
+  }
+  for (const sql::Migration& migration : sql::sqlite_migrations()) {
+    if (from > ours) break;
+    const std::string text(migration.text);
+    if (const int code = sqlite3_exec(db_, text.c_str(), nullptr, nullptr, nullptr); code != SQLITE_OK) throw_sqlite(db_, code);
+    if (migration.version <= from) continue;
+    use(stmt::migration_insert).bind(std::int64_t{migration.version}).bind(migration.name).bind(now()).run();
+    to = migration.version;
+  }
+  // With the fences their terms are gone, with the incarnation what was in doubt: what the rows show of terms is
+  // folded in as for any fence without a row, and whether that is all nobody knows (F3).
+  const bool doubt = std::any_of(missing.begin(), missing.end(), [](const Part& part) {
+    return part.name == "termgate_fences" || part.name == "termgate_incarnation" || part.name == "the row of termgate_incarnation";
+  });
+  if (doubt) {
+    use(stmt::incarnation_doubt).bind(std::int64_t{1}).run();
+    fence_changed();
+    audit("declare_in_doubt", std::nullopt, R"({"reason":"the fences, or what was said of them, had to be made anew"})");
+  }
+  // An earlier version's triggers hand over less than this one's guard asks for.
+  if (from <= ours) outdated = outdated_triggers(true);
+  if (to != from) audit("init", std::nullopt, fmt::format(R"({{"from_version":{},"to_version":{}}})", from, to));
+  if (from == ours) {
+    std::string names;
+    for (const Part& part : missing) names += (names.empty() ? "" : ", ") + part.name;
+    for (const std::string& table : outdated) names += (names.empty() ? "" : ", ") + ("the triggers of table " + table);
+    audit("init", std::nullopt, Json('{').key("made_anew").value(names).close());
+  }
+  unit.commit();
+  return {from, to};
+}
+
+void Layer1::uninstall() {
+  Unit unit(*this);
+  if (installed_version() > 0) {
+    std::vector<std::string> tables;
+    {
+      Running read = use(stmt::own_triggers);
+      while (read.step()) tables.push_back(read.text(0));
+    }
+    for (const std::string& trigger : tables) execute("DROP TRIGGER main." + quoted_identifier(trigger));
+    tables.clear();
+    {
+      Running read = use(stmt::own_tables);
+      while (read.step()) tables.push_back(read.text(0));
+    }
+    for (const std::string& table : tables) execute("DROP TABLE main." + quoted_identifier(table));
+  }
+  fence_changed();
+  unit.commit();
+}
+
+}  // namespace termgate::inline v0::sqlite

@@ -1,0 +1,775 @@
+// protect, adopt, doctor and verify: the law over the owners' own tables.
+//
+// The triggers are generated text, for SQLite has no other kind. Names go through quoted_identifier and
+// quoted_literal and through nothing else.
+//
+// What a protecting trigger must see, beyond the row itself (F1, F2):
+//   - every row that REPLACE would remove: SQLite fires no DELETE trigger for it, so each unique key is
+//     probed BEFORE INSERT and BEFORE UPDATE with the new row's values;
+//   - a scope column whose value is not settled before the row is written (an INTEGER PRIMARY KEY that
+//     SQLite fills in, a generated column) is looked at AFTER.
+// A BEFORE trigger sees the final values otherwise: SQLite triggers cannot change NEW.
+#include <termgate/detail/sqlite/layer1.hpp>
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include <fmt/format.h>
+
+#include <sql/statements.hpp>
+#include <termgate/error.hpp>
+
+#include <termgate/detail/sqlite/errors.hpp>
+#include "json.hpp"
+#include "unit.hpp"
+
+namespace termgate::inline v0::sqlite {
+namespace {
+
+namespace stmt = termgate::sql::sqlite_statements;
+
+constexpr std::string_view protect_prefix = "termgate_protect_";
+constexpr std::string_view adopt_prefix = "termgate_adopt_";
+
+std::string upper(std::string_view text) {
+  std::string result(text);
+  std::transform(result.begin(), result.end(), result.begin(),
+                 [](unsigned char c) { return static_cast<char>(c >= 'a' && c <= 'z' ? c - 32 : c); });
+  return result;
+}
+
+bool same_name(std::string_view a, std::string_view b) { return upper(a) == upper(b); }
+
+enum class Affinity { integer, text, other };
+
+// "Datatypes in SQLite", section 3.1.
+Affinity affinity_of(std::string_view declared) {
+  const std::string type = upper(declared);
+  if (type.find("INT") != std::string::npos) return Affinity::integer;
+  for (const char* part : {"CHAR", "CLOB", "TEXT"}) {
+    if (type.find(part) != std::string::npos) return Affinity::text;
+  }
+  return Affinity::other;
+}
+
+// The condition of a partial index: what follows the column list of its CREATE statement, which is the first
+// parenthesis outside quotes and comments.
+std::string partial_condition(const std::string& sql) {
+  int depth = 0;
+  bool listed = false;
+  for (std::size_t at = 0; at < sql.size(); ++at) {
+    const char c = sql[at];
+    if (c == '"' || c == '\'' || c == '`' || c == '[') {
+      const char end = c == '[' ? ']' : c;
+      for (++at; at < sql.size(); ++at) {
+        if (sql[at] != end) continue;
+        if (end != ']' && at + 1 < sql.size() && sql[at + 1] == end) {
+          ++at;
+          continue;
+        }
+        break;
+      }
+    } else if (c == '-' && sql.compare(at, 2, "--") == 0) {
+      at = std::min(sql.find('\n', at), sql.size());
+    } else if (c == '/' && sql.compare(at, 2, "/*") == 0) {
+      const auto end = sql.find("*/", at + 2);
+      at = end == std::string::npos ? sql.size() : end + 1;
+    } else if (c == '(') {
+      ++depth;
+    } else if (c == ')' && --depth == 0) {
+      listed = true;
+    } else if (listed && depth == 0 && same_name(std::string_view(sql).substr(at, 5), "WHERE")) {
+      // A comment at its end would swallow what we put behind it; the line end stops it.
+      return sql.substr(at + 5) + "\n";
+    }
+  }
+  return {};
+}
+
+// A default whose text means the same inside a trigger: a number or a quoted string.
+bool is_literal(const std::string& text) {
+  if (text.empty()) return false;
+  if (text.front() == '\'') {
+    for (std::size_t at = 1; at < text.size(); ++at) {
+      if (text[at] != '\'') continue;
+      if (at + 1 == text.size()) return true;
+      if (text[++at] != '\'') return false;
+    }
+    return false;
+  }
+  const std::size_t start = text[0] == '-' || text[0] == '+' ? 1 : 0;
+  return start < text.size() && text.find_first_not_of("0123456789.", start) == std::string::npos;
+}
+
+// The last argument of each guard: the mark of the trigger's own file, read only where a file is attached.
+std::string own_mark(const std::string& label) {
+  return fmt::format("CASE termgate_guard_load_termgate_extension_first('arm', {}) WHEN 1 THEN (SELECT mark FROM termgate_here) END", label);
+}
+
+}  // namespace
+
+std::string quoted_identifier(std::string_view name) {
+  std::string result = "\"";
+  for (const char c : name) {
+    if (c == '\0') throw InvalidInput("TG005 a name holds a NUL");
+    if (c == '"') result += '"';
+    result += c;
+  }
+  return result + '"';
+}
+
+std::string quoted_literal(std::string_view text) {
+  std::string result = "'";
+  for (const char c : text) {
+    if (c == '\0') throw InvalidInput("TG005 a text holds a NUL");
+    if (c == '\'') result += '\'';
+    result += c;
+  }
+  return result + '\'';
+}
+
+Layer1::Table Layer1::find_table(const std::string& target, const char* what) {
+  Table table;
+  std::string kind;
+  {
+    Running read = use(stmt::table_find);
+    if (read.bind(target).step()) table.name = read.text(0);
+  }
+  if (!table.name.empty()) {
+    Running read = use(stmt::table_kind);
+    if (read.bind(table.name).step()) {
+      kind = read.text(0);
+      table.without_rowid = read.integer(1) != 0;
+    }
+  }
+  const std::string shout = upper(table.name);
+  if (kind != "table" || shout.starts_with("SQLITE_") || shout.starts_with("TERMGATE_")) {
+    throw InvalidInput(
+        fmt::format("TG005 cannot {} \"{}\": it must be an ordinary table of the main database, neither a view, a virtual table nor one of "
+                    "Termgate's own",
+                    what, target));
+  }
+  Running read = use(stmt::columns);
+  read.bind(table.name);
+  while (read.step()) {
+    table.columns.push_back(
+        {read.text(0), read.text(1), read.integer(2) != 0, read.integer(3) >= 2, read.integer(4) != 0, read.optional_text(5)});
+  }
+  return table;
+}
+
+const Layer1::Column& Layer1::find_column(const Table& table, const std::string& name) {
+  for (const Column& column : table.columns) {
+    if (same_name(column.name, name)) return column;
+  }
+  throw InvalidInput(fmt::format("TG005 table \"{}\" has no column \"{}\"", table.name, name));
+}
+
+std::vector<std::pair<std::string, std::string>> Layer1::protect_triggers(const Table& table, const std::optional<std::string>& scope_column,
+                                                                       const std::optional<std::string>& scope, const std::string& mode) {
+  const std::string target = quoted_identifier(table.name);
+  const std::string label = quoted_literal(table.name);
+  const bool any = scope == "*";
+  const std::string kind = mode == "observe" ? (any ? "'observe any'" : "'observe'") : any ? "'any'" : "'row'";
+  const std::string mark = own_mark(label);
+  auto guard = [&](const std::string& more, const std::string& tail) {
+    // RAISE is never reached: its presence makes SQLite able to undo the rows a statement changed before.
+    return fmt::format(
+        "  SELECT CASE WHEN termgate_guard_load_termgate_extension_first({}, {}{}, {}) IS NULL THEN RAISE(ABORT, 'TG005 refused') "
+        "END{};\n",
+        kind, label, more, mark, tail);
+  };
+  std::vector<std::pair<std::string, std::string>> triggers;
+  auto add = [&](std::string_view name, std::string_view when, const std::string& body) {
+    if (body.empty()) return;
+    const std::string trigger = fmt::format("{}{}_{}", protect_prefix, name, table.name);
+    triggers.emplace_back(trigger, fmt::format("CREATE TRIGGER {} {} ON {}\nBEGIN\n{}END", quoted_identifier(trigger), when, target, body));
+  };
+  if (scope) {
+    const std::string body = guard(*scope == "*" ? std::string() : ", " + quoted_literal(*scope), "");
+    add("insert", "BEFORE INSERT", body);
+    add("update", "BEFORE UPDATE", body);
+    add("delete", "BEFORE DELETE", body);
+    return triggers;
+  }
+
+  const Column& column = find_column(table, *scope_column);
+  const std::string name = quoted_identifier(column.name);
+  struct Index {
+    std::string name, origin, condition;
+  };
+  std::vector<Index> indexes;
+  bool key_has_index = false;
+  {
+    Running read = use(stmt::indexes);
+    read.bind(table.name);
+    while (read.step()) {
+      if (read.integer(1) == 0) continue;
+      Index index{read.text(0), read.text(2), {}};
+      key_has_index = key_has_index || index.origin == "pk";
+      if (read.integer(3) != 0) index.condition = partial_condition(read.text(4));
+      indexes.push_back(std::move(index));
+    }
+  }
+  // The rowid: by its alias where there is one, else by whichever of its names no column hides.
+  std::string rowid;
+  if (!table.without_rowid) {
+    for (const Column& key : table.columns) {
+      if (key.key && !key_has_index && same_name(key.type, "INTEGER")) rowid = quoted_identifier(key.name);
+    }
+    for (const char* candidate : {"rowid", "_rowid_", "oid"}) {
+      const bool hidden =
+          std::any_of(table.columns.begin(), table.columns.end(), [&](const Column& other) { return same_name(other.name, candidate); });
+      if (rowid.empty() && !hidden) rowid = candidate;
+    }
+  }
+  const bool is_rowid = rowid == name;
+  const bool settled_before = !is_rowid && !column.generated;
+
+  std::string victims_insert, victims_update;
+  auto victims = [&](const std::string& same, const std::string& changed, const std::string& condition) {
+    std::string tail = fmt::format(" FROM {} WHERE {}", target, same);
+    if (!condition.empty()) tail += fmt::format(" AND ({})", condition);
+    const std::string more = fmt::format(", {}.{}", target, name);
+    victims_insert += guard(more, tail);
+    victims_update += guard(more, tail + fmt::format(" AND ({})", changed));
+  };
+  if (!rowid.empty()) {
+    victims(fmt::format("{}.{} = NEW.{}", target, rowid, rowid), fmt::format("NEW.{} IS NOT OLD.{}", rowid, rowid), {});
+  }
+  // What only SQLite's own DELETE triggers can see: asked for always, or where `tail` says.
+  auto ask_for_recursion = [&](const std::string& tail) {
+    if (mode == "observe") return;
+    const std::string ask = fmt::format(
+        "  SELECT CASE WHEN termgate_guard_load_termgate_extension_first('replace', {}, {}) IS NULL THEN RAISE(ABORT, 'TG005 "
+        "refused') END{};\n",
+        label, mark, tail);
+    victims_insert += ask;
+    victims_update += ask;
+  };
+  // REPLACE turns the NULL of such a column into the default, and does so after this trigger has run.
+  auto filled_late = [](const Column& candidate) { return candidate.not_null && candidate.default_text; };
+  for (const Index& index : indexes) {
+    std::string same, changed;
+    bool expression = false, generated = false;
+    std::vector<std::string> unforeseen;
+    Running read = use(stmt::index_columns);
+    read.bind(index.name);
+    while (read.step()) {
+      const std::string key = read.text(0);
+      if (key.empty()) {
+        expression = true;
+        break;
+      }
+      const std::string quoted = quoted_identifier(key);
+      const std::string collation = quoted_identifier(read.text(1));
+      std::string value = "NEW." + quoted;
+      const Column& held = find_column(table, key);
+      generated = generated || held.generated;
+      if (filled_late(held)) {
+        if (is_literal(*held.default_text)) {
+          value = fmt::format("coalesce({}, {})", value, *held.default_text);
+        } else {
+          unforeseen.push_back(quoted);
+        }
+      }
+      same += fmt::format("{}{}.{} = {} COLLATE {}", same.empty() ? "" : " AND ", target, quoted, value, collation);
+      changed += fmt::format("{}NEW.{} IS NOT OLD.{} COLLATE {}", changed.empty() ? "" : " OR ", quoted, quoted, collation);
+    }
+    if (expression) {
+      ask_for_recursion({});
+    } else if (!same.empty()) {
+      // A partial index that the changed row newly enters has the same keys: the condition stands for it.
+      victims(same, index.condition.empty() ? changed : "1", index.condition);
+      if (generated) {
+        for (const Column& source : table.columns) {
+          if (filled_late(source)) unforeseen.push_back(quoted_identifier(source.name));
+        }
+      }
+      for (const std::string& late : unforeseen) ask_for_recursion(fmt::format(" WHERE NEW.{} IS NULL", late));
+    }
+  }
+  const std::string new_row = guard(", NEW." + name, "");
+  const std::string old_row = guard(", OLD." + name, "");
+  // Scopes are compared byte by byte, whatever the column's collation.
+  const std::string moved_row = guard(", NEW." + name, fmt::format(" WHERE NEW.{} IS NOT OLD.{} COLLATE BINARY", name, name));
+  add("insert", "BEFORE INSERT", (settled_before ? new_row : std::string()) + victims_insert);
+  add("update", "BEFORE UPDATE", old_row + (settled_before ? moved_row : std::string()) + victims_update);
+  add("delete", "BEFORE DELETE", old_row);
+  if (!settled_before) {
+    add("inserted", "AFTER INSERT", new_row);
+    add("updated", "AFTER UPDATE", new_row);
+  }
+  return triggers;
+}
+
+std::vector<std::pair<std::string, std::string>> Layer1::adopt_triggers(const Table& table, const std::string& scope_column,
+                                                                     const std::string& term_column) {
+  std::vector<std::pair<std::string, std::string>> triggers;
+  const std::string body = fmt::format(
+      "  SELECT CASE WHEN termgate_guard_load_termgate_extension_first('adopted', {}, NEW.{}, NEW.{}, {}) IS NULL THEN RAISE(ABORT, "
+      "'TG005 refused') END;\n",
+      quoted_literal(table.name), quoted_identifier(scope_column), quoted_identifier(term_column), own_mark(quoted_literal(table.name)));
+  for (const auto& [name, when] : {std::pair<std::string_view, std::string_view>{"inserted", "AFTER INSERT"},
+                                   std::pair<std::string_view, std::string_view>{"updated", "AFTER UPDATE"}}) {
+    const std::string trigger = fmt::format("{}{}_{}", adopt_prefix, name, table.name);
+    triggers.emplace_back(trigger, fmt::format("CREATE TRIGGER {} {} ON {}\nBEGIN\n{}END", quoted_identifier(trigger), when,
+                                               quoted_identifier(table.name), body));
+  }
+  return triggers;
+}
+
+void Layer1::drop_triggers(const std::string& table, std::string_view prefix) {
+  std::vector<std::string> names;
+  {
+    Running read = use(stmt::triggers_of);
+    read.bind(table).bind(prefix);
+    while (read.step()) names.push_back(read.text(0));
+  }
+  for (const std::string& name : names) execute("DROP TRIGGER main." + quoted_identifier(name));
+}
+
+std::int64_t Layer1::protect(const std::string& target, const std::optional<std::string>& scope_column,
+                          const std::optional<std::string>& scope, const std::string& mode) {
+  if (mode != "enforce" && mode != "observe") {
+    throw InvalidInput(fmt::format("TG005 a mode is enforce or observe, not \"{}\"", mode));
+  }
+  if (scope_column.has_value() == scope.has_value()) {
+    throw InvalidInput("TG005 protect needs a scope column, or else a scope ('*' for any that the session has passed)");
+  }
+  if (scope && *scope != "*") Scope{*scope};
+  Unit unit(*this);
+  require_version("protect");
+  const Table table = find_table(target, "protect");
+  std::optional<std::string> column;
+  if (scope_column) {
+    const Column& found = find_column(table, *scope_column);
+    if (affinity_of(found.type) == Affinity::other) {
+      throw InvalidInput(fmt::format("TG005 the scope column \"{}\" of table \"{}\" is declared \"{}\": a text or integer type is wanted",
+                                     found.name, table.name, found.type));
+    }
+    column = found.name;
+  }
+  const auto triggers = protect_triggers(table, column, scope, mode);
+  drop_triggers(table.name, protect_prefix);
+  for (const auto& [name, text] : triggers) execute(text);
+  use(stmt::protected_delete).bind(table.name).run();
+  use(stmt::protected_write).bind(table.name).bind(column).bind(scope).bind(mode).bind(now()).run();
+  Json detail('{');
+  detail.key("table").value(table.name);
+  if (column) detail.key("scope_column").value(*column);
+  audit("protect", scope && *scope != "*" ? std::optional<std::string_view>(*scope) : std::nullopt, detail.key("mode").value(mode).close());
+  unit.commit();
+  return 1;
+}
+
+bool Layer1::unprotect(const std::string& target) {
+  Unit unit(*this);
+  drop_triggers(target, protect_prefix);
+  use(stmt::protected_delete).bind(target).run();
+  const bool was = sqlite3_changes(db_) > 0;
+  if (was) audit("unprotect", std::nullopt, Json('{').key("table").value(target).close());
+  unit.commit();
+  return was;
+}
+
+std::int64_t Layer1::max_adopted(std::string_view table, std::string_view scope_column, std::string_view term_column, std::string_view scope,
+                              std::int64_t believed_max) {
+  // The second comparison keeps scope "007" apart from an integer 7. With the table's name in front of it a column that is gone is an
+  // error; without, SQLite would take its quoted name for a text.
+  const std::string sql =
+      fmt::format("SELECT max(a.{1}) FROM main.{0} AS a WHERE a.{2} = ?1 COLLATE BINARY AND CAST(a.{2} AS TEXT) = ?1 COLLATE BINARY AND a.{1} <= ?2",
+                  quoted_identifier(table), quoted_identifier(term_column), quoted_identifier(scope_column));
+  const Statement statement = [&] {
+    try {
+      return Statement(db_, sql);
+    } catch (const DatabaseError& gone) {
+      throw InvalidInput(
+          fmt::format("TG005 scope \"{}\" has no fence yet, and the adopted table \"{}\", which may hold terms of it, cannot be read ({}): it was "
+                      "renamed, altered or dropped. Put it back, or say SELECT termgate_unadopt({})",
+                      scope, table, gone.what(), quoted_literal(table)));
+    }
+  }();
+  Running read(statement.get());
+  return read.bind(scope).bind(believed_max).step() ? read.integer(0) : 0;
+}
+
+std::int64_t Layer1::adopt(const std::string& target, const std::string& scope_column, const std::string& term_column) {
+  Unit unit(*this);
+  require_version("adopt");
+  const Table table = find_table(target, "adopt");
+  const Column& scope = find_column(table, scope_column);
+  const Column& term = find_column(table, term_column);
+  if (affinity_of(scope.type) == Affinity::other || affinity_of(term.type) != Affinity::integer) {
+    throw InvalidInput(
+        fmt::format("TG005 cannot adopt \"{}\": its scope column must be text or integer, its term column integer", table.name));
+  }
+  bool indexed = false;
+  {
+    std::vector<std::string> names;
+    {
+      Running read = use(stmt::indexes);
+      read.bind(table.name);
+      while (read.step()) {
+        if (read.integer(3) == 0) names.push_back(read.text(0));
+      }
+    }
+    for (const std::string& name : names) {
+      Running read = use(stmt::index_columns);
+      read.bind(name);
+      indexed = indexed || (read.step() && same_name(read.text(0), scope.name) && same_name(read.text(1), "BINARY") && read.step() &&
+                            same_name(read.text(0), term.name));
+    }
+  }
+  if (!indexed) {
+    throw InvalidInput(
+        fmt::format("TG005 cannot adopt \"{}\" without an index on its scope and term: CREATE INDEX {} ON {} ({} COLLATE BINARY, {})",
+                    table.name, quoted_identifier(table.name + "_scope_term"), quoted_identifier(table.name), quoted_identifier(scope.name),
+                    quoted_identifier(term.name)));
+  }
+  const auto triggers = adopt_triggers(table, scope.name, term.name);
+  drop_triggers(table.name, adopt_prefix);
+  for (const auto& [name, text] : triggers) execute(text);
+  use(stmt::adopted_delete).bind(table.name).run();
+  use(stmt::adopted_write).bind(table.name).bind(scope.name).bind(term.name).bind(now()).run();
+
+  std::vector<std::string> scopes;
+  {
+    Statement statement(db_, fmt::format("SELECT CAST({1} AS TEXT) COLLATE BINARY, min({2}), max({2}) FROM main.{0} WHERE {1} IS NOT "
+                                         "NULL AND {2} IS NOT NULL GROUP BY 1",
+                                         quoted_identifier(table.name), quoted_identifier(scope.name), quoted_identifier(term.name)));
+    Running read(statement.get());
+    while (read.step()) {
+      const std::string name = read.text(0);
+      if (const char* problem = name_problem(name)) {
+        throw InvalidInput(fmt::format("TG005 cannot adopt \"{}\": it holds a malformed scope, {}", table.name, problem));
+      }
+      if (read.integer(1) < 1 || read.integer(2) > Term::max_value) {
+        throw InvalidInput(fmt::format("TG005 cannot adopt \"{}\": scope \"{}\" has terms from {} to {}, and a term is 1 to 2^62",
+                                       table.name, name, read.integer(1), read.integer(2)));
+      }
+      scopes.push_back(name);
+    }
+  }
+  std::int64_t raised = 0;
+  for (const std::string& name : scopes) {
+    const Fence fence = read_fence(name);
+    const std::int64_t known = evidence(name, false, !fence.exists || fence.was_reset);
+    if (fence.exists && known <= fence.term) continue;
+    refuse_passed(name, "an adoption");
+    raise(name, fence, std::max(known, fence.term), fence.in_doubt, client_, "raise", Json('{').key("table").value(table.name).members());
+    ++raised;
+  }
+  audit("adopt", std::nullopt, Json('{').key("table").value(table.name).key("scopes_raised").value(raised).close());
+  unit.commit();
+  return raised;
+}
+
+bool Layer1::unadopt(const std::string& target) {
+  Unit unit(*this);
+  drop_triggers(target, adopt_prefix);
+  use(stmt::adopted_delete).bind(target).run();
+  const bool was = sqlite3_changes(db_) > 0;
+  if (was) audit("unadopt", std::nullopt, Json('{').key("table").value(target).close());
+  unit.commit();
+  return was;
+}
+
+void Layer1::require_version(const char* what) {
+  constexpr int first_with_mark = 3;
+  if (const int version = installed_version(); version > 0 && version < first_with_mark) {
+    throw DatabaseError(fmt::format("cannot {} a table with version {} of Termgate's tables: run termgate init first", what, version));
+  }
+}
+
+std::vector<std::string> Layer1::outdated_triggers(bool mend) {
+  struct Wanted {
+    std::string table;
+    std::string_view prefix;
+    std::vector<std::pair<std::string, std::string>> triggers;
+  };
+  std::vector<Wanted> all;
+  const auto want = [&](const std::string& name, std::string_view prefix, const auto& triggers_for) {
+    try {
+      all.push_back({name, prefix, triggers_for(find_table(name, "protect"))});
+    } catch (const InvalidInput&) {
+      // Its table or its column is gone: doctor tells.
+    }
+  };
+  {
+    Running read = use(stmt::protected_all);
+    while (read.step()) {
+      want(read.text(0), protect_prefix, [&](const Table& table) {
+        return protect_triggers(table, read.optional_text(1), read.optional_text(2), read.text(3));
+      });
+    }
+  }
+  {
+    Running read = use(stmt::adopted_read);
+    while (read.step()) {
+      want(read.text(0), adopt_prefix, [&](const Table& table) {
+        find_column(table, read.text(1));
+        find_column(table, read.text(2));
+        return adopt_triggers(table, read.text(1), read.text(2));
+      });
+    }
+  }
+  std::vector<std::string> outdated;
+  for (Wanted& wanted : all) {
+    std::vector<std::pair<std::string, std::string>> present;
+    {
+      Running read = use(stmt::triggers_of);
+      read.bind(wanted.table).bind(wanted.prefix);
+      while (read.step()) present.emplace_back(read.text(0), read.text(1));
+    }
+    auto sorted = wanted.triggers;
+    std::sort(sorted.begin(), sorted.end());
+    std::sort(present.begin(), present.end());
+    if (sorted == present) continue;
+    outdated.push_back(wanted.table);
+    if (!mend) continue;
+    drop_triggers(wanted.table, wanted.prefix);
+    for (const auto& [name, text] : wanted.triggers) execute(text);
+  }
+  return outdated;
+}
+
+// ------------------------------------------------------------------------------------------------- doctor, verify
+
+std::vector<Layer1::Advice> Layer1::doctor() {
+  const Snapshot snapshot(*this);
+  std::vector<Advice> findings;
+  auto find = [&](std::string severity, std::string object, std::string problem, std::string remedy) {
+    findings.push_back({std::move(severity), std::move(object), std::move(problem), std::move(remedy)});
+  };
+  // Of a newer version's parts we know nothing; without any this is no database of ours, as the next read says.
+  if (const int version = installed_version(); version > 0 && version <= sql::sqlite_migrations().back().version) {
+    const auto missing = missing_parts();
+    for (const Part& part : missing) find("error", part.name, "it is gone, or not what layer 1 made", "run termgate init again");
+    // The rest reads the tables.
+    if (std::any_of(missing.begin(), missing.end(), [](const Part& part) { return part.table; })) return findings;
+  }
+  {
+    Running read = use(stmt::fences_in_doubt);
+    while (read.step()) {
+      find("error", "scope " + read.text(0), "its fence is in doubt, so its writes get TG004",
+           "acquire its lease, or termgate_declare_restored, or termgate_declare_nothing_lost");
+    }
+  }
+  {
+    Running read = use(stmt::incarnation_read);
+    if (read.step() && read.integer(0) != 0) {
+      find("error", "every scope without a fence", "it is in doubt, so its writes get TG004",
+           "acquire its lease, or termgate_declare_restored, or termgate_declare_nothing_lost");
+    }
+  }
+  struct Protected {
+    std::string table;
+    std::optional<std::string> column, scope;
+    std::string mode;
+  };
+  std::vector<Protected> all_protected;
+  {
+    Running read = use(stmt::protected_all);
+    while (read.step()) all_protected.push_back({read.text(0), read.optional_text(1), read.optional_text(2), read.text(3)});
+  }
+  auto compare = [&](const std::string& table, std::string_view prefix, const std::vector<std::pair<std::string, std::string>>& wanted,
+                     const std::string& again) {
+    std::vector<std::pair<std::string, std::string>> present;
+    Running read = use(stmt::triggers_of);
+    read.bind(table).bind(prefix);
+    while (read.step()) present.emplace_back(read.text(0), read.text(1));
+    auto sorted = wanted;
+    std::sort(sorted.begin(), sorted.end());
+    std::sort(present.begin(), present.end());
+    if (sorted != present) {
+      find("error", "table " + table, "its triggers are not those that its columns and indexes ask for today", again);
+    }
+  };
+  auto call = [](std::string_view function, const std::vector<std::optional<std::string>>& arguments) {
+    std::string text = fmt::format("SELECT {}(", function);
+    for (std::size_t at = 0; at < arguments.size(); ++at) {
+      text += fmt::format("{}{}", at > 0 ? ", " : "", arguments[at] ? quoted_literal(*arguments[at]) : "NULL");
+    }
+    return text + ")";
+  };
+  for (const Protected& row : all_protected) {
+    const std::string again = call("termgate_protect", {row.table, row.column, row.scope, row.mode});
+    try {
+      const Table table = find_table(row.table, "protect");
+      compare(row.table, protect_prefix, protect_triggers(table, row.column, row.scope, row.mode), again);
+    } catch (const InvalidInput&) {
+      find("error", "table " + row.table, "it was protected, and its table or scope column is gone",
+           call("termgate_unprotect", {row.table}));
+    }
+    if (row.mode == "observe")
+      find("info", "table " + row.table, "mode observe: nothing is refused",
+           call("termgate_protect", {row.table, row.column, row.scope, "enforce"}));
+  }
+  struct Adopted {
+    std::string table, scope_column, term_column;
+  };
+  std::vector<Adopted> adopted;
+  {
+    Running read = use(stmt::adopted_read);
+    while (read.step()) adopted.push_back({read.text(0), read.text(1), read.text(2)});
+  }
+  for (const Adopted& row : adopted) {
+    try {
+      compare(row.table, adopt_prefix, adopt_triggers(find_table(row.table, "adopt"), row.scope_column, row.term_column),
+              call("termgate_adopt", {row.table, row.scope_column, row.term_column}));
+    } catch (const InvalidInput&) {
+      find("error", "table " + row.table, "it was adopted, and its table is gone", call("termgate_unadopt", {row.table}));
+    }
+  }
+  {
+    Running read = use(stmt::unprotected_adopted);
+    while (read.step()) {
+      find("warning", "table " + read.text(0), "it is adopted and not protected: a stale writer may still write to it",
+           fmt::format("SELECT termgate_protect({}, SCOPE_COLUMN)", quoted_literal(read.text(0))));
+    }
+  }
+  {
+    Running read = use(stmt::unfenced_tables);
+    while (read.step()) {
+      find("info", "table " + read.text(0), "it is not protected",
+           fmt::format("SELECT termgate_protect({}, SCOPE_COLUMN)", quoted_literal(read.text(0))));
+    }
+  }
+  {
+    Running read = use(stmt::observed_all);
+    while (read.step()) {
+      find("info", "table " + read.text(0),
+           fmt::format("mode observe would have refused {} rows of scope \"{}\" with {}", read.integer(3), read.text(1), read.text(2)),
+           "declare a term in that program, then protect with mode enforce");
+    }
+  }
+  {
+    Running read = use(stmt::leases_over);
+    const Moment moment = now();
+    read.bind(moment);
+    while (read.step()) {
+      find("info", "scope " + read.text(0),
+           fmt::format("the lease of {} (term {}) is past its time by {} ms", read.text(1), read.integer(2), moment - read.integer(3)),
+           "the next acquisition takes it");
+    }
+  }
+  {
+    std::vector<std::string> names;
+    Running read = use(stmt::attached);
+    while (read.step()) names.push_back(read.text(0));
+    for (const std::string& name : names) {
+      Statement fences(db_, fmt::format("SELECT 1 FROM {}.sqlite_schema WHERE name = 'termgate_fences'", quoted_identifier(name)));
+      if (!Running(fences.get()).step()) continue;
+      find("warning", "attached file " + name,
+           "it has fences of its own, which this connection does not compare with: writes to its protected and adopted tables are TG005 "
+           "here",
+           "open it as the main database of a connection");
+    }
+  }
+  if (const std::string problem = flush_problem(); !problem.empty()) {
+    find("error", "this connection", "it cannot raise a fence: " + problem, "PRAGMA synchronous = FULL");
+  }
+  int triggers_on = 1;
+  if (sqlite3_db_config(db_, SQLITE_DBCONFIG_ENABLE_TRIGGER, -1, &triggers_on) == SQLITE_OK && triggers_on == 0) {
+    find("error", "this connection", "triggers are switched off (SQLITE_DBCONFIG_ENABLE_TRIGGER), so protect does nothing here",
+         "switch them on");
+  }
+  {
+    Statement statement(db_, "PRAGMA main.journal_mode");
+    Running mode(statement.get());
+    const char* path = sqlite3_db_filename(db_, "main");
+    const bool file = path != nullptr && *path != '\0';
+    if (mode.step() && file && (mode.text(0) == "memory" || mode.text(0) == "off")) {
+      find("error", "this connection", "PRAGMA journal_mode is " + mode.text(0) + ": a crash in the middle of a write damages the file",
+           "PRAGMA journal_mode = WAL");
+    }
+    struct stat status {};
+    if (file && stat(path, &status) == 0 && (status.st_mode & S_IWOTH) != 0) {
+      find("warning", path, "every user of this machine may write to the file, and so past Termgate", "chmod o-w");
+    }
+  }
+  return findings;
+}
+
+std::vector<Layer1::Breach> Layer1::verify(Moment since) {
+  const Snapshot snapshot(*this);
+  std::vector<Breach> breaches;
+  auto find = [&](std::string kind, std::string scope, std::string object, std::string detail) {
+    breaches.push_back({std::move(kind), std::move(scope), std::move(object), std::move(detail)});
+  };
+  {
+    Running read = use(stmt::verify_order);
+    read.bind(since);
+    while (read.step()) {
+      find("order", read.text(0), "stream " + read.text(1),
+           fmt::format("write {} has term {} after term {}", read.integer(2), read.integer(3), read.integer(4)));
+    }
+  }
+  {
+    Running read = use(stmt::verify_gaps);
+    read.bind(since);
+    while (read.step()) {
+      find("gap", read.text(0), "stream " + read.text(1), fmt::format("write {} follows write {}", read.integer(2), read.integer(3)));
+    }
+  }
+  {
+    Running read = use(stmt::verify_last_no);
+    while (read.step()) {
+      find("last_no", read.text(0), "stream " + read.text(1),
+           read.is_null(2) ? fmt::format("the stream has no row, and writes up to {}", read.integer(3))
+                           : fmt::format("the last number is {}, and the last write {}", read.integer(2), read.integer(3)));
+    }
+  }
+  {
+    Running read = use(stmt::verify_fences);
+    while (read.step()) {
+      find("fence", read.text(0), "fence", fmt::format("it stands at {}, below a stored term {}", read.integer(1), read.integer(2)));
+    }
+  }
+  {
+    Running read = use(stmt::verify_leases);
+    while (read.step()) {
+      find("lease", read.text(0), "lease", fmt::format("its term {} is above the fence, {}", read.integer(1), read.integer(2)));
+    }
+  }
+  {
+    Running read = use(stmt::verify_write_ids);
+    while (read.step()) {
+      find("write_id", read.text(0), "stream " + read.text(1),
+           fmt::format("write {} carries id {}, which names another", read.integer(2), read.text(3)));
+    }
+  }
+  struct Adopted {
+    std::string table, scope_column, term_column;
+  };
+  std::vector<Adopted> adopted;
+  {
+    Running read = use(stmt::adopted_read);
+    while (read.step()) adopted.push_back({read.text(0), read.text(1), read.text(2)});
+  }
+  for (const Adopted& row : adopted) {
+    std::vector<std::string> scopes;
+    try {
+      Statement statement(
+          db_, fmt::format("SELECT CAST(a.{1} AS TEXT) COLLATE BINARY FROM main.{0} AS a WHERE a.{1} IS NOT NULL AND a.{2} IS NOT NULL GROUP BY 1",
+                           quoted_identifier(row.table), quoted_identifier(row.scope_column), quoted_identifier(row.term_column)));
+      Running read(statement.get());
+      while (read.step()) scopes.push_back(read.text(0));
+    } catch (const DatabaseError& gone) {
+      find("adopted", "", "table " + row.table, fmt::format("it cannot be read: {}", gone.what()));
+    }
+    for (const std::string& scope : scopes) {
+      const Fence fence = read_fence(scope);
+      const std::int64_t known = evidence(scope, false, !fence.exists || fence.was_reset);
+      if (known > fence.term) {
+        find("adopted", scope, "table " + row.table, fmt::format("the fence stands at {}, below a stored term {}", fence.term, known));
+      }
+    }
+  }
+  return breaches;
+}
+
+}  // namespace termgate::inline v0::sqlite
