@@ -159,7 +159,7 @@ class Drill(BothDatabases):
     def test_the_recipe_for_pytest(self):
         if subprocess.run([PYTHON, "-c", "import pytest"], capture_output=True).returncode != 0:
             self.skipTest("python3-pytest is missing")
-        file = HERE.parents[1] / "docs" / "recipes" / "test_stale_leader.py"
+        file = HERE.parents[1] / "docs" / "use" / "recipes" / "test_stale_leader.py"
 
         def recipe(url, kind):
             # It protects its table, which those of the other tests are not.
@@ -179,7 +179,7 @@ class Drill(BothDatabases):
         if shutil.which("javac") is None or not jars[0].exists() or not jars[-1].exists():
             self.skipTest("a JDK, junit5 or libpostgresql-jdbc-java is missing")
         classes, path = Path(scratch.name) / "classes", ":".join(str(jar) for jar in jars if jar.exists())
-        sh("javac", "-cp", path, "-d", classes, HERE.parents[1] / "docs" / "recipes" / "StaleLeaderTest.java", HERE / "drill" / "Service.java")
+        sh("javac", "-cp", path, "-d", classes, HERE.parents[1] / "docs" / "use" / "recipes" / "StaleLeaderTest.java", HERE / "drill" / "Service.java")
         java = ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{path}:{classes}"]
         junit = [*java, "org.junit.platform.console.ConsoleLauncher", "--disable-banner", "--select-class", "StaleLeaderTest"]
         done = self.recipe(*junit, url=self.postgres, service=" ".join([*java, "Service"]))
@@ -188,7 +188,7 @@ class Drill(BothDatabases):
         self.assertEqual((done.returncode, "a stale write was committed" in done.stdout), (1, True), done.stdout + done.stderr)
 
     def test_the_page_shows_what_is_run(self):
-        docs = HERE.parents[1] / "docs"
+        docs = HERE.parents[1] / "docs" / "use"
         page = (docs / "testkit.md").read_text()
         example = (HERE.parent / "package" / "stale_leader_test.cpp").read_text().split("// [example]\n")[1].split("// [/example]")[0]
         shown = re.findall(r"```(\w+)\n(.*?)\n```", page, re.S)
@@ -199,7 +199,7 @@ class Drill(BothDatabases):
     def test_the_recipe_for_ci(self):
         if subprocess.run([PYTHON, "-c", "import yaml"], capture_output=True).returncode != 0:
             self.skipTest("python3-yaml is missing")
-        workflow = json.loads(sh(PYTHON, "-c", "import json, sys, yaml; print(json.dumps(yaml.safe_load(open(sys.argv[1])), default=str))", HERE.parents[1] / "docs" / "recipes" / "stale-leader.yml"))
+        workflow = json.loads(sh(PYTHON, "-c", "import json, sys, yaml; print(json.dumps(yaml.safe_load(open(sys.argv[1])), default=str))", HERE.parents[1] / "docs" / "use" / "recipes" / "stale-leader.yml"))
         job = workflow["jobs"]["drill"]
         self.assertEqual(sorted(job["services"]), ["postgres"])
         self.assertEqual(list(job["env"]), ["TERMGATE_DB"])

@@ -118,6 +118,28 @@ TEST_CASE("hold_session: the lock outlives the transaction and what was declared
   CHECK(db.must(seal(scope, 6)).rows[0][2] == "0");
 }
 
+TEST_CASE("release_session: nothing that runs under the lock gives it up", "[F1][live]") {
+  const auto scope = fresh_scope();
+  PgSession db(database().url());
+  PgSession observer(database().url());
+  db.must("CREATE TABLE IF NOT EXISTS released (n int)");
+  // The server puts the body of such a function in place of its call.
+  db.must("CREATE OR REPLACE FUNCTION inlined() RETURNS boolean LANGUAGE sql AS 'SELECT termgate.release_session()'");
+  db.must("CREATE OR REPLACE PROCEDURE takes(given boolean) LANGUAGE plpgsql AS 'BEGIN COMMIT; END'");
+  db.must("CREATE OR REPLACE FUNCTION indexed(n int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS 'BEGIN PERFORM termgate.release_session(); RETURN n; END'");
+  db.must("TRUNCATE released; INSERT INTO released VALUES (1)");
+  db.must(hold(scope, 5));
+  for (const std::string& text : std::vector<std::string>{"DO $$BEGIN PERFORM termgate.release_session(); END$$", "DO $$BEGIN EXECUTE 'SELECT termgate.release' || '_session(''" + scope + "'')'; END$$",
+                                                          "CALL takes(termgate.release_session())", "CALL takes(inlined())", "CREATE INDEX CONCURRENTLY ON released (indexed(n))", "/* */ CALL takes(inlined())",
+                                                          "EXPLAIN ANALYZE SELECT termgate.release_session()"}) {
+    CAPTURE(text);
+    CHECK(db.run(text).code == "TG005");
+    CHECK(observer.value(locks_of(db)) == "1");
+  }
+  CHECK(db.value(" \n\tselect termgate.release_session()") == "t");
+  CHECK(observer.value(locks_of(db)) == "0");
+}
+
 TEST_CASE("hold_session: a rolled back transaction keeps the lock until release_session", "[F1][live]") {
   const auto scope = fresh_scope();
   PgSession db(database().url());

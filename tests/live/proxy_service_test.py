@@ -404,7 +404,7 @@ def activation(server):
 
 def units(server):
     """The units of docs/use/proxy.md are what systemd takes, and the options file beside them is what the proxy takes."""
-    page = (Path(__file__).parent.parent.parent / "docs" / "proxy.md").read_text()
+    page = (Path(__file__).parent.parent.parent / "docs" / "use" / "proxy.md").read_text()
     blocks = dict(re.findall(r"```ini\n# /etc/(\S+)\n(.*?)```", page, re.S))
     names = ["systemd/system/termgate.socket", "systemd/system/termgate.service", "termgate/proxy.conf"]
     if not check("units: the page has them", all(name in blocks for name in names), list(blocks)):
@@ -622,7 +622,7 @@ def metrics(server):
     server.sql("create table if not exists measured(i int)")
     proxy = lab.proxy(server.url, "--threads", "3", "--max-connections", "50")
     samples, types = parsed_metrics(proxy.get("/metrics")[1])
-    page = (Path(__file__).parent.parent.parent / "docs" / "proxy.md").read_text()
+    page = (Path(__file__).parent.parent.parent / "docs" / "use" / "proxy.md").read_text()
     section = page.split("## Metrics", 1)[1].split("\n## ", 1)[0]
     told = dict(re.findall(r"^\| `(termgate_\w+)(?:\{[^}]*\})?` \| (\w+) \|", section, re.M))
     check("metrics: the page names what is served, and nothing else", told == types, f"only the page: {set(told.items()) - set(types.items())}; only served: {set(types.items()) - set(told.items())}")
@@ -1046,7 +1046,7 @@ def help_text(server):
 
     text = said("help", "proxy")
     check("help: of the proxy names no --db", "--db" not in text and "--backend" in text and "--schema" in text, text)
-    page = (Path(__file__).parent.parent.parent / "docs" / "proxy.md").read_text().split("## Options", 1)[1].split("\n## ", 1)[0]
+    page = (Path(__file__).parent.parent.parent / "docs" / "use" / "proxy.md").read_text().split("## Options", 1)[1].split("\n## ", 1)[0]
     told = set()
     for cell in re.findall(r"^\| (`[^|]*) \|", page, re.M):
         names = re.findall(r"`([a-z-]+)`", cell)

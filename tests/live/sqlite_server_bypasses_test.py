@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
 from pgraw import Closed, Connection, Silent, bind, close, copy_data, copy_done, copy_fail, describe, execute, flush, function_call, parse, query, sync, terminate  # noqa: E402
 from proxy_lab import LONG as LONG_RUN, Lab  # noqa: E402
 
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "sqlite-proxy.md"
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "use" / "sqlite-proxy.md"
 # Without the proxy, as the file's owner: SQLite resolves a view's functions when it is read.
 SCHEMA = """
 CREATE TABLE t (i int);

@@ -26,6 +26,8 @@ void Claims::server_declares(std::string_view scope, std::string_view term) {
   spoke_ |= !declared.empty();
 }
 
+bool Claims::enforces() const noexcept { return admission_.enforce == Enforce::on; }
+
 bool Claims::guards() const noexcept { return admission_.enforce == Enforce::on && !replication_ && (admission_.without_term != WithoutTerm::allow || guarded_); }
 bool Claims::active() const noexcept { return admission_.enforce == Enforce::on && (admission_.without_term != WithoutTerm::allow || may_speak() || perhaps_); }
 bool Claims::final_rule() const noexcept { return rule() && !admission_.overridable; }

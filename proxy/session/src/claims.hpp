@@ -46,6 +46,7 @@ class Claims {
   // By application_name, the options or a start-up parameter; a later one counts, each half by itself.
   void declare(const statements::Declaration& at_start);
   void admit(const Admission& admission, bool replication);
+  bool enforces() const noexcept;
   // From here on the server session is READ ONLY by default where it must be.
   void login_begins() { guarded_ = may_speak(); }
   // What the server's session declares from its start, ALTER ROLE and ALTER DATABASE included.

@@ -23,7 +23,7 @@ std::string naming_the_limit(std::string_view reason) {
 void Session::State::from_client(std::string_view bytes) {
   switch (stage_) {
     case Stage::greeting: return greet(bytes);
-    case Stage::replication: server_.bytes.back() += bytes; return;
+    case Stage::replication: return replication_from_client(bytes);
     case Stage::closing:
     case Stage::closed: return;
     case Stage::client_tls:

@@ -302,7 +302,7 @@ void Session::State::on_close(const Event& event) {
 
 void Session::State::on_flush(const Event& event) {
   group_begins();
-  commit_to_group();
+  commit_to_group(true);
   if (pipeline_.refused) return;
   server_.bytes.back() += event.frame;
   pipeline_.touched_server = true;

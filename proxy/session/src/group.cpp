@@ -185,7 +185,7 @@ void Session::State::open_held(const Effects& effects, const Claim& claim, Act a
 }
 
 // Held long enough: what can still be a write is opened, what reads so far goes on as a read.
-void Session::State::commit_to_group() {
+void Session::State::commit_to_group(bool flushed) {
   if (pipeline_.direct) return;
   const Claim claim = claim_of(nullptr);
   if (pipeline_.needs_hold) return refuse("0A000", "Termgate runs CALL, DO and what must run alone only before a Sync that follows at once", "");
@@ -197,12 +197,15 @@ void Session::State::commit_to_group() {
   });
   const Standing standing = standing_of(claim);
   const bool stale_members = std::any_of(pipeline_.named.begin(), pipeline_.named.end(), [&](const Claim& named) { return standing_of(named) > Standing::current; });
-  if (!model_.by_default.believed && !stale_members && (standing == Standing::current || standing == Standing::uncertain) && (pipeline_.executed || writes_parsed) && pipeline_.opening_possible && !pipeline_.called) {
+  const bool acts = pipeline_.executed || writes_parsed;
+  // A Flush sends what fixes the access mode, and a later member of the pipeline may write. A long Bind of a read is no reason to expect that.
+  const bool opens = acts || (flushed && pipeline_.snapshot_here);
+  if (!model_.by_default.believed && !stale_members && (standing == Standing::current || standing == Standing::uncertain) && opens && pipeline_.opening_possible && !pipeline_.called) {
     if (!pipeline_.touched_server) raise_in_advance(claim);
     open_group(claim, !model_.tx.redeclared || model_.tx.parsed || model_.tx.bound);
     return;
   }
-  if (!pipeline_.held.empty()) {
+  if (!pipeline_.held.empty() && (acts || pipeline_.snapshot_here)) {
     pipeline_.opening_possible = false;
     lock_group();
   }

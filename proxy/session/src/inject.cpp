@@ -1,4 +1,4 @@
-// The messages that are put before, around and behind the client's (docs/decisions/0006). ProxyStatement use named statements and portals
+// The messages that are put before, around and behind the client's (docs/decisions/0006). Ours use named statements and portals
 // only and close them; the one exception stands in for a simple query, which drops the unnamed ones itself.
 #include <array>
 #include <functional>
@@ -250,13 +250,24 @@ void Session::State::hold(const Claim& claim) {
   add_sync(Purpose::hold);
   session_lock_.stage = SessionLock::Stage::asked;
   session_lock_.failed = false;
+  session_lock_.perhaps_scope = !claim.given.scope.empty() ? claim.given.scope : claim.otherwise.scope;
 }
 
 void Session::State::release() {
   session_lock_.stage = SessionLock::Stage::releasing;
   if (claims_.guards()) run_ours(server_, ProxyStatement::default_on, Purpose::release, {});
-  const std::array<pgwire::Field, 1> values{pgwire::Field(session_lock_.pair.scope)};
-  run_ours(server_, ProxyStatement::release, Purpose::release, values);
+  if (!session_lock_.perhaps_held) {
+    const std::array<pgwire::Field, 1> values{pgwire::Field(session_lock_.pair.scope)};
+    run_ours(server_, ProxyStatement::release, Purpose::release, values);
+  } else {
+    // Whose lock it took was in the answer that did not come.
+    if (!session_lock_.perhaps_scope.empty() && is_known_by(session_lock_.perhaps_scope)) {
+      const std::array<pgwire::Field, 1> values{pgwire::Field(session_lock_.perhaps_scope)};
+      run_ours(server_, ProxyStatement::release, Purpose::release, values);
+    }
+    const std::array<pgwire::Field, 1> declared{pgwire::Field()};
+    run_ours(server_, ProxyStatement::release, Purpose::release, declared);
+  }
   add_sync(Purpose::release);
 }
 

@@ -214,7 +214,7 @@ void Session::State::start_login() {
   // A login trigger that writes (an audit of logins, say) would be stopped by that, and nobody could log in. Where there may be one, what it was before the login's end is
   // the server's own, and restore_default() comes before the client's first word: also after each RESET.
   login_.read_only_at_start = claims_.guards() && host_.server_major() < login_triggers_since;
-  if (login_.read_only_at_start) parameters.emplace_back(read_only_default, "on");
+  if (login_.read_only_at_start || (login_request_.replication && claims_.enforces())) parameters.emplace_back(read_only_default, "on");
   // A newer minor version than the codec's is negotiated down here; what the server knows it says itself.
   pgwire::append_startup(server_.bytes.back(), std::min(login_.client_minor, pgwire::protocol_minor_max), parameters);
   login_.startup.clear();
@@ -337,8 +337,7 @@ void Session::State::login_from_server(const Event& event) {
       if (stage_ == Stage::replication) {
         std::string rest = std::move(client_in_);
         client_in_.clear();
-        server_.bytes.back() += rest;
-        return;
+        return replication_from_client(rest);
       }
       if (!claims_.asks_at_login(options_.server_pooler)) return pump();
       if (!claims_.guards()) return ask_who_serves();

@@ -124,6 +124,7 @@ struct Script {
   std::size_t offset = 0;       // of the piece that runs, in the text
   std::size_t bytes = 0;
   std::size_t inserted = 0;     // letters of ours in front of it
+  bool becomes_block = false;   // a BEGIN with modes was sent inside the frame: with its answer the frame is the client's block
   Reading read;                 // how all of it was read
 };
 
@@ -132,6 +133,8 @@ struct SessionLock {
   enum class Stage : std::uint8_t { none, asked, held, releasing } stage = Stage::none;
   bool failed = false;
   bool again = false;           // a cancel request has met the giving back
+  bool perhaps_held = false;    // it failed, perhaps after the lock had been taken: a rollback does not give it back
+  std::string perhaps_scope;    // … which is that of this scope, or of what the session declares
   bool unclaimed = false;       // the session declares nothing, and need not: no lock is held
   ScopedTerm pair;                    // as answered
   bool extended = false;

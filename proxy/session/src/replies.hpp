@@ -67,6 +67,7 @@ struct PendingReply {
   bool existed = false;       // of a `parse`: the name stands for something already, and goes on doing so where this one fails
   bool copy_ends = false;     // the client's CopyDone or CopyFail went right behind it
   bool hide_no_data = false;  // a simple query has no NoData
+  bool hide_warning = false;  // a notice of it is about a BEGIN of ours
   bool read_only_behind = false;  // SET transaction_read_only TO on stands behind it in its text: its answer is not the client's
   bool late_complete = false;  // its CommandComplete waits for the commit, which may yet fail
   bool late_description = false;  // its RowDescription waits for what comes next: an error comes without one

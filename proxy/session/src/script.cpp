@@ -1,5 +1,7 @@
 // Scripts: a text whose statements cannot all be sent at once, or that needs BEGIN and COMMIT around it. It goes a piece at a time, the next
 // when the last has succeeded, and shows one ReadyForQuery.
+#include <utility>
+
 #include "names.hpp"
 #include "state.hpp"
 
@@ -14,6 +16,20 @@ namespace {
 // Ends a run of statements that can be sent together.
 bool stands_apart(const Effects& effects) noexcept {
   return effects.way == Way::control || ours_to_keep(effects) || effects.kind == Kind::discard_all || effects.kind == Kind::prepare_transaction;
+}
+
+// BEGIN [WORK | TRANSACTION] or START TRANSACTION, and no word more.
+bool is_bare_begin(std::string_view sql) {
+  std::string words;
+  for (const char letter : sql) {
+    if (letter == ' ' || letter == '\t' || letter == '\n' || letter == '\r' || letter == '\f' || letter == '\v') {
+      if (!words.empty() && words.back() != ' ') words += ' ';
+    } else {
+      words += letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter + ('a' - 'A')) : letter;
+    }
+  }
+  if (!words.empty() && words.back() == ' ') words.pop_back();
+  return words == "begin" || words == "begin work" || words == "begin transaction" || words == "start transaction";
 }
 
 // The server reads a text as a whole, by the settings that it finds; the rest of this one would be read by others.
@@ -64,6 +80,11 @@ void Session::State::next_piece() {
     }
     Script& script = script_;
     const auto& all = script.text->statements;
+    if (std::exchange(script.becomes_block, false) && !script.failed) {
+      // What stood before it belongs to the client's block from here on.
+      script.frame = false;
+      model_.begin_block();
+    }
     if (script.failed || script.next >= all.size()) return finish_script();
 
     const statements::Statement& first = all[script.next];
@@ -78,7 +99,7 @@ void Session::State::next_piece() {
     script.offset = first.offset;
     script.inserted = 0;
     script.claim = claim_for(first.declared, effects_of(first, script.sql), first.name);  // a piece before may have declared
-    if (effects.sets_access && effects.kind != Kind::begin && !model_.tx.in_block && !model_.tx.failed && frame_needed(script.next)) begin_frame();
+    if (effects.sets_access && effects.kind != Kind::begin && !model_.tx.in_block && !model_.tx.failed && frame_needed(script.next)) return begin_frame();
     if (stands_apart(effects)) {
       ++script.next;
       if (run_apart(first, effects)) continue;
@@ -93,7 +114,7 @@ void Session::State::next_piece() {
         return script_refused();
       }
       if (standing == Standing::current && !model_.by_default.believed) raise_in_advance(script.claim);
-      begin_frame();
+      return begin_frame();
     }
 
     router_.release_framed();
@@ -119,12 +140,13 @@ void Session::State::next_piece() {
 
 // A statement that cannot be sent with others. True: it is done, and the next may follow.
 bool Session::State::run_apart(const statements::Statement& statement, const Effects& effects) {
-  if (script_.frame && effects.kind == Kind::begin && effects.access == Access::unspecified && statement.isolation == statements::Isolation::unspecified) {
+  if (script_.frame && effects.kind == Kind::begin && is_bare_begin(std::string_view(script_.sql).substr(statement.offset, statement.length))) {
     // The statements before it belong to the client's block from here on, as they do without us.
     script_.frame = false;
     model_.begin_block();
     router_.release_framed();
-    pgwire::append_command_complete(to_client_.back(), "BEGIN");
+    const char first = script_.sql[statement.offset];
+    pgwire::append_command_complete(to_client_.back(), first == 's' || first == 'S' ? "START TRANSACTION" : "BEGIN");
     return true;
   }
   router_.release_framed();
@@ -145,7 +167,13 @@ bool Session::State::run_apart(const statements::Statement& statement, const Eff
     if (at != std::string::npos) at -= statement.offset;
   }
   one.single = true;
+  const bool begins = script_.frame && effects.kind == Kind::begin;
   run_statement(sql, effects, script_.claim, one);
+  if (begins && !server_.replies.empty() && !script_.failed) {
+    // The server sets the modes of the transaction that is open, or refuses, as it does for its own implicit block. It warns of our BEGIN.
+    server_.replies.at(server_.replies.size() - 1).hide_warning = true;
+    script_.becomes_block = true;
+  }
   return server_.replies.empty();  // answered here
 }
 
@@ -181,6 +209,7 @@ void Session::State::send_piece(const Effects& effects) {
   run_plain_query(sql, script_.frame ? Purpose::framed : Purpose::client, Change::none, effects.way == Way::read ? hash_of(sql) : 0);
 }
 
+// What comes next is sent when BEGIN has succeeded: where a cancel request meets it, nothing of the text may run.
 void Session::State::begin_frame() {
   router_.release_framed();
   add_hidden_query("BEGIN", Purpose::begin);

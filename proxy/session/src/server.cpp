@@ -46,10 +46,7 @@ void Session::State::from_server(std::string_view bytes) {
     server_greeted(bytes);
     if (bytes.empty()) return;
   }
-  if (stage_ == Stage::replication) {
-    to_client_.back() += bytes;
-    return;
-  }
+  if (stage_ == Stage::replication) return replication_from_server(bytes);
   while (!bytes.empty() && (stage_ == Stage::login || stage_ == Stage::ready)) {
     const Event event = server_reader_.next(bytes);
     bytes.remove_prefix(event.used);
@@ -74,10 +71,7 @@ void Session::State::from_server(std::string_view bytes) {
         }
         break;
     }
-    if (stage_ == Stage::replication) {
-      to_client_.back() += bytes;
-      return;
-    }
+    if (stage_ == Stage::replication) return replication_from_server(bytes);
     if (pump_after_) {
       pump_after_ = false;
       pump();
@@ -89,7 +83,7 @@ void Session::State::parameter_status(const Event& event) {
   const auto status = pgwire::decode_parameter_status(event.body);
   if (!status) return end("08P01", status.problem().reason());
   if (status->name == "default_transaction_read_only" && claims_.guards()) {
-    // ProxyStatement while the lock at session level is held; else something has changed it behind a check. While that lock is only asked for, it was a statement before.
+    // Ours while the lock at session level is held; else something has changed it behind a check. While that lock is only asked for, it was a statement before.
     model_.by_default.broken = status->value == "off" && (session_lock_.stage == SessionLock::Stage::none || session_lock_.stage == SessionLock::Stage::asked);
     // A transaction that began meanwhile is writable, and nothing but the check may come first in it.
     if (model_.by_default.broken && model_.tx.in_block && model_.status == TransactionStatus::idle) model_.tx.writable = true;
@@ -287,6 +281,7 @@ void Session::State::settle() {
     case SessionLock::Stage::asked:
       // Without its row the lock is not ours: an error before it may have made the server skip it together with what was to run.
       if (!session_lock_.failed && (session_lock_.pair.complete() || session_lock_.unclaimed)) return run_under_hold();
+      if (session_lock_.perhaps_held) return release();
       session_lock_ = SessionLock();
       pgwire::append_ready_for_query(to_client_.back(), model_.status);
       break;
@@ -295,6 +290,7 @@ void Session::State::settle() {
       return release();
     case SessionLock::Stage::releasing:
       if (std::exchange(session_lock_.again, false)) return release();
+      if (session_lock_.perhaps_held) pgwire::append_ready_for_query(to_client_.back(), model_.status);
       session_lock_ = SessionLock();
       break;
   }

@@ -134,6 +134,7 @@ void Session::State::ours_failed(const Event& event, const pgwire::ReportFields&
     case Purpose::hold:
       ours_refused(report, head.role);
       session_lock_.failed = true;
+      session_lock_.perhaps_held = !report.sqlstate().starts_with("TG");
       break;
     case Purpose::refusal:
       to_client_.back() += head.text;

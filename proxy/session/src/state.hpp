@@ -57,7 +57,7 @@ class Session::State {
     server_tls,
     login,           // both talk about who the client is
     ready,
-    replication,     // bytes are passed on without a look
+    replication,     // replication.cpp
     closing,         // what is in the outboxes is sent, nothing more is read
     closed,
   };
@@ -76,6 +76,8 @@ class Session::State {
 
   // --- client.cpp ---
   void from_client(std::string_view bytes);
+  void replication_from_client(std::string_view bytes);
+  void replication_from_server(std::string_view bytes);
   std::size_t look_at(std::string_view bytes);  // how many of them were dealt with
   void pump();                                  // what waited may be looked at now
   bool blocked() const noexcept;
@@ -170,7 +172,7 @@ class Session::State {
   // --- group.cpp ---
   void group_begins();
   void guard_group(const Effects& effects, const Known& known, Step step, bool whole);
-  void commit_to_group();
+  void commit_to_group(bool flushed = false);
   void hold_at_sync(const Effects& effects, const Claim& claim);
   void redeclares_after_reads(const Unit& unit, const Claim& claim);
   void note_named(const Claim& claim);

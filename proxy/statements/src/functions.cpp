@@ -99,7 +99,7 @@ constexpr std::string_view everyday[] = {
     "dense_rank", "encode", "exp", "first_value", "floor", "format", "format_type", "generate_series", "has_schema_privilege", "has_table_privilege", "initcap", "json_agg",
     "json_build_object", "jsonb_agg", "jsonb_array_elements", "jsonb_build_object", "jsonb_object_agg", "lag", "last_value", "lead", "left", "length", "ln", "log", "lower", "lpad", "ltrim",
     "make_interval", "max", "md5", "min", "mod", "now", "ntile", "nullif", "obj_description", "octet_length", "percent_rank", "pg_backend_pid", "pg_encoding_to_char", "pg_get_constraintdef",
-    "pg_get_expr", "pg_get_indexdef", "pg_get_userbyid", "pg_get_viewdef", "pg_is_in_recovery", "pg_relation_size", "pg_sleep", "pg_table_is_visible", "pg_total_relation_size",
+    "pg_get_expr", "pg_get_indexdef", "pg_get_publication_tables", "pg_get_replica_identity_index", "pg_get_userbyid", "pg_get_viewdef", "pg_is_in_recovery", "pg_relation_is_publishable", "pg_relation_size", "pg_sleep", "pg_table_is_visible", "pg_total_relation_size",
     "pg_type_is_visible", "power", "quote_ident", "random", "rank", "regexp_matches", "regexp_replace", "repeat", "replace", "reverse", "right", "round", "row_number", "row_to_json", "rpad",
     "rtrim", "sign", "split_part", "sqrt", "stddev", "string_agg", "string_to_array", "strpos", "substr", "sum", "text", "timeofday", "timezone", "to_char", "to_date", "to_json", "to_jsonb",
     "to_number", "to_regclass", "to_timestamp", "to_tsquery", "to_tsvector", "transaction_timestamp", "trunc", "unnest", "upper", "variance", "version", "width_bucket",

@@ -166,8 +166,9 @@ BEGIN
 END $$;
 
 -- release_session(scope) → whether the lock was held. Gives back what hold_session took and puts back what was declared before,
--- unless something else was declared since. Safe to call when nothing is held (without
+-- unless something else was declared since. Without a scope: the one that hold_session noted, or where it was rolled back, the declared one. Safe to call when nothing is held (without
 -- a warning), when the transaction of hold_session was rolled back, and when the scope has moved on. No privilege is in it: the lock is this session's own.
+-- TG005 where the client's statement is no SELECT.
 CREATE OR REPLACE FUNCTION @schema@.release_session(scope text DEFAULT NULL, OUT released boolean)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET client_min_messages = error AS $$
 DECLARE
@@ -175,13 +176,17 @@ DECLARE
   v_kept bigint;
   v_queue bigint;
 BEGIN
+  -- Inside a DO, a CALL or a function of an index it would give up the lock that fences them. The text of the client's own statement is not theirs to change.
+  IF lower(left(ltrim(current_query(), ' ' || chr(9) || chr(10) || chr(13)), 6)) IS DISTINCT FROM 'select' THEN
+    RAISE EXCEPTION USING ERRCODE = 'TG005', MESSAGE = 'TG005 release_session() runs in a SELECT that the client sends itself, not inside DO, CALL or another statement';
+  END IF;
   BEGIN
     v_held := nullif(current_setting('termgate.held_session', true), '')::json;
     v_kept := (v_held ->> 'queue')::bigint;
   EXCEPTION WHEN OTHERS THEN
     NULL;  -- somebody wrote over it: the lock must go all the same
   END;
-  v_queue := coalesce(@schema@._queue_key(nullif(scope, '')), v_kept);
+  v_queue := coalesce(@schema@._queue_key(nullif(scope, '')), v_kept, @schema@._queue_key(@schema@._declared_scope()));
   released := v_queue IS NOT NULL AND pg_advisory_unlock_shared(v_queue);
   IF v_kept = v_queue THEN
     -- What the statement itself has declared stays.

@@ -714,6 +714,26 @@ TEST_CASE("session: behind a COMMIT that ends an opened pipeline's transaction a
   script.replay();
 }
 
+TEST_CASE("session: a write may follow a flushed Parse of a read or a flushed Close", "[F7][proxy]") {
+  // A Parse fixes the access mode, so the pipeline is opened with it.
+  const std::string parsed = parse("r", select_a) + describe_statement("r");
+  Script read;
+  read.client(parsed + flush()).to_server(opening() + parsed + flush());
+  read.client(one(insert) + sync_message()).to_server(one(insert) + sync_message());
+  read.replay();
+  // A Close fixes nothing.
+  Script closed;
+  closed.client(close_statement("r") + flush()).to_server(close_statement("r") + flush());
+  closed.client(one(insert) + sync_message()).to_server(opening() + one(insert) + sync_message());
+  closed.replay();
+  // Without a claim that could pass it reads, as before.
+  Script stale_read;
+  stale_read.fences = {{"orders", 6}};
+  stale_read.client(parsed + flush()).to_server(parsed + flush());
+  stale_read.client(bind_message("", "r") + execute() + sync_message()).to_server(bind_message("", "r") + execute() + sync_message());
+  stale_read.replay();
+}
+
 TEST_CASE("session: a long Bind is streamed for a read", "[F7][proxy]") {
   Script script;
   const std::string value(9000, 'x');

@@ -223,17 +223,51 @@ TEST_CASE("session: replication is refused unless a rule lets it through", "[F6]
       .acts({Kind::close_client});
   script.replay();
 
-  Script allowed = from_the_first_byte();
-  Admission admission;
-  admission.replication = true;
-  allowed.client(startup(0, {{"user", "ann"}, {"replication", "true"}})).acts({Kind::admit});
-  allowed.event(Admitted{admission}).acts({Kind::connect_server});
-  allowed.event(ServerConnected{}).to_server(startup(0, {{"user", "ann"}, {"replication", "true"}}));
-  allowed.server(ok + ready('I')).to_client(ok + ready('I'));
-  allowed.client("whatever").to_server("whatever");
-  allowed.server("it is").to_client("it is");
-  // What is passed on without a look is no place for a goodbye; only the whole is replayed.
-  allowed.replay_whole();
+  const auto allowed = [](Enforce enforce) {
+    Script script = from_the_first_byte();
+    Admission admission;
+    admission.replication = true;
+    admission.enforce = enforce;
+    script.client(startup(0, {{"user", "ann"}, {"replication", "database"}})).acts({Kind::admit});
+    script.event(Admitted{admission}).acts({Kind::connect_server});
+    if (enforce == Enforce::on) script.event(ServerConnected{}).to_server(startup(0, {{"user", "ann"}, {"replication", "database"}, {"default_transaction_read_only", "on"}}));
+    else script.event(ServerConnected{}).to_server(startup(0, {{"user", "ann"}, {"replication", "database"}}));
+    script.server(ok + ready('I')).to_client(ok + ready('I'));
+    return script;
+  };
+
+  // What a subscription sends.
+  Script reads = allowed(Enforce::on);
+  for (const std::string& text : std::vector<std::string>{
+           "SELECT pg_catalog.set_config('search_path', '', false);", "IDENTIFY_SYSTEM", " START_REPLICATION SLOT \"s\" LOGICAL 0/0 (proto_version '4')", "CREATE_REPLICATION_SLOT s LOGICAL pgoutput (SNAPSHOT 'use')",
+           "BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ", "COPY public.t TO STDOUT", "COPY (SELECT a FROM ONLY public.t WHERE a > 1) TO STDOUT", "COMMIT", "SHOW server_version",
+           "SELECT DISTINCT n.nspname, c.relname, gpt.attrs FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+           "JOIN (SELECT (pg_get_publication_tables(VARIADIC array_agg(pubname::text))).* FROM pg_publication WHERE pubname IN ('p')) AS gpt ON gpt.relid = c.oid"}) {
+    reads.client(query(text)).to_server(query(text));
+    reads.server(complete("SELECT 0") + ready('I')).to_client(complete("SELECT 0") + ready('I'));
+  }
+  reads.replay();
+
+  // What would write, or make it possible. No check can stand in front of it, for there is no extended protocol.
+  for (const std::string& text : std::vector<std::string>{
+           "INSERT INTO t VALUES (1)", "SELECT 1; INSERT INTO t VALUES (1)", "BEGIN READ WRITE", "BEGIN; SET TRANSACTION READ WRITE", "SET default_transaction_read_only = off", "SET transaction_read_only = off",
+           "RESET default_transaction_read_only", "RESET ALL", "DISCARD ALL", "SELECT f()", "SELECT set_config('default_transaction_read_only', 'off', false)", "SELECT pg_notify('c', 'x')", "NOTIFY c",
+           "SELECT lo_create(1)", "COPY t FROM STDIN", "COPY t TO PROGRAM 'true'", "DO $$BEGIN END$$", "CALL p()", "VACUUM t", "PREPARE TRANSACTION 'x'", "COMMIT PREPARED 'x'", "start_replication",
+           "SHOWN", "IDENTIFY_SYSTEM_ALL; INSERT INTO t VALUES (1)", "/* */ INSERT INTO t VALUES (1)", "SET standard_conforming_strings = off", "PREPARE p AS INSERT INTO t VALUES (1)", "EXECUTE p", "CREATE TABLE u (a int)"}) {
+    CAPTURE(text);
+    Script refused = allowed(Enforce::on);
+    refused.client(query(text)).ends("0A000", "Termgate lets a replication connection run replication commands and plain reads, without functions of the user's own: a check cannot stand in front of a write here. "
+                                              "Use an ordinary connection for other SQL");
+    refused.replay();
+    Script observed = allowed(Enforce::observe);
+    observed.client(query(text)).to_server(query(text));
+    observed.replay();
+  }
+
+  // Something that the text does not show has changed the default.
+  Script writable = allowed(Enforce::on);
+  writable.server(status("default_transaction_read_only", "off")).ends("0A000", "something has made this replication connection writable");
+  writable.replay();
 }
 
 TEST_CASE("session: TLS to the server is asked for as it was chosen", "[proxy]") {

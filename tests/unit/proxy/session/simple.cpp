@@ -383,9 +383,10 @@ TEST_CASE("session: a check of another scope by its arguments spares nobody the 
 TEST_CASE("session: where the database has rules a simple write is framed so that their rows are seen", "[F7][proxy]") {
   Script script;
   script.has_rules = true;
-  script.client(query(insert)).to_server(query("BEGIN") + opening(true, block) + sync_message() + query(insert));
+  script.client(query(insert)).to_server(query("BEGIN"));
+  script.server(complete("BEGIN") + ready('T')).to_server(opening(true, block) + sync_message() + query(insert));
   const std::string answer = columns({"a"}) + row({"of a rule"});
-  script.server(complete("BEGIN") + ready('T') + opening_done(true, block) + ready('T') + answer + inserted('T')).to_client(answer).to_server(query("COMMIT"));
+  script.server(opening_done(true, block) + ready('T') + answer + inserted('T')).to_client(answer).to_server(query("COMMIT"));
   script.server(complete("COMMIT") + ready('I')).to_client(inserted());
   script.replay();
 }
@@ -584,8 +585,9 @@ TEST_CASE("session: a text of reads of which one writes is refused once and know
   const std::string again = error("TG002", "TG002 this looked like a read and writes; Termgate knows it now: send it again", {{'D', "The database said: cannot execute INSERT in a read-only transaction"}});
   const std::string rows = columns({"a"}) + complete("SELECT 0");
   script.server(rows + error("25006", "cannot execute INSERT in a read-only transaction") + ready('I')).to_client(rows + again + ready('I'));
-  script.client(query(text)).to_server(query("BEGIN") + opening(true, block) + sync_message() + query(text));
-  script.server(complete("BEGIN") + ready('T') + opening_done(true, block) + ready('T') + rows + rows + ready('T')).to_client(rows + columns({"a"})).to_server(query("COMMIT"));
+  script.client(query(text)).to_server(query("BEGIN"));
+  script.server(complete("BEGIN") + ready('T')).to_server(opening(true, block) + sync_message() + query(text));
+  script.server(opening_done(true, block) + ready('T') + rows + rows + ready('T')).to_client(rows + columns({"a"})).to_server(query("COMMIT"));
   script.server(complete("COMMIT") + ready('I')).to_client(complete("SELECT 0") + ready('I'));
   script.replay();
 }
@@ -639,14 +641,16 @@ TEST_CASE("session: a stale session's read that writes says that its term is sta
 TEST_CASE("session: COPY FROM STDIN stands in a frame of BEGIN and COMMIT", "[F5][F7][proxy]") {
   Script script;
   const std::string text = "COPY t FROM STDIN";
-  script.client(query(text)).to_server(query("BEGIN") + opening(true, block) + sync_message() + query(text));
-  script.server(complete("BEGIN") + ready('T') + opening_done(true, block) + ready('T') + copy_in()).to_client(copy_in());
+  script.client(query(text)).to_server(query("BEGIN"));
+  script.server(complete("BEGIN") + ready('T')).to_server(opening(true, block) + sync_message() + query(text));
+  script.server(opening_done(true, block) + ready('T') + copy_in()).to_client(copy_in());
   script.client(copy_data("1\n2\n") + copy_done()).to_server(copy_data("1\n2\n") + copy_done());
   script.server(complete("COPY 2") + ready('T')).to_server(query("COMMIT"));
   script.server(complete("COMMIT") + ready('I')).to_client(complete("COPY 2") + ready('I'));
   // An error of the COMMIT takes the place of the result.
-  script.client(query(text)).to_server(query("BEGIN") + opening(false, block) + sync_message() + query(text));
-  script.server(complete("BEGIN") + ready('T') + opening_done(false, block) + ready('T') + copy_in()).to_client(copy_in());
+  script.client(query(text)).to_server(query("BEGIN"));
+  script.server(complete("BEGIN") + ready('T')).to_server(opening(false, block) + sync_message() + query(text));
+  script.server(opening_done(false, block) + ready('T') + copy_in()).to_client(copy_in());
   script.client(copy_done()).to_server(copy_done());
   script.server(complete("COPY 0") + ready('T')).to_server(query("COMMIT"));
   const std::string deferred = error("23503", "a deferred constraint");
@@ -657,8 +661,9 @@ TEST_CASE("session: COPY FROM STDIN stands in a frame of BEGIN and COMMIT", "[F5
 TEST_CASE("session: a COPY that the client gives up is rolled back", "[F5][F7][proxy]") {
   Script script;
   const std::string text = "COPY t FROM STDIN";
-  script.client(query(text)).to_server(query("BEGIN") + opening(true, block) + sync_message() + query(text));
-  script.server(complete("BEGIN") + ready('T') + opening_done(true, block) + ready('T') + copy_in()).to_client(copy_in());
+  script.client(query(text)).to_server(query("BEGIN"));
+  script.server(complete("BEGIN") + ready('T')).to_server(opening(true, block) + sync_message() + query(text));
+  script.server(opening_done(true, block) + ready('T') + copy_in()).to_client(copy_in());
   script.client(copy_data("1\n") + copy_fail("enough")).to_server(copy_data("1\n") + copy_fail("enough"));
   const std::string failed = error("57014", "COPY from stdin failed: enough");
   script.server(failed + ready('E')).to_client(failed).to_server(query("ROLLBACK"));
@@ -669,8 +674,9 @@ TEST_CASE("session: a COPY that the client gives up is rolled back", "[F5][F7][p
 TEST_CASE("session: a COPY is refused before its frame's text runs", "[F2][proxy]") {
   Script script;
   const std::string text = "COPY t FROM STDIN";
-  script.client(query(text)).to_server(query("BEGIN") + opening(true, block) + sync_message() + query(text));
-  script.server(complete("BEGIN") + ready('T') + opening_failed("TG001", stale, true, block) + ready('E') + error("25P02", "current transaction is aborted") + ready('E'))
+  script.client(query(text)).to_server(query("BEGIN"));
+  script.server(complete("BEGIN") + ready('T')).to_server(opening(true, block) + sync_message() + query(text));
+  script.server(opening_failed("TG001", stale, true, block) + ready('E') + error("25P02", "current transaction is aborted") + ready('E'))
       .to_client(error("TG001", stale))
       .to_server(query("ROLLBACK"));
   script.server(complete("ROLLBACK") + ready('I')).to_client(ready('I'));
@@ -680,14 +686,16 @@ TEST_CASE("session: a COPY is refused before its frame's text runs", "[F2][proxy
 TEST_CASE("session: several statements share one transaction as they do without us", "[F5][F7][proxy]") {
   Script script;
   const std::string text = "INSERT INTO t VALUES (1); INSERT INTO t VALUES (2)";
-  script.client(query(text)).to_server(query("BEGIN") + opening(true, block) + sync_message() + query(text));
-  script.server(complete("BEGIN") + ready('T') + opening_done(true, block) + ready('T') + complete("INSERT 0 1") + complete("INSERT 0 2") + ready('T'))
+  script.client(query(text)).to_server(query("BEGIN"));
+  script.server(complete("BEGIN") + ready('T')).to_server(opening(true, block) + sync_message() + query(text));
+  script.server(opening_done(true, block) + ready('T') + complete("INSERT 0 1") + complete("INSERT 0 2") + ready('T'))
       .to_client(complete("INSERT 0 1"))
       .to_server(query("COMMIT"));
   script.server(complete("COMMIT") + ready('I')).to_client(complete("INSERT 0 2") + ready('I'));
-  script.client(query(text)).to_server(query("BEGIN") + opening(false, block) + sync_message() + query(text));
+  script.client(query(text)).to_server(query("BEGIN"));
+  script.server(complete("BEGIN") + ready('T')).to_server(opening(false, block) + sync_message() + query(text));
   const std::string failed = error("23505", "duplicate key");
-  script.server(complete("BEGIN") + ready('T') + opening_done(false, block) + ready('T') + complete("INSERT 0 1") + failed + ready('E'))
+  script.server(opening_done(false, block) + ready('T') + complete("INSERT 0 1") + failed + ready('E'))
       .to_client(complete("INSERT 0 1") + failed)
       .to_server(query("ROLLBACK"));
   script.server(complete("ROLLBACK") + ready('I')).to_client(ready('I'));
@@ -754,8 +762,9 @@ TEST_CASE("session: READ WRITE in a READ ONLY block is for the server to refuse 
 
 TEST_CASE("session: SET TRANSACTION in a text of several statements finds a block", "[F7][proxy]") {
   Script script;
-  script.client(query("SET TRANSACTION READ ONLY; SELECT a FROM t")).to_server(query("BEGIN") + query("SET TRANSACTION READ ONLY"));
-  script.server(complete("BEGIN") + ready('T') + complete("SET") + ready('T')).to_client(complete("SET")).to_server(query("SELECT a FROM t"));
+  script.client(query("SET TRANSACTION READ ONLY; SELECT a FROM t")).to_server(query("BEGIN"));
+  script.server(complete("BEGIN") + ready('T')).to_server(query("SET TRANSACTION READ ONLY"));
+  script.server(complete("SET") + ready('T')).to_client(complete("SET")).to_server(query("SELECT a FROM t"));
   script.server(columns({"a"}) + complete("SELECT 0") + ready('T')).to_client(columns({"a"})).to_server(query("COMMIT"));
   script.server(complete("COMMIT") + ready('I')).to_client(complete("SELECT 0") + ready('I'));
   script.replay();
@@ -889,9 +898,10 @@ TEST_CASE("session: an unreadable text is sent as one statement behind the check
 TEST_CASE("session: a text with a parameter is not sent by Parse", "[F7][proxy]") {
   Script script;
   const std::string text = "INSERT INTO t VALUES ($1)";
-  script.client(query(text)).to_server(query("BEGIN") + opening(true, block) + sync_message() + query(text));
+  script.client(query(text)).to_server(query("BEGIN"));
+  script.server(complete("BEGIN") + ready('T')).to_server(opening(true, block) + sync_message() + query(text));
   const std::string failed = error("42P02", "there is no parameter $1");
-  script.server(complete("BEGIN") + ready('T') + opening_done(true, block) + ready('T') + failed + ready('E')).to_client(failed).to_server(query("ROLLBACK"));
+  script.server(opening_done(true, block) + ready('T') + failed + ready('E')).to_client(failed).to_server(query("ROLLBACK"));
   script.server(complete("ROLLBACK") + ready('I')).to_client(ready('I'));
   script.replay();
 }
@@ -1098,8 +1108,9 @@ TEST_CASE("session: a declaration in a text is in force for the write behind it"
   Script script;
   script.application_name.clear();
   const std::string scope = "SET termgate.scope = 'orders'", term = "SET termgate.term = '5'";
-  script.client(query(scope + "; " + term + "; " + insert)).to_server(query("BEGIN") + query(scope));
-  script.server(complete("BEGIN") + ready('T') + complete("SET") + ready('T')).to_client(complete("SET")).to_server(query(term));
+  script.client(query(scope + "; " + term + "; " + insert)).to_server(query("BEGIN"));
+  script.server(complete("BEGIN") + ready('T')).to_server(query(scope));
+  script.server(complete("SET") + ready('T')).to_client(complete("SET")).to_server(query(term));
   script.server(complete("SET") + ready('T')).to_client(complete("SET")).to_server(writable(true, block) + check_declared(true, block) + sync_message() + query(insert));
   script.server(set_done(true, block) + check_declared_done("orders", "5", "5", true, block) + ready('T') + inserted('T')).to_server(query("COMMIT")).told({"fenced orders 5/5"});
   script.server(complete("COMMIT") + ready('I')).to_client(inserted());
@@ -1109,8 +1120,9 @@ TEST_CASE("session: a declaration in a text is in force for the write behind it"
 TEST_CASE("session: a COMMIT behind a write of its text says that there is no transaction", "[F7][proxy]") {
   for (const std::string end : {"COMMIT", "ROLLBACK"}) {
     Script script;
-    script.client(query(insert + "; " + end + "; SELECT a FROM t")).to_server(query("BEGIN") + opening(true, block) + sync_message() + query(insert));
-    script.server(complete("BEGIN") + ready('T') + opening_done(true, block) + ready('T') + inserted('T'))
+    script.client(query(insert + "; " + end + "; SELECT a FROM t")).to_server(query("BEGIN"));
+    script.server(complete("BEGIN") + ready('T')).to_server(opening(true, block) + sync_message() + query(insert));
+    script.server(opening_done(true, block) + ready('T') + inserted('T'))
         .to_client(complete("INSERT 0 1") + report('N', "WARNING", "25P01", "there is no transaction in progress"))
         .to_server(query(end));
     script.server(complete(end) + ready('I')).to_client(complete(end)).to_server(query("SELECT a FROM t"));
@@ -1124,20 +1136,23 @@ TEST_CASE("session: PREPARE TRANSACTION behind a write of its text prepares it a
   const std::string prepare = "PREPARE TRANSACTION 'p'", warned = complete("INSERT 0 1") + report('N', "WARNING", "25P01", "there is no transaction in progress");
   {
     Script script;
-    script.client(query(insert + "; " + prepare + "; " + insert)).to_server(query("BEGIN") + opening(true, block) + sync_message() + query(insert));
-    script.server(complete("BEGIN") + ready('T') + opening_done(true, block) + ready('T') + inserted('T')).to_client(warned).to_server(query(prepare));
+    script.client(query(insert + "; " + prepare + "; " + insert)).to_server(query("BEGIN"));
+    script.server(complete("BEGIN") + ready('T')).to_server(opening(true, block) + sync_message() + query(insert));
+    script.server(opening_done(true, block) + ready('T') + inserted('T')).to_client(warned).to_server(query(prepare));
     // What follows is another transaction, with a check of its own. What was declared the server knows.
     script.server(complete("PREPARE TRANSACTION") + ready('I'))
         .to_client(complete("PREPARE TRANSACTION"))
-        .to_server(query("BEGIN") + writable(false, block) + check_declared(true, block) + sync_message() + query(insert));
-    script.server(complete("BEGIN") + ready('T') + set_done(false, block) + check_declared_done("orders", "5", "5", true, block) + ready('T') + inserted('T')).to_server(query("COMMIT"));
+        .to_server(query("BEGIN"));
+    script.server(complete("BEGIN") + ready('T')).to_server(writable(false, block) + check_declared(true, block) + sync_message() + query(insert));
+    script.server(set_done(false, block) + check_declared_done("orders", "5", "5", true, block) + ready('T') + inserted('T')).to_server(query("COMMIT"));
     script.server(complete("COMMIT") + ready('I')).to_client(inserted());
     script.replay();
   }
   {
     Script script;
-    script.client(query(insert + "; " + prepare)).to_server(query("BEGIN") + opening(true, block) + sync_message() + query(insert));
-    script.server(complete("BEGIN") + ready('T') + opening_done(true, block) + ready('T') + inserted('T')).to_client(warned).to_server(query(prepare));
+    script.client(query(insert + "; " + prepare)).to_server(query("BEGIN"));
+    script.server(complete("BEGIN") + ready('T')).to_server(opening(true, block) + sync_message() + query(insert));
+    script.server(opening_done(true, block) + ready('T') + inserted('T')).to_client(warned).to_server(query(prepare));
     script.server(error("42710", "in use already") + ready('I')).to_client(error("42710", "in use already", {{'P', ""}}) + ready('I'));
     script.replay();
   }
@@ -1154,8 +1169,9 @@ TEST_CASE("session: what needs a block does not find one in a frame", "[F7][prox
   for (const auto& [text, what] : cases) {
     INFO(text);
     Script script;
-    script.client(query(insert + "; " + text + "; " + insert)).to_server(query("BEGIN") + opening(true, block) + sync_message() + query(insert));
-    script.server(complete("BEGIN") + ready('T') + opening_done(true, block) + ready('T') + inserted('T'))
+    script.client(query(insert + "; " + text + "; " + insert)).to_server(query("BEGIN"));
+    script.server(complete("BEGIN") + ready('T')).to_server(opening(true, block) + sync_message() + query(insert));
+    script.server(opening_done(true, block) + ready('T') + inserted('T'))
         .to_client(complete("INSERT 0 1") + error("25P01", what + " can only be used in transaction blocks"))
         .to_server(query("ROLLBACK"));
     script.server(complete("ROLLBACK") + ready('I')).to_client(ready('I'));
@@ -1165,8 +1181,9 @@ TEST_CASE("session: what needs a block does not find one in a frame", "[F7][prox
 
 TEST_CASE("session: a BEGIN behind a write of its text makes the frame the client's block", "[F5][F7][proxy]") {
   Script script;
-  script.client(query(insert + "; BEGIN; " + insert)).to_server(query("BEGIN") + opening(true, block) + sync_message() + query(insert));
-  script.server(complete("BEGIN") + ready('T') + opening_done(true, block) + ready('T') + inserted('T')).to_client(complete("INSERT 0 1") + complete("BEGIN")).to_server(query(insert));
+  script.client(query(insert + "; BEGIN; " + insert)).to_server(query("BEGIN"));
+  script.server(complete("BEGIN") + ready('T')).to_server(opening(true, block) + sync_message() + query(insert));
+  script.server(opening_done(true, block) + ready('T') + inserted('T')).to_client(complete("INSERT 0 1") + complete("BEGIN")).to_server(query(insert));
   script.server(inserted('T')).to_client(inserted('T'));
   script.client(query("COMMIT")).to_server(query("COMMIT"));
   script.server(complete("COMMIT") + ready('I')).to_client(complete("COMMIT") + ready('I'));
@@ -1237,6 +1254,70 @@ TEST_CASE("session: a late cancel request does not keep the lock of what ran alo
   script.server(left_done(set_done()) + left_done(prepared(true)) + bind_complete() + row({"t"}) + complete("SELECT 1") + close_complete() + ready('I'));
   script.client(query("SELECT 1")).to_server(query("SELECT 1"));
   script.replay();
+}
+
+TEST_CASE("session: a cancelled hold gives back the lock that it may have taken", "[F4][proxy]") {
+  // A rollback keeps a lock at session level, and whose it is was in the answer that did not come.
+  const std::string give_back = ours(named("_termgate_release_"), "SELECT \"termgate\".release_session($1)", {25}, {std::nullopt}, true, In::beginning);
+  Script script;
+  script.client(query("VACUUM t")).to_server(writable() + hold({}, {}) + sync_message());
+  const std::string cancelled = error("57014", "canceling statement due to user request");
+  script.server(set_done() + prepared(true) + bind_complete() + cancelled + ready('I'))
+      .to_client(cancelled)
+      .to_server(default_on() + give_back + sync_message());
+  // A second cancel request meets the giving back: it is tried again.
+  script.server(cancelled + ready('I')).to_server(left("_termgate_default_on_", default_on()) + left("_termgate_release_", give_back) + sync_message());
+  script.server(left_done(set_done()) + left_done(prepared(true)) + bind_complete() + row({"t"}) + complete("SELECT 1") + close_complete() + ready('I')).to_client(ready('I'));
+  script.client(query("SELECT 1")).to_server(query("SELECT 1"));
+  script.replay();
+
+  // A refusal comes before any lock.
+  Script refused;
+  refused.client(query("VACUUM t")).to_server(writable() + hold({}, {}) + sync_message());
+  refused.server(set_done() + prepared(true) + bind_complete() + error("TG001", stale) + ready('I')).to_client(error("TG001", stale) + ready('I'));
+  refused.replay();
+}
+
+TEST_CASE("session: nothing of a text runs where its BEGIN is cancelled", "[F2][F7][proxy]") {
+  const std::string cancelled = error("57014", "canceling statement due to user request");
+  for (const std::string& text : std::vector<std::string>{insert + "; NOTIFY c", "SELECT 1; NOTIFY c", insert + "; SELECT pg_notify('c', 'x')"}) {
+    CAPTURE(text);
+    Script script;
+    script.client(query(text)).to_server(query("BEGIN"));
+    script.server(cancelled + ready('I')).to_client(cancelled).to_server(query("ROLLBACK"));
+    script.server(report('N', "WARNING", "25P01", "there is no transaction in progress") + complete("ROLLBACK") + ready('I')).to_client(ready('I'));
+    script.replay();
+  }
+}
+
+TEST_CASE("session: a BEGIN with modes behind a statement of its text begins the client's block", "[F5][F7][proxy]") {
+  for (const std::string begin : {"BEGIN READ ONLY", "BEGIN ISOLATION LEVEL READ COMMITTED", "begin /* */ work"}) {
+    CAPTURE(begin);
+    Script script;
+    script.client(query(insert + "; " + begin)).to_server(query("BEGIN"));
+    script.server(complete("BEGIN") + ready('T')).to_server(opening(true, block) + sync_message() + query(insert));
+    script.server(opening_done(true, block) + ready('T') + inserted('T')).to_client(complete("INSERT 0 1")).to_server(query(begin));
+    // The warning is about our BEGIN: without us there is none.
+    script.server(report('N', "WARNING", "25001", "there is already a transaction in progress") + complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
+    script.client(query("ROLLBACK")).to_server(query("ROLLBACK"));
+    script.server(complete("ROLLBACK") + ready('I')).to_client(complete("ROLLBACK") + ready('I'));
+    script.replay();
+  }
+  // Where the server refuses the modes, what stood before it is undone, as without us.
+  Script refused;
+  refused.client(query(insert + "; BEGIN DEFERRABLE")).to_server(query("BEGIN"));
+  refused.server(complete("BEGIN") + ready('T')).to_server(opening(true, block) + sync_message() + query(insert));
+  refused.server(opening_done(true, block) + ready('T') + inserted('T')).to_client(complete("INSERT 0 1")).to_server(query("BEGIN DEFERRABLE"));
+  const std::string late = error("25001", "SET TRANSACTION [NOT] DEFERRABLE must be called before any query");
+  refused.server(late + ready('E')).to_client(late).to_server(query("ROLLBACK"));
+  refused.server(complete("ROLLBACK") + ready('I')).to_client(ready('I'));
+  refused.replay();
+  // The bare ones need no word of the server's.
+  Script bare;
+  bare.client(query(insert + "; START TRANSACTION")).to_server(query("BEGIN"));
+  bare.server(complete("BEGIN") + ready('T')).to_server(opening(true, block) + sync_message() + query(insert));
+  bare.server(opening_done(true, block) + ready('T') + inserted('T')).to_client(complete("INSERT 0 1") + complete("START TRANSACTION") + ready('T'));
+  bare.replay();
 }
 
 TEST_CASE("session: names of ours are nobody else's", "[F6][proxy]") {

@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+"""Replication connections that the operator lets through: subscriptions work, and no SQL in them writes.
+
+  proxy_replication_test.py TERMGATE PG_SERVER_SH [--long]
+
+The server takes no extended protocol in such a connection, so no check can stand in front of a write there.
+Whether something was written, a superuser's direct connection says.
+"""
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from proxy_lab import MAJORS, Lab, Refused, Wire, declared, eventually, query  # noqa: E402
+
+lab = Lab("replication", os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]))
+
+WRITES = [
+    "INSERT INTO t VALUES (1)",
+    "SELECT 1; INSERT INTO t VALUES (2)",
+    "BEGIN READ WRITE",
+    "BEGIN; SET TRANSACTION READ WRITE; INSERT INTO t VALUES (3); COMMIT",
+    "SET default_transaction_read_only = off",
+    "SELECT set_config('default_transaction_read_only', 'off', false)",
+    "SELECT writes(4)",
+    "SELECT pg_notify('c', 'x')",
+    "SELECT lo_create(4711)",
+    "SELECT pg_logical_emit_message(false, 'a', 'b')",
+    "COPY t FROM STDIN",
+    "DO $$BEGIN INSERT INTO t VALUES (5); END$$",
+    "CREATE TABLE u (a int)",
+    "PREPARE p AS SELECT pg_notify('c', 'x')",
+]
+READS = ["SELECT count(*) FROM t", "BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ", "COPY t TO STDOUT", "COMMIT", "SHOW server_version"]
+
+
+def refused(proxy, text, **parameters):
+    """The error that ends the connection, or None."""
+    try:
+        client = Wire(proxy.port, user="repl", replication="database", **parameters)
+        try:
+            client.ask(text)
+            return None
+        finally:
+            client.close()
+    except Refused as error:
+        return error.args[0]
+
+
+def state(server):
+    return server.sql("SELECT (SELECT count(*) FROM t) || ' ' || (SELECT count(*) FROM pg_largeobject_metadata) || ' ' || (SELECT count(*) FROM pg_class WHERE relname = 'u')")
+
+
+def connections(server, major):
+    for mode in ("read-only", "reject", "allow"):
+        proxy = lab.proxy(server.url, "--allow-replication", "--without-term", mode)
+        before = state(server)
+        for name, claim in (("without a term", {}), ("with a stale term", declared("x", 3)), ("with a term", declared("x", 5))):
+            for text in WRITES:
+                error = refused(proxy, text, **claim)
+                lab.check(f"{major} {mode} {name}: {text}", isinstance(error, dict) and error["C"] == "0A000", error)
+        lab.check(f"{major} {mode}: nothing was written", state(server) == before, state(server))
+        client = Wire(proxy.port, user="repl", replication="database")
+        for text in READS:
+            _, error = client.ask(text)
+            lab.check(f"{major} {mode}: {text}", error is None, error)
+        rows, error = client.ask("IDENTIFY_SYSTEM")
+        lab.check(f"{major} {mode}: IDENTIFY_SYSTEM", error is None and len(rows) == 1, error)
+        # A view of the owner's makes the session writable; up to 13 the server does not report it.
+        client.send(query("SELECT * FROM opens"))
+        try:
+            client.until("Z")
+            ended = False
+        except Refused:
+            ended = True
+        lab.check(f"{major} {mode}: what makes the session writable ends it", ended or major == "13")
+        client.close()
+        proxy.stop()
+
+
+def subscription(server, major):
+    proxy = lab.proxy(server.url, "--allow-replication")
+    server.sql("CREATE TABLE published (a int PRIMARY KEY, b text)")
+    server.sql("INSERT INTO published SELECT g, 'row ' || g FROM generate_series(1, 500) g")
+    server.sql("CREATE PUBLICATION p FOR TABLE published" + (" WHERE (a > 10)" if int(major) >= 15 else ""))
+    server.sql("SELECT pg_create_logical_replication_slot('s', 'pgoutput')")
+    server.sql("CREATE DATABASE subscriber")
+    there = Wire(server.port, database="subscriber")
+    there.ask("CREATE TABLE published (a int PRIMARY KEY, b text)")
+    _, error = there.ask(f"CREATE SUBSCRIPTION s CONNECTION 'host=127.0.0.1 port={proxy.port} user=repl dbname=postgres' PUBLICATION p WITH (create_slot = false, slot_name = 's')")
+    lab.check(f"{major}: CREATE SUBSCRIPTION", error is None, error)
+    expected = "490" if int(major) >= 15 else "500"
+    lab.check(f"{major}: the initial copy arrives", eventually(lambda: there.ask("SELECT count(*) FROM published")[0] == [expected], 20, 0.1), there.ask("SELECT count(*) FROM published"))
+    server.sql("INSERT INTO published VALUES (5000, 'later')")
+    lab.check(f"{major}: later rows arrive", eventually(lambda: there.ask("SELECT b FROM published WHERE a = 5000")[0] == ["later"], 20, 0.1))
+    for text in ("ALTER SUBSCRIPTION s DISABLE", "ALTER SUBSCRIPTION s SET (slot_name = NONE)", "DROP SUBSCRIPTION s"):
+        there.ask(text)
+    there.close()
+    proxy.stop()
+
+
+def prepare(server):
+    for text in ("CREATE ROLE repl LOGIN REPLICATION", "CREATE TABLE t (a int)", "GRANT ALL ON t TO repl", "SELECT termgate.seal('x', 5)",
+                 "CREATE FUNCTION writes(v int) RETURNS int LANGUAGE sql AS 'INSERT INTO t VALUES (v) RETURNING a'",
+                 "CREATE VIEW opens AS SELECT set_config('default_transaction_read_only', 'off', false)", "GRANT SELECT ON opens TO repl",
+                 "GRANT pg_read_all_data TO repl" if int(server.major) >= 14 else "ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO repl"):
+        server.sql(text)
+
+
+def main():
+    try:
+        for major in MAJORS:
+            server = lab.server(major, "wal_level=logical")
+            prepare(server)
+            connections(server, major)
+            subscription(server, major)
+            server.stop()
+    except Exception as error:  # the servers must be stopped
+        lab.check("the test ran to its end", False, repr(error))
+    sys.exit(lab.conclude())
+
+
+main()
