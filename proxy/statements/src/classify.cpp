@@ -243,7 +243,7 @@ class Classifier {
       case Word::do_:
         functions(tokens, statement);
         statement.calls_functions = statement.calls_unknown = statement.might_end_transaction = statement.declares = true;
-        statement.holds_transaction_words = head == Word::call || ends_transactions(text_of_all(tokens)) || spells_by_escapes(tokens);
+        statement.holds_transaction_words = head == Word::call || ends_transactions(text_of_all(tokens)) || !is_plain_do(tokens);
         return simple(statement, head == Word::call ? Kind::call : Kind::do_block);
       case Word::explain: plain = false; return explain(tape, tokens, statement, plain);
       case Word::lock: return lock(tape, tokens, statement);
@@ -491,12 +491,35 @@ class Classifier {
     return tokens.empty() ? std::string_view() : sql_.substr(tokens.front().offset, tokens.back().offset + tokens.back().length - tokens.front().offset);
   }
 
-  // A string whose letters are not all as they are written.
-  bool spells_by_escapes(Tokens tokens) const {
-    return std::any_of(tokens.begin(), tokens.end(), [&](const Token& token) {
-      if (token.type == TokenType::unicode_string) return true;
-      return (token.type == TokenType::string || token.type == TokenType::escape_string) && text_of(sql_, token).find('\\') != std::string_view::npos;
-    });
+  // DO of PL/pgSQL whose body has its letters as they are written: a dollar string, or a string without escapes that does not go on in another line.
+  // Nor a capital I with a dot, in UTF-8 or LATIN5: of a Turkish database PL/pgSQL makes an i of it, and COMMİT is a word.
+  bool is_plain_do(Tokens tokens) const {
+    if (const std::string_view all = text_of_all(tokens); all.find("\xc4\xb0") != std::string_view::npos || all.find('\xdd') != std::string_view::npos) return false;
+    std::size_t bodies = 0;
+    for (std::size_t i = 1; i < tokens.size(); ++i) {
+      const Token& token = tokens[i];
+      const std::string_view text = text_of(sql_, token);
+      if (token.type == TokenType::word && lowered(text) == "language") {
+        if (++i >= tokens.size()) return false;
+        const std::string language = lowered(text_of(sql_, tokens[i]));
+        if (language != "plpgsql" && language != "'plpgsql'" && language != "\"plpgsql\"") return false;
+      } else if (token.type == TokenType::dollar_string || (token.type == TokenType::string && is_one_piece(text))) {
+        ++bodies;
+      } else {
+        return false;
+      }
+    }
+    return bodies == 1;
+  }
+
+  // 'it''s', and not 'it' newline 's'.
+  static bool is_one_piece(std::string_view text) {
+    if (text.size() < 2 || text.front() != '\'' || text.back() != '\'' || text.find('\\') != std::string_view::npos) return false;
+    const std::string_view inner = text.substr(1, text.size() - 2);
+    for (std::size_t at = inner.find('\''); at != std::string_view::npos; at = inner.find('\'', at + 2)) {
+      if (at + 1 >= inner.size() || inner[at + 1] != '\'') return false;
+    }
+    return true;
   }
 
   static bool ends_transactions(std::string_view text) {

@@ -762,6 +762,19 @@ TEST_CASE("classify: DO whose words are spelt by escapes may end the transaction
   CHECK(one("DO U&'BEGIN COM!004dIT; END' UESCAPE '!'").holds_transaction_words);
   CHECK_FALSE(one("DO $$BEGIN PERFORM regexp_replace('a', '\\d', ''); END$$").holds_transaction_words);
   CHECK_FALSE(one("DO 'BEGIN END'").holds_transaction_words);
+  CHECK_FALSE(one("DO 'BEGIN PERFORM f(''x''); END' LANGUAGE plpgsql").holds_transaction_words);
+  CHECK_FALSE(one("DO LANGUAGE 'plpgsql' $a$BEGIN END$a$").holds_transaction_words);
+  // A string may go on in the next line, and words of other languages are not known.
+  CHECK(one("DO 'BEGIN COMM'\n'IT; END'").holds_transaction_words);
+  CHECK(one("DO 'BEGIN COMM' \t\r 'IT; END'").holds_transaction_words);
+  CHECK(one("DO 'BEGIN COMM' -- x\n'IT; END'").holds_transaction_words);
+  CHECK(one("DO $$BEGIN COMM\xc4\xb0T; END$$").holds_transaction_words);
+  CHECK(one("DO $$BEGIN COMM\xddT; END$$").holds_transaction_words);
+  CHECK_FALSE(one("DO $$BEGIN -- d\xc3\xa9j\xc3\xa0\nEND$$").holds_transaction_words);
+  CHECK(one("DO LANGUAGE plperl $$my $f = 'spi_com' . 'mit'; &$f()$$").holds_transaction_words);
+  CHECK(one("DO $$my $f = 'spi_com' . 'mit'; &$f()$$ LANGUAGE 'plp'\n'erl'").holds_transaction_words);
+  CHECK(one("SELECT set_config('termgate.'\n'term', '3', false), f()").declares);
+  CHECK(one("SELECT set_config('termg'\n'ate.term', '3', false), f()").declares);
 }
 
 TEST_CASE("classify: a comment declares for the statement that it stands at", "[F2][proxy]") {
