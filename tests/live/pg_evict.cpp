@@ -193,6 +193,12 @@ TEST_CASE("evict: who may not be signalled is named with the grant that is missi
   CHECK(leader.value("SELECT count(*) FROM plain_law.doctor() WHERE remedy LIKE 'GRANT pg_signal_backend%'") == "1");
   CHECK(leader.value("SELECT problem FROM plain_law.doctor() WHERE object = 'pid " + std::to_string(super.pid()) + "'").find("holds the lock of scope \"s\"") != std::string::npos);
   super.must("COMMIT");
+  // A REVOKE from PUBLIC takes from it what the checks call; seen by nobody else, for it is rolled back.
+  super.must("BEGIN; REVOKE EXECUTE ON FUNCTION pg_catalog.pg_advisory_unlock_shared(bigint) FROM PUBLIC");
+  CHECK(super.value("SELECT remedy FROM plain_law.doctor() WHERE severity = 'error'") == "GRANT EXECUTE ON FUNCTION pg_advisory_unlock_shared(bigint) TO " + owner);
+  super.must("GRANT EXECUTE ON FUNCTION pg_catalog.pg_advisory_unlock_shared(bigint) TO " + owner);
+  CHECK(super.value("SELECT count(*) FROM plain_law.doctor() WHERE object LIKE 'function %'") == "0");
+  super.must("ROLLBACK");
   // Its own sessions it may end.
   PgSession own(url);
   own.must("BEGIN; SELECT plain_law.check_term('s', 5)");

@@ -107,6 +107,8 @@ def writer(number):
                 fate = "unknown"
             else:
                 fate = f"failed with {state}: {str(error).splitlines()[0]}"
+            if way.startswith("pipeline"):
+                connection.close()  # psycopg 3.1 takes a statement for prepared whose Parse an aborted pipeline has skipped
             try:
                 if not connection.closed and connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
                     connection.rollback()

@@ -124,6 +124,8 @@ void TransactionModel::apply_control(const Effects& effects) {
       if (!tx.in_block) {
         tx.client_read_only = effects.access == Access::read_only || (effects.access == Access::unspecified && by_default.believed);
         begin_block();
+      } else if (effects.sets_access && !effects.access_refused && !tx.writable) {
+        tx.client_read_only = effects.access == Access::read_only;  // the server warns, and sets the modes of the open block
       }
       break;
     case Kind::commit:

@@ -30,6 +30,13 @@ BEGIN
     SELECT 'error', format('trigger %I on fences', w.name), 'it is gone or not ENABLE ALWAYS: fences could be lowered by hand', 'termgate uninstall is the only way out of the law: run termgate init again'
       FROM unnest(ARRAY['fences_guard', 'fences_guard_truncate', 'fences_flush']) w(name)
      WHERE NOT EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = format('%I.fences', @schema_lit@)::regclass AND g.tgname = w.name AND g.tgenabled = 'A');
+  -- A REVOKE of the unlock functions from PUBLIC takes them from the owner too, unless it is a superuser.
+  RETURN QUERY
+    SELECT 'error', 'function ' || f.name::text, format('role %s, which owns layer 1, may not call it: checks fail with 42501', quote_ident(v_owner)),
+           format('GRANT EXECUTE ON FUNCTION %s TO %I', f.name, v_owner)
+      FROM unnest(ARRAY['pg_advisory_lock_shared(bigint)', 'pg_advisory_unlock_shared(bigint)', 'pg_advisory_xact_lock(bigint)', 'pg_advisory_xact_lock_shared(bigint)',
+                        'pg_try_advisory_lock_shared(bigint)', 'pg_try_advisory_xact_lock(bigint)', 'pg_try_advisory_xact_lock_shared(bigint)']::regprocedure[]) f(name)
+     WHERE NOT has_function_privilege(v_owner, f.name, 'EXECUTE');
   RETURN QUERY
     SELECT 'info', format('scope "%s"', l.scope), format('the lease of %s ran out at %s, and nobody has taken over', l.owner_id, l.expires_at),
            'its holder may still write, for nobody overtook it; acquire the lease to take over'

@@ -1320,6 +1320,17 @@ TEST_CASE("session: a BEGIN with modes behind a statement of its text begins the
   bare.replay();
 }
 
+TEST_CASE("session: a second BEGIN sets the modes of the block", "[F7][proxy]") {
+  Script script;
+  script.client(query("BEGIN")).to_server(query("BEGIN"));
+  script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
+  const std::string warning = report('N', "WARNING", "25001", "there is already a transaction in progress");
+  script.client(query("BEGIN READ ONLY")).to_server(query("BEGIN READ ONLY"));
+  script.server(warning + complete("BEGIN") + ready('T')).to_client(warning + complete("BEGIN") + ready('T'));
+  script.client(query(insert)).to_server(query(insert));
+  script.replay();
+}
+
 TEST_CASE("session: names of ours are nobody else's", "[F6][proxy]") {
   const std::string refused = error("42602", "names that begin with _termgate are Termgate's own");
   Script script;
