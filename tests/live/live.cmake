@@ -70,14 +70,14 @@ if(TARGET termgate)
     endforeach()
   endif()
   if(TARGET termgate_net AND TARGET termgate_sqlite_server AND TARGET termgate_extension)
-    # [F6] bypasses: every row of the tables in docs/use/sqlite-proxy.md. law: [F1] to [F6] through the wire, with local programs on the same file.
+    # [F6] bypasses: every row of the tables in docs/use/sqlite-proxy.md. guarantees: [F1] to [F6] through the wire, with local programs on the same file.
     # [F5] kill: the proxy killed at random moments.
     # [F2] service: its file moved, removed or replaced under it.
     set(bypasses "")
     set(kill "")
     set(service "")
-    set(law $<TARGET_FILE:termgate_extension>)
-    foreach(what bypasses law kill service)
+    set(guarantees $<TARGET_FILE:termgate_extension>)
+    foreach(what bypasses guarantees kill service)
       add_test(NAME live_sqlite_server_${what} COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/live/sqlite_server_${what}_test.py" $<TARGET_FILE:termgate> ${${what}})
       set_tests_properties(live_sqlite_server_${what} PROPERTIES LABELS live SKIP_RETURN_CODE 77 TIMEOUT 300)
       if(TERMGATE_SANITIZE)
@@ -124,7 +124,7 @@ endif()
 if(TARGET termgate_odbc)
   # The law on any T-SQL server, its gate for a proxy, and what goes wrong on the way there; skipped without one.
   foreach(name IN ITEMS live_sqlserver live_sqlserver_gate)
-    set(sources live/sqlserver_law.cpp live/sqlserver_check.cpp live/sqlserver_eviction.cpp live/sqlserver_failures.cpp)
+    set(sources live/sqlserver_guarantees.cpp live/sqlserver_check.cpp live/sqlserver_eviction.cpp live/sqlserver_failures.cpp)
     if(name STREQUAL "live_sqlserver_gate")
       set(sources live/sqlserver_gate.cpp)
     endif()

@@ -17,7 +17,7 @@ if(TARGET termgate_sqlite)
       unit/storage/sqlite/attached.cpp
       unit/storage/sqlite/driver.cpp
       unit/storage/sqlite/errors.cpp
-      unit/storage/sqlite/law.cpp
+      unit/storage/sqlite/layer1.cpp
       unit/storage/sqlite/moved.cpp
       unit/storage/sqlite/power_loss.cpp
       unit/storage/sqlite/protect.cpp

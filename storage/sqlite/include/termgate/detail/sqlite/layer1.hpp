@@ -132,7 +132,7 @@ class Layer1 {
   bool job_finish(const std::string& run_id, const std::string& status, std::optional<std::int64_t> exit_code,
                   const std::optional<std::string>& detail, const std::optional<std::string>& checkpoint);
 
-  // --- the owner's tables (layer1_tables.cpp)
+  // --- the owner's tables (layer1/tables.cpp)
 
   std::int64_t protect(const std::string& target, const std::optional<std::string>& scope_column, const std::optional<std::string>& scope,
                        const std::string& mode);

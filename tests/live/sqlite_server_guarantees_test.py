@@ -2,7 +2,7 @@
 """The law through the wire, on an SQLite file: the cases of tests/conformance that have a meaning for a client, an old leader and a new one on psycopg, each
 declaration and each road a write can take; and the same file written by local programs meanwhile. A check's tag says which promise it is of.
 
-  sqlite_server_law_test.py TERMGATE EXTENSION [PART ...]
+  sqlite_server_guarantees_test.py TERMGATE EXTENSION [PART ...]
 
 What is in the file is read by SQLite itself, not through the proxy. Needs psycopg 3; without a Python that loads extensions the local programs are the command alone.
 """

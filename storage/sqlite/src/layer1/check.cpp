@@ -1,0 +1,262 @@
+// The check: what a term is compared with, and when it passes, raises or is refused (F1, F2, F3); seals and evidence.
+#include <termgate/detail/sqlite/layer1.hpp>
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include <sql/statements.hpp>
+#include <termgate/detail/plant.hpp>
+#include <termgate/detail/sqlite/errors.hpp>
+#include <termgate/error.hpp>
+
+#include "common.hpp"
+#include "unit.hpp"
+
+namespace termgate::inline v0::sqlite {
+namespace {
+
+namespace stmt = termgate::sql::sqlite_statements;
+
+}  // namespace
+
+Layer1::Fence Layer1::read_fence(std::string_view scope) {
+  Fence fence;
+  {
+    Running read = use(stmt::fence_read);
+    if (read.bind(scope).step()) {
+      fence.exists = true;
+      fence.term = read.integer(0);
+      fence.raise_by = read.optional_text(1);
+      fence.in_doubt = read.integer(2) != 0;
+      fence.was_reset = !read.is_null(3);
+      return fence;
+    }
+  }
+  // A scope that the restored file has never heard of may have had a fence all the same.
+  Running read = use(stmt::incarnation_read);
+  if (!read.step()) throw DatabaseError("termgate_incarnation has lost its row: run termgate init again");
+  fence.in_doubt = read.integer(0) != 0;
+  return fence;
+}
+
+unsigned Layer1::data_version() const noexcept {
+  unsigned version = 0;
+  sqlite3_file_control(db_, "main", SQLITE_FCNTL_DATA_VERSION, &version);
+  return version;
+}
+
+void Layer1::begin_transaction() noexcept {
+  boundaries_known_ = true;
+  // Asked of every transaction, also of one that will compare no fence: its commit vouches for all that is known. The write lock is held by now, so what is
+  // seen here is what others have left.
+  if (const unsigned version = data_version(); version != known_version_ && !TERMGATE_PLANTED(sqlite_memory)) {
+    known_.clear();
+    known_version_ = version;
+  }
+  passed_checks_.clear();
+  declared_scope_.reset();
+  declared_term_.reset();
+}
+
+Layer1::Fence Layer1::known_fence(const std::string& scope) {
+  if (!boundaries_known_ || sqlite3_txn_state(db_, "main") != SQLITE_TXN_WRITE) return read_fence(scope);
+  const unsigned version = data_version();
+  if ((version != known_version_ && !TERMGATE_PLANTED(sqlite_memory)) || known_raises_ != passed_checks_.raises() || known_.size() >= known_max) {
+    known_.clear();
+    known_version_ = version;
+    known_raises_ = passed_checks_.raises();
+  }
+  if (const auto found = known_.find(scope); found != known_.end()) return found->second;
+  const Fence fence = read_fence(scope);
+  if (fence.exists) known_.emplace(scope, fence);
+  return fence;
+}
+
+std::optional<Layer1::LeaseRow> Layer1::read_lease(std::string_view scope) {
+  Running read = use(stmt::lease_read);
+  if (!read.bind(scope).step()) return std::nullopt;
+  return LeaseRow{read.text(0), read.integer(1), read.integer(2), !read.is_null(5)};
+}
+
+std::int64_t Layer1::evidence(std::string_view scope, bool streams_only, bool was_reset) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> resets;  // (new, old]: no evidence in between
+  std::int64_t highest = 0;
+  if (was_reset) {
+    Running read = use(stmt::resets_read);
+    read.bind(scope);
+    while (read.step()) {
+      // The newest reset says where the fence stood, should its row be lost.
+      if (resets.empty()) highest = read.integer(0);
+      resets.emplace_back(read.integer(0), read.integer(1));
+    }
+  }
+  auto fold = [&](const std::function<std::int64_t(std::int64_t)>& max_term) {
+    std::int64_t believed_max = Term::max_value;
+    while (true) {
+      const std::int64_t term = max_term(believed_max);
+      const auto reset =
+          std::find_if(resets.begin(), resets.end(), [term](const auto& range) { return term > range.first && term <= range.second; });
+      if (reset == resets.end()) {
+        highest = std::max(highest, term);
+        return;
+      }
+      believed_max = reset->first;
+    }
+  };
+  fold([&](std::int64_t believed_max) {
+    Running read = use(stmt::evidence_streams);
+    return read.bind(scope).bind(believed_max).step() ? read.integer(0) : 0;
+  });
+  if (streams_only) return highest;
+  struct Adopted {
+    std::string table, scope_column, term_column;
+  };
+  std::vector<Adopted> adopted;
+  {
+    Running read = use(stmt::adopted_read);
+    while (read.step()) adopted.push_back({read.text(0), read.text(1), read.text(2)});
+  }
+  for (const Adopted& table : adopted) {
+    fold([&](std::int64_t believed_max) { return max_adopted(table.table, table.scope_column, table.term_column, scope, believed_max); });
+  }
+  return highest;
+}
+
+std::int64_t Layer1::height(std::string_view scope, const Fence& fence) { return fence.exists ? fence.term : evidence(scope, false, true); }
+
+void Layer1::refuse_in_doubt(std::string_view scope, const Fence& fence) {
+  if (!fence.in_doubt) return;
+  throw FenceInDoubt(
+      fmt::format("TG004 the fence of scope \"{}\" is in doubt: this database was declared an older copy that was put back. Acquire the "
+                  "lease, or say termgate_declare_restored('{}', ABOVE, ACTOR, REASON) with the last term issued elsewhere",
+                  scope, scope));
+}
+
+void Layer1::refuse_unissued(std::string_view scope, std::int64_t term) {
+  const auto lease = read_lease(scope);
+  if (lease && term > lease->term) {
+    throw InvalidInput(
+        fmt::format("TG005 term {} for scope \"{}\" was never issued: its lease's last term is {}", term, scope, lease->term));
+  }
+}
+
+void Layer1::refuse_passed(std::string_view scope, const char* what) {
+  if (const Pass* pass = passed_checks_.find(scope)) {
+    throw InvalidInput(
+        fmt::format("TG005 {} for scope \"{}\" inside a transaction that has passed it with term {}: a transaction keeps its first term",
+                    what, scope, pass->term));
+  }
+}
+
+Layer1::Verdict Layer1::judge(const std::string& scope, std::int64_t term, Raise raise, bool with_evidence) {
+  Verdict verdict{known_fence(scope), false};
+  const Fence& fence = verdict.fence;
+  refuse_in_doubt(scope, fence);
+  const std::int64_t stands_at = height(scope, fence);
+  std::int64_t seen = stands_at;
+  if (with_evidence && fence.exists) seen = std::max(seen, evidence(scope, true, fence.was_reset));
+  if (const Pass* pass = passed_checks_.find(scope)) {
+    if (term < pass->term) refuse_stale_write(scope, term, std::max(seen, pass->term));
+    if (term > pass->term) refuse_passed(scope, fmt::format("term {}", term).c_str());
+  }
+  if (term < seen) refuse_stale_write(scope, term, seen);
+  verdict.raises = !fence.exists || term > fence.term;
+  if (!verdict.raises) return verdict;
+  if (raise == Raise::refused) {
+    throw InvalidInput(
+        fmt::format("TG005 term {} for scope \"{}\" is above its fence, {}: triggers never raise, run SELECT termgate_seal('{}', {}) first",
+                    term, scope, stands_at, scope, term));
+  }
+  if (term > stands_at) {
+    const std::string raise_by = fence.raise_by ? *fence.raise_by : setting("default_raise_by").value_or("writer");
+    if (raise_by == "seal") {
+      throw InvalidInput(
+          fmt::format("TG005 term {} for scope \"{}\" is above its fence, {}, which only a seal raises: run SELECT termgate_seal('{}', {})",
+                      term, scope, stands_at, scope, term));
+    }
+    refuse_unissued(scope, term);
+  }
+  return verdict;
+}
+
+std::int64_t Layer1::admit(const std::string& scope, std::int64_t term, const Verdict& verdict) {
+  if (verdict.raises) raise(scope, verdict.fence, term, verdict.fence.in_doubt, client_, "raise", "");
+  pass(scope, term);
+  return term;
+}
+
+void Layer1::raise(std::string_view scope, const Fence& fence, std::int64_t term, bool in_doubt, const std::string& actor,
+                std::string_view action, std::string_view more) {
+  {
+    Running write = use(fence.exists ? stmt::fence_raise : stmt::fence_insert);
+    write.bind(scope).bind(term).bind(now()).bind(actor).bind(std::int64_t{in_doubt}).run();
+  }
+  if (sqlite3_changes(db_) != 1) {
+    throw DatabaseError(fmt::format("the fence of scope \"{}\" was not written: its row is gone", scope));
+  }
+  // `more`: further members, written already.
+  audit(action, scope, fmt::format(R"({{"term":{},"previous":{}{}{}}})", term, fence.term, more.empty() ? "" : ",", more), actor);
+}
+
+void Layer1::track() {
+  if (passed_checks_.tracking()) return;
+  use(stmt::track).run();
+  if (!passed_checks_.tracking()) {
+    throw DatabaseError("a table named termgate_transaction hides Termgate's own: rename it");
+  }
+}
+
+void Layer1::pass(const std::string& scope, std::int64_t term) {
+  if (own_unit_ || passed_checks_.find(scope) != nullptr) return;
+  // A raise has enlisted us by itself.
+  if (!boundaries_known_) track();
+  passed_checks_.record(scope, term);
+}
+
+std::int64_t Layer1::check_term(const Scope& scope, Term term) {
+  // In autocommit a check guards nothing but itself, so nothing but a raise needs the lock. In a transaction
+  // one that raises nothing writes nothing, so it needs no savepoint.
+  const bool transaction = sqlite3_get_autocommit(db_) == 0 || sqlite3_txn_state(db_, nullptr) == SQLITE_TXN_WRITE;
+  const Wants wants(*this, scope.name(), term.value());
+  if (transaction) {
+    lock();
+  } else if (!boundaries_known_) {
+    require_file();
+  }
+  const Verdict verdict = judge(scope.name(), term.value(), Raise::allowed, false);
+  if (!verdict.raises) {
+    if (transaction) pass(scope.name(), term.value());
+    return term.value();
+  }
+  Unit unit(*this);
+  const std::int64_t fence =
+      admit(scope.name(), term.value(), transaction ? verdict : judge(scope.name(), term.value(), Raise::allowed, false));
+  unit.commit();
+  return fence;
+}
+
+Layer1::Receipt Layer1::seal(const Scope& scope, Term term) {
+  const Wants wants(*this, scope.name(), term.value());
+  Unit unit(*this);
+  const std::string& name = scope.name();
+  refuse_passed(name, "a seal");
+  const Fence fence = read_fence(name);
+  refuse_in_doubt(name, fence);
+  const std::int64_t stands_at = height(name, fence);
+  if (term.value() < stands_at) refuse_stale_seal(name, term.value(), stands_at);
+  if (term.value() > stands_at) refuse_unissued(name, term.value());
+  if (!fence.exists || term.value() > fence.term) {
+    raise(name, fence, term.value(), fence.in_doubt, client_, "seal", R"("evicted":0)");
+  }
+  const Receipt receipt{term.value(), stands_at, 0, now()};
+  unit.commit();
+  return receipt;
+}
+
+void Layer1::declare(std::optional<Scope> scope, std::optional<Term> term) {
+  declared_scope_ = std::move(scope);
+  declared_term_ = term;
+}
+
+}  // namespace termgate::inline v0::sqlite

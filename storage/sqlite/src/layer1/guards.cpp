@@ -1,0 +1,257 @@
+// The triggers of protect() and adopt(), and the tables that they stand on.
+#include <termgate/detail/sqlite/layer1.hpp>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include <sql/statements.hpp>
+#include <termgate/detail/sqlite/errors.hpp>
+#include <termgate/error.hpp>
+
+#include "common.hpp"
+#include "json.hpp"
+#include "unit.hpp"
+
+namespace termgate::inline v0::sqlite {
+namespace {
+
+namespace stmt = termgate::sql::sqlite_statements;
+
+}  // namespace
+
+bool Layer1::attached() {
+#if SQLITE_VERSION_NUMBER >= 3039000
+  if (sqlite3_libversion_number() >= 3039000) return sqlite3_db_name(db_, 2) != nullptr;
+#endif
+  return use(stmt::attached).step();
+}
+
+bool Layer1::guard_arm() {
+  if (!attached()) return false;
+  // A trigger at work in the main database means that this holds its write lock.
+  if (sqlite3_txn_state(db_, "main") != SQLITE_TXN_WRITE) return true;
+  try {
+    {
+      // A ROLLBACK TO takes the mark back.
+      Running read = use(stmt::here_read);
+      if (!read.step()) throw DatabaseError("termgate_here has lost its row: run termgate init again");
+      if (mark_ && read.integer(0) == *mark_) return true;
+    }
+    mark_.reset();
+    track();
+    std::int64_t mark = 0;
+    sqlite3_randomness(sizeof mark, &mark);
+    marking_ = true;
+    Running write = use(stmt::here_write);
+    write.bind(mark).run();
+    marking_ = false;
+    if (sqlite3_changes(db_) == 1) mark_ = mark;
+  } catch (const DatabaseError&) {
+    // No layer 1 in the main database, or an earlier version's: then the trigger that asks is not the main database's.
+    marking_ = false;
+    mark_.reset();
+  }
+  return true;
+}
+
+void Layer1::require_here(std::string_view table, const std::optional<Handed>& handed) {
+  if (!attached()) return;
+  if (!handed) {
+    throw InvalidInput(
+        fmt::format("TG005 the triggers of table \"{}\" were made by an earlier version of Termgate and do not say which file they belong "
+                    "to, and a file is attached to this connection: run termgate init on each file, or DETACH",
+                    table));
+  }
+  if (sqlite3_txn_state(db_, "main") == SQLITE_TXN_WRITE && mark_ && handed->mark == mark_) return;
+  throw InvalidInput(
+      fmt::format("TG005 table \"{}\" belongs to an attached file, whose fences this connection does not compare with: open that file as "
+                  "the main database of a connection to write to it",
+                  table));
+}
+
+void Layer1::guard_row(std::string_view table, const RowScope& row) {
+  if (row.kind == RowScope::Kind::null) {
+    throw InvalidInput(fmt::format("TG005 a row of table \"{}\" has no scope: its scope column is NULL", table));
+  }
+  if (row.kind == RowScope::Kind::unfit) {
+    throw InvalidInput(fmt::format("TG005 a row of table \"{}\" has a scope that is neither text nor an integer", table));
+  }
+  if (Pass* pass = passed_checks_.find(row.text)) {
+    // Nobody else can raise while this transaction writes; what it raised itself has been counted.
+    if (pass->raises == passed_checks_.raises()) return;
+    const Fence fence = read_fence(row.text);
+    refuse_in_doubt(row.text, fence);
+    if (fence.term > pass->term) refuse_stale_write(row.text, pass->term, fence.term);
+    pass->raises = passed_checks_.raises();
+    return;
+  }
+  if (const char* problem = name_problem(row.text)) {
+    throw InvalidInput(fmt::format("TG005 a row of table \"{}\" has a malformed scope: {}", table, problem));
+  }
+  if (!declared_scope_ || declared_scope_->name() != row.text || !declared_term_) {
+    throw TermRequired(
+        fmt::format("TG002 no term declared for scope \"{}\": table \"{}\" is protected; run SELECT termgate_check_term('{}', TERM) in "
+                    "this transaction, or SELECT termgate_declare('{}', TERM) on this connection",
+                    row.text, table, row.text, row.text));
+  }
+  lock();
+  admit(row.text, declared_term_->value(), judge(row.text, declared_term_->value(), Raise::refused, false));
+}
+
+void Layer1::guard_any(std::string_view table) {
+  for (const auto& [scope, pass] : passed_checks_.passes()) {
+    if (pass.raises == passed_checks_.raises()) return;
+    const Fence fence = read_fence(scope);
+    if (!fence.in_doubt && fence.term <= pass.term) return;
+  }
+  if (!declared_scope_ || !declared_term_) {
+    throw TermRequired(
+        fmt::format("TG002 no term declared: table \"{}\" is protected for any scope; run SELECT termgate_check_term(SCOPE, TERM) in this "
+                    "transaction, or SELECT termgate_declare(SCOPE, TERM) on this connection",
+                    table));
+  }
+  const std::string scope = declared_scope_->name();
+  lock();
+  admit(scope, declared_term_->value(), judge(scope, declared_term_->value(), Raise::refused, false));
+}
+
+void Layer1::observe_row(std::string_view table, const std::optional<RowScope>& row, const std::optional<Handed>& handed) noexcept {
+  try {
+    try {
+      require_here(table, handed);
+    } catch (const InvalidInput&) {
+      return;  // of an attached file, whose fences are not known here: what would be refused cannot be counted
+    }
+    std::string reason;
+    try {
+      if (row) {
+        guard_row(table, *row);
+      } else {
+        guard_any(table);
+      }
+      return;
+    } catch (const Error& refusal) {
+      reason = std::string(refusal.code());
+    }
+    require_trigger();
+    use(stmt::observed_count).bind(table).bind(row ? row->text : std::string("*")).bind(reason).bind(now()).run();
+  } catch (const std::exception&) {
+    // Mode observe lets everything pass, its own troubles included; doctor shows what was counted.
+  }
+}
+
+// That a statement is at work which writes, as the one whose trigger calls us does.
+void Layer1::require_trigger() {
+  if (sqlite3_txn_state(db_, "main") == SQLITE_TXN_WRITE) {
+    for (sqlite3_stmt* at = sqlite3_next_stmt(db_, nullptr); at != nullptr; at = sqlite3_next_stmt(db_, at)) {
+      if (sqlite3_stmt_busy(at) != 0 && sqlite3_stmt_readonly(at) == 0) return;
+    }
+  }
+  throw InvalidInput("TG005 a guard is called by the triggers of Termgate alone");
+}
+
+void Layer1::require_adopted(std::string_view table) {
+  Running read = use(stmt::adopted_find);
+  if (!read.bind(table).step()) throw InvalidInput(fmt::format("TG005 table \"{}\" is not adopted, and its guard was called", table));
+}
+
+void Layer1::guard_adopted(std::string_view table, const RowScope& row, std::optional<std::int64_t> term) {
+  if (row.kind == RowScope::Kind::null || !term) return;
+  if (row.kind == RowScope::Kind::unfit) {
+    throw InvalidInput(fmt::format("TG005 a row of the adopted table \"{}\" has a scope that is neither text nor an integer", table));
+  }
+  const Scope scope(row.text);
+  const Term row_term(*term);
+  const Fence fence = read_fence(scope.name());
+  if (fence.exists && row_term.value() <= fence.term) return;
+  refuse_in_doubt(scope.name(), fence);
+  // The guard is callable from views, for triggers must call it under trusted_schema = OFF: a mere reading of one
+  // raises nothing.
+  require_trigger();
+  require_adopted(table);
+  const std::int64_t stands_at = height(scope.name(), fence);
+  if (row_term.value() > stands_at) {
+    const std::string raise_by = fence.raise_by ? *fence.raise_by : setting("default_raise_by").value_or("writer");
+    if (raise_by == "seal") {
+      throw InvalidInput(
+          fmt::format("TG005 a row of term {} in the adopted table \"{}\" is above the fence of scope \"{}\", {}, "
+                      "which only a seal raises",
+                      row_term.value(), table, scope.name(), stands_at));
+    }
+    refuse_unissued(scope.name(), row_term.value());
+  }
+  raise(scope.name(), fence, std::max(stands_at, row_term.value()), fence.in_doubt, client_, "raise", Json('{').key("table").value(table).members());
+}
+
+std::string Layer1::flush_problem(bool* folder) {
+  const char* path = sqlite3_db_filename(db_, "main");
+  if (path == nullptr || *path == '\0') return {};  // in memory: nothing outlives the process
+  // A PRAGMA's answer is fixed when it is prepared, so these two are prepared anew each time.
+  Statement synchronous(db_, "PRAGMA main.synchronous");
+  Running level(synchronous.get());
+  if (!level.step() || level.integer(0) < 2) {
+    return fmt::format("PRAGMA synchronous is {}: set it to FULL, outside a transaction", level.integer(0) == 0 ? "OFF" : "NORMAL");
+  }
+  Statement journal(db_, "PRAGMA main.journal_mode");
+  Running mode(journal.get());
+  if (!mode.step() || mode.text(0) == "off") return "PRAGMA journal_mode is OFF, so nothing can be rolled back";
+  if (folder != nullptr) *folder = mode.text(0) == "delete" && level.integer(0) == 2;
+  return {};
+}
+
+void Layer1::guard_raise(std::string_view scope, std::int64_t term) {
+  fence_changed();
+  // The table has a CHECK, which PRAGMA ignore_check_constraints switches off.
+  if (term < 0 || term > Term::max_value) {
+    throw InvalidInput(fmt::format("TG005 {} is no term for the fence of scope \"{}\": a term is an integer from 1 to 2^62", term, scope));
+  }
+  if (term == 0) return;
+  bool folder = false;
+  if (const std::string problem = flush_problem(&folder); !problem.empty()) {
+    wants_flush_ = true;
+    throw InvalidInput(
+        fmt::format("TG005 the fence of scope \"{}\" cannot be raised to {}, for a crash could take it back: {}", scope, term, problem));
+  }
+  if (!folder) return;
+  // A commit in mode DELETE is the removal of the journal, and FULL, unlike EXTRA, does not flush the folder
+  // that it is removed from: after a power cut the journal may be back, and undo the raise (F3). So we do.
+  flush_folder_ = true;
+}
+
+void Layer1::transaction_ended(bool committed) noexcept {
+  passed_checks_.ended();
+  mark_.reset();
+  if (!std::exchange(flush_folder_, false) || !committed) return;
+  try {
+    const std::string folder = std::filesystem::path(sqlite3_db_filename(db_, "main")).parent_path();
+    const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (descriptor < 0) return;
+    if (fsync(descriptor) == 0) ++folder_flushes_;
+    close(descriptor);
+  } catch (const std::exception&) {
+    // Out of memory for a path: the commit stands, as durable as FULL makes it.
+  }
+}
+
+bool Layer1::guard_lower(std::string_view scope, std::int64_t term) {
+  fence_changed();
+  return lowering_ && lowering_->first == scope && lowering_->second == term;
+}
+
+void Layer1::guard_replace(std::string_view table) {
+  Statement pragma(db_, "PRAGMA recursive_triggers");
+  Running value(pragma.get());
+  if (value.step() && value.integer(0) != 0) return;
+  throw InvalidInput(
+      fmt::format("TG005 table \"{}\" has a unique index over an expression, or a key that REPLACE would fill with a default's, so the "
+                  "rows that REPLACE would remove can only be seen with PRAGMA recursive_triggers = ON on this connection",
+                  table));
+}
+
+}  // namespace termgate::inline v0::sqlite

@@ -1,0 +1,152 @@
+// Leases: acquisition, renewal, release. An acquisition raises the fence before it takes the lease row (F2).
+#include <termgate/detail/sqlite/layer1.hpp>
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include <sql/statements.hpp>
+#include <termgate/detail/plant.hpp>
+#include <termgate/detail/sqlite/errors.hpp>
+#include <termgate/error.hpp>
+
+#include "common.hpp"
+#include "json.hpp"
+#include "unit.hpp"
+
+namespace termgate::inline v0::sqlite {
+namespace {
+
+namespace stmt = termgate::sql::sqlite_statements;
+
+constexpr std::int64_t ttl_ms_min = 100;
+constexpr std::int64_t ttl_ms_max = 24LL * 60 * 60 * 1000;
+
+// What an acquisition adds where the database may have forgotten terms that our own leases issued (F3).
+// Above whatever was lost, and by chance never the same twice: a file that is copied back once more has lost the acquisition that jumped before.
+std::int64_t doubt_jump() {
+  std::uint32_t chance = 0;
+  sqlite3_randomness(sizeof chance, &chance);
+  return (std::int64_t{1} << 32) + chance;
+}
+
+void require_ttl(std::int64_t ttl_ms) {
+  if (ttl_ms < ttl_ms_min || ttl_ms > ttl_ms_max) {
+    throw InvalidInput(fmt::format("TG005 malformed TTL of {} ms: 100 ms to 1 day", ttl_ms));
+  }
+}
+
+}  // namespace
+
+Layer1::Acquisition Layer1::acquire_lease(const Scope& scope, const std::string& owner, std::int64_t ttl_ms,
+                                    const std::optional<std::string>& endpoint) {
+  require_name(owner, "owner");
+  require_ttl(ttl_ms);
+  const std::string& name = scope.name();
+  auto others = [&](const std::optional<LeaseRow>& lease, Moment moment) {
+    return lease && !lease->released && lease->expires_at > moment && lease->owner != owner;
+  };
+  auto refused = [](const LeaseRow& lease, Moment moment) {
+    return Acquisition{false, lease.term, lease.expires_at, lease.owner, lease.expires_at - moment};
+  };
+  // Another's live lease is answered without the lock, so that waiting candidates cost the leader nothing.
+  if (sqlite3_get_autocommit(db_) != 0) {
+    const auto lease = read_lease(name);
+    const Moment moment = now();
+    if (others(lease, moment)) return refused(*lease, moment);
+  }
+  Unit unit(*this);
+  const Fence fence = read_fence(name);
+  const auto lease = read_lease(name);
+  const Moment moment = now();
+  if (others(lease, moment)) {
+    unit.commit();
+    return refused(*lease, moment);
+  }
+  // No predecessor can have slipped in since this transaction's first acquisition, so the same call issues no further term.
+  if (const Acquired* first = passed_checks_.acquired(name); first != nullptr && lease && !lease->released && lease->expires_at > moment &&
+                                                     lease->term == first->term && fence.exists && fence.term == first->term && !fence.in_doubt) {
+    if (first->owner != owner || first->ttl_ms != ttl_ms || first->endpoint != endpoint) {
+      throw InvalidInput(
+          fmt::format("TG005 this transaction has acquired the lease of scope \"{}\" already, with another TTL or endpoint: use renew_lease", name));
+    }
+    unit.commit();
+    return {true, first->term, lease->expires_at, owner, lease->expires_at - moment};
+  }
+  refuse_passed(name, "an acquisition");
+  const std::int64_t base = std::max(height(name, fence), lease ? lease->term : 0);
+  const std::int64_t term = base + (fence.in_doubt ? doubt_jump() : TERMGATE_PLANTED(sqlite_lease) && base > 0 ? 0 : 1);
+  if (term > Term::max_value) {
+    throw InvalidInput(fmt::format("TG005 scope \"{}\" has no terms left above {}: termgate_reset_fence lowers it", name, base));
+  }
+  Json detail('{');
+  detail.key("owner").value(owner);
+  if (lease) detail.key("previous_owner").value(lease->owner);
+  detail.key("evicted").value(std::int64_t{0}).key("expires_at").value(moment + ttl_ms);
+  if (endpoint) detail.key("endpoint").value(*endpoint);
+  if (fence.in_doubt) detail.key("doubt_ended").value(true);
+  raise(name, fence, term, false, owner, "acquire", detail.members());
+  use(lease ? stmt::lease_take : stmt::lease_insert)
+      .bind(name)
+      .bind(owner)
+      .bind(term)
+      .bind(moment + ttl_ms)
+      .bind(moment)
+      .bind(endpoint)
+      .run();
+  end_runs(name, term);
+  if (!own_unit_) passed_checks_.acquired(name, owner, ttl_ms, endpoint, term);
+  unit.commit();
+  return {true, term, moment + ttl_ms, owner, ttl_ms};
+}
+
+Layer1::Renewal Layer1::renew_lease(const Scope& scope, const std::string& owner, Term term, std::int64_t ttl_ms) {
+  require_name(owner, "owner");
+  require_ttl(ttl_ms);
+  Unit unit(*this);
+  const Fence fence = read_fence(scope.name());
+  refuse_in_doubt(scope.name(), fence);
+  const auto lease = read_lease(scope.name());
+  const Moment moment = now();
+  bool renewed = false;
+  if (lease && height(scope.name(), fence) <= term.value()) {
+    use(stmt::lease_renew).bind(scope.name()).bind(owner).bind(term.value()).bind(moment).bind(moment + ttl_ms).run();
+    renewed = sqlite3_changes(db_) == 1;
+  }
+  unit.commit();
+  if (renewed) return {true, moment + ttl_ms, ttl_ms};
+  return {false, lease ? std::optional(lease->expires_at) : std::nullopt, lease ? lease->expires_at - moment : 0};
+}
+
+bool Layer1::release_lease(const Scope& scope, const std::string& owner, Term term) {
+  require_name(owner, "owner");
+  Unit unit(*this);
+  use(stmt::lease_release).bind(scope.name()).bind(owner).bind(term.value()).bind(now()).run();
+  const bool released = sqlite3_changes(db_) == 1;
+  if (released) audit("release", scope.name(), Json('{').key("term").value(term.value()).key("owner").value(owner).close(), owner);
+  unit.commit();
+  return released;
+}
+
+bool Layer1::force_release(const Scope& scope, const std::string& actor, const std::string& reason) {
+  require_said(actor, "actor");
+  require_said(reason, "reason");
+  Unit unit(*this);
+  refuse_passed(scope.name(), "a forced release");
+  const auto lease = read_lease(scope.name());
+  if (!lease) {
+    unit.commit();
+    return false;
+  }
+  const Fence fence = read_fence(scope.name());
+  const std::int64_t base = std::max(height(scope.name(), fence), lease->term);
+  if (base >= Term::max_value) throw InvalidInput(fmt::format("TG005 scope \"{}\" has no terms left", scope.name()));
+  raise(scope.name(), fence, base + 1, fence.in_doubt, actor, "force_release",
+        Json('{').key("owner").value(lease->owner).key("reason").value(reason).key("evicted").value(std::int64_t{0}).members());
+  use(stmt::lease_force).bind(scope.name()).bind(now()).run();
+  end_runs(scope.name(), base + 1);
+  unit.commit();
+  return true;
+}
+
+}  // namespace termgate::inline v0::sqlite

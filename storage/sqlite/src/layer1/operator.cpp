@@ -1,0 +1,227 @@
+// What an operator calls: settings, resets, pruning, what is declared of a restore, lists.
+#include <termgate/detail/sqlite/layer1.hpp>
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include <sql/statements.hpp>
+#include <termgate/detail/sqlite/errors.hpp>
+#include <termgate/error.hpp>
+
+#include "common.hpp"
+#include "json.hpp"
+#include "unit.hpp"
+
+namespace termgate::inline v0::sqlite {
+namespace {
+
+namespace stmt = termgate::sql::sqlite_statements;
+
+// What a raise adds to its audit row where the rows, and no caller, ask for it.
+std::string from_evidence(std::string_view before) { return Json('{').key("evidence_before").value(before).members(); }
+
+}  // namespace
+
+std::int64_t Layer1::reset_fence(const Scope& scope, Term term, const std::string& actor, const std::string& reason) {
+  require_said(actor, "actor");
+  require_said(reason, "reason");
+  Unit unit(*this);
+  const std::string& name = scope.name();
+  refuse_passed(name, "a reset");
+  const Fence fence = read_fence(name);
+  const std::int64_t stands_at = height(name, fence);
+  if (term.value() > stands_at) {
+    throw InvalidInput(
+        fmt::format("TG005 a reset lowers: the fence of scope \"{}\" stands at {}; termgate_seal raises it", name, stands_at));
+  }
+  if (!fence.exists) raise(name, fence, stands_at, fence.in_doubt, actor, "raise", from_evidence("a reset"));
+  if (term.value() < stands_at) {
+    use(stmt::reset_insert).bind(name).bind(stands_at).bind(term.value()).bind(now()).bind(actor).bind(reason).run();
+    lowering_.emplace(name, term.value());
+    try {
+      use(stmt::fence_reset).bind(name).bind(term.value()).bind(now()).bind(actor).run();
+    } catch (...) {
+      lowering_.reset();
+      throw;
+    }
+    lowering_.reset();
+    use(stmt::lease_reset).bind(name).bind(term.value()).bind(now()).run();
+  }
+  audit("reset", name, Json('{').key("term").value(term.value()).key("previous").value(stands_at).key("reason").value(reason).close(), actor);
+  unit.commit();
+  return stands_at;
+}
+
+std::int64_t Layer1::declare_restored(const Scope& scope, Term above, const std::string& actor, const std::string& reason) {
+  require_said(actor, "actor");
+  require_said(reason, "reason");
+  Unit unit(*this);
+  refuse_passed(scope.name(), "a declaration");
+  const Fence fence = read_fence(scope.name());
+  const std::int64_t term = std::max(height(scope.name(), fence), above.value());
+  raise(scope.name(), fence, term, false, actor, "declare_restored", Json('{').key("above").value(above.value()).key("reason").value(reason).members());
+  unit.commit();
+  return term;
+}
+
+std::int64_t Layer1::declare_nothing_lost(const std::string& actor, const std::string& reason) {
+  return declare_doubt(false, "declare_nothing_lost", actor, reason);
+}
+
+std::int64_t Layer1::declare_in_doubt(const std::string& actor, const std::string& reason) {
+  return declare_doubt(true, "declare_in_doubt", actor, reason);
+}
+
+std::int64_t Layer1::declare_doubt(bool in_doubt, std::string_view action, const std::string& actor, const std::string& reason) {
+  require_said(actor, "actor");
+  require_said(reason, "reason");
+  Unit unit(*this);
+  use(stmt::incarnation_doubt).bind(std::int64_t{in_doubt}).run();
+  use(stmt::fences_doubt).bind(std::int64_t{in_doubt}).run();
+  const std::int64_t scopes = sqlite3_changes(db_);
+  fence_changed();
+  audit(action, std::nullopt, Json('{').key("reason").value(reason).key("scopes").value(scopes).close(), actor);
+  unit.commit();
+  return scopes;
+}
+
+std::string Layer1::set_raise_by(const Scope& scope, const std::string& mode) {
+  if (mode != "writer" && mode != "seal") {
+    throw InvalidInput(fmt::format("TG005 raise_by is writer or seal, not \"{}\"", mode));
+  }
+  Unit unit(*this);
+  const Fence fence = read_fence(scope.name());
+  if (!fence.exists) {
+    raise(scope.name(), fence, height(scope.name(), fence), fence.in_doubt, client_, "raise", from_evidence("raise_by"));
+  }
+  use(stmt::fence_raise_by).bind(scope.name()).bind(mode).run();
+  audit("set_raise_by", scope.name(), Json('{').key("raise_by").value(mode).close());
+  unit.commit();
+  return mode;
+}
+
+std::int64_t Layer1::prune(const Stream& stream, std::int64_t before) {
+  Unit unit(*this);
+  std::vector<std::string> scopes;
+  {
+    Running read = use(stmt::prune_scopes);
+    read.bind(stream.name()).bind(before);
+    while (read.step()) scopes.push_back(read.text(0));
+  }
+  // The rows may be the only evidence left of a fence whose row was lost: it is folded in before they go.
+  for (const std::string& scope : scopes) {
+    const Fence fence = read_fence(scope);
+    const std::int64_t known = evidence(scope, fence.exists, !fence.exists || fence.was_reset);
+    if (!fence.exists || known > fence.term) {
+      raise(scope, fence, std::max(known, fence.term), fence.in_doubt, client_, "raise", from_evidence("pruning"));
+    }
+  }
+  use(stmt::prune).bind(stream.name()).bind(before).run();
+  const std::int64_t pruned = sqlite3_changes(db_);
+  if (pruned > 0) audit("prune", std::nullopt, Json('{').key("stream").value(stream.name()).key("before").value(before).key("deleted").value(pruned).close());
+  unit.commit();
+  return pruned;
+}
+
+std::int64_t Layer1::prune_history(std::int64_t older_than_ms) {
+  // What is collected elsewhere each hour misses nothing so.
+  if (older_than_ms < 3'600'000) {
+    throw InvalidInput(fmt::format("TG005 prune_history needs an age of 1 hour or more, not {} ms", older_than_ms));
+  }
+  Unit unit(*this);
+  const Moment moment = now() - older_than_ms;
+  use(stmt::prune_audit).bind(moment).run();
+  std::int64_t pruned = sqlite3_changes(db_);
+  use(stmt::prune_jobs).bind(moment).run();
+  pruned += sqlite3_changes(db_);
+  audit("prune_history", std::nullopt, fmt::format(R"({{"older_than_ms":{},"deleted":{}}})", older_than_ms, pruned));
+  unit.commit();
+  return pruned;
+}
+
+bool Layer1::stream_move(const Stream& stream, const Scope& scope, const std::string& actor, const std::string& reason) {
+  require_said(actor, "actor");
+  require_said(reason, "reason");
+  Unit unit(*this);
+  std::string from;
+  {
+    Running read = use(stmt::stream_read);
+    if (!read.bind(stream.name()).step()) throw InvalidInput(fmt::format("TG005 there is no stream \"{}\"", stream.name()));
+    from = read.text(0);
+  }
+  const bool moved = from != scope.name();
+  if (moved) {
+    use(stmt::stream_move).bind(stream.name()).bind(scope.name()).run();
+    if (sqlite3_changes(db_) != 1) throw DatabaseError(fmt::format("stream \"{}\" has lost its row", stream.name()));
+    audit("stream_move", scope.name(), Json('{').key("stream").value(stream.name()).key("from").value(from).key("reason").value(reason).close(), actor);
+  }
+  unit.commit();
+  return moved;
+}
+
+void Layer1::set_setting(const std::string& name, const std::string& value) {
+  if (name == "check_wait_ms") {
+    number_of(value, "check_wait_ms", 0, 600'000);
+  } else if (name == "eviction_grace_ms") {
+    number_of(value, "eviction_grace_ms", 0, 600'000);
+  } else if (name == "payload_bytes_max") {
+    number_of(value, "payload_bytes_max", 1, 268'435'456);
+  } else if (name == "default_raise_by") {
+    if (value != "writer" && value != "seal") {
+      throw InvalidInput(fmt::format("TG005 setting default_raise_by is writer or seal, not \"{}\"", value));
+    }
+  } else {
+    throw InvalidInput(fmt::format(
+        "TG005 there is no setting \"{}\": check_wait_ms, default_raise_by, eviction_grace_ms and payload_bytes_max are all", name));
+  }
+  Unit unit(*this);
+  const auto before = setting(name);
+  use(stmt::setting_write).bind(name).bind(value).run();
+  if (sqlite3_changes(db_) != 1) throw DatabaseError(fmt::format("the setting {} has lost its row: run termgate init again", name));
+  audit("setting", std::nullopt, Json('{').key("name").value(name).key("value").value(value).key("previous").value(before).close());
+  unit.commit();
+}
+
+void Layer1::count_refusal(const std::string& scope, std::int64_t term) {
+  // The driver counts its own.
+  if (boundaries_known_ || (refused_.size() >= refused_max && !refused_.contains(scope))) return;
+  const Moment moment = now();
+  const auto [entry, fresh] = refused_.try_emplace(scope, Refused{term, 0, moment, moment});
+  entry->second.count += 1;
+  entry->second.term = term;
+  entry->second.last = moment;
+}
+
+bool Layer1::write_refusals() {
+  if (refused_.empty()) return false;
+  const Moment moment = now();
+  if (moment >= refusals_written_ && moment - refusals_written_ < 1000) return false;
+  try {
+    for (const auto& [scope, refused] : refused_) {
+      audit("refuse", scope,
+            Json('{').key("term").value(refused.term).key("count").value(refused.count).key("first").value(refused.first).key("last").value(refused.last).key("client").value(client_).close());
+    }
+    refusals_written_ = moment;
+    return true;
+  } catch (const DatabaseError&) {
+    return false;  // layer 1 is being taken away: there is no audit to write to
+  }
+}
+
+void Layer1::record_refusal(const std::string& scope, std::int64_t term, std::int64_t count, Moment first, Moment last,
+                         const std::string& client) {
+  Unit unit(*this);
+  use(stmt::audit_insert)
+      .bind(now())
+      .bind(client_)
+      .bind(session_user_)
+      .bind(client)
+      .bind("refuse")
+      .bind(scope)
+      .bind(fmt::format(R"({{"term":{},"count":{},"first":{},"last":{}}})", term, count, first, last))
+      .run();
+  unit.commit();
+}
+
+}  // namespace termgate::inline v0::sqlite

@@ -1,0 +1,173 @@
+// Streams: appends with their check, write ids and pages (F1, F5).
+#include <termgate/detail/sqlite/layer1.hpp>
+
+#include <set>
+
+#include <fmt/format.h>
+
+#include <sql/statements.hpp>
+#include <termgate/detail/sqlite/errors.hpp>
+#include <termgate/error.hpp>
+
+#include "common.hpp"
+#include "unit.hpp"
+
+namespace termgate::inline v0::sqlite {
+namespace {
+
+namespace stmt = termgate::sql::sqlite_statements;
+
+// The setting is read only for payloads that could exceed it.
+constexpr std::size_t payload_bytes_unasked = 1024 * 1024;
+
+}  // namespace
+
+Scope Layer1::scope_of(const Stream& stream, const std::optional<Scope>& named, const std::optional<std::string>& fixed) {
+  if (fixed) {
+    if (named && named->name() != *fixed) {
+      throw InvalidInput(fmt::format("TG005 stream \"{}\" belongs to scope \"{}\", not \"{}\": its first write fixed it", stream.name(),
+                                     *fixed, named->name()));
+    }
+    return Scope(*fixed);
+  }
+  if (named) return *named;
+  if (declared_scope_) return *declared_scope_;
+  if (passed_checks_.passes().size() == 1) return Scope(passed_checks_.passes().begin()->first);
+  return Scope(stream.name());
+}
+
+// The last number of a batch that has happened already.
+std::int64_t Layer1::repeated(const Stream& stream, const std::vector<Write>& writes, bool& found) {
+  std::set<std::string_view> ids;
+  std::int64_t first_no = 0;
+  std::size_t seen = 0;
+  for (std::size_t at = 0; at < writes.size(); ++at) {
+    if (!writes[at].write_id) continue;
+    const std::string& id = *writes[at].write_id;
+    if (!ids.insert(id).second) throw InvalidInput(fmt::format("TG005 write id {} stands twice in the batch", id));
+    Running read = use(stmt::write_id_read);
+    if (!read.bind(id).step()) continue;
+    if (read.optional_text(0) != stream.name()) {
+      throw InvalidInput(fmt::format(
+          "TG005 write id {} belongs to {}, not to stream \"{}\"", id,
+          read.is_null(0) ? fmt::format("a claimed write of scope \"{}\"", read.text(2)) : fmt::format("stream \"{}\"", read.text(0)),
+          stream.name()));
+    }
+    const std::int64_t number = read.integer(1) - static_cast<std::int64_t>(at);
+    if (seen++ > 0 && number != first_no) {
+      throw InvalidInput(fmt::format("TG005 write id {} happened at another place than its batch", id));
+    }
+    first_no = number;
+  }
+  found = seen > 0;
+  if (found && seen != ids.size()) {
+    throw InvalidInput(
+        fmt::format("TG005 {} of the batch's {} write ids have happened and the others have not: send the "
+                    "same batch again, or a new one with new ids",
+                    seen, ids.size()));
+  }
+  return first_no + static_cast<std::int64_t>(writes.size()) - 1;
+}
+
+std::int64_t Layer1::append(const Stream& stream, Term term, const std::vector<Write>& writes, std::optional<std::int64_t> expected,
+                         const std::optional<Scope>& named) {
+  for (const Write& write : writes) {
+    if (write.payload.size() <= payload_bytes_unasked) continue;
+    const auto value = setting("payload_bytes_max");
+    const std::int64_t bytes_max = value ? number_of(*value, "payload_bytes_max", 1, 268'435'456) : 256LL * 1024 * 1024;
+    if (static_cast<std::int64_t>(write.payload.size()) > bytes_max) {
+      throw InvalidInput(
+          fmt::format("TG005 a payload of {} bytes is above payload_bytes_max, {} (a setting)", write.payload.size(), bytes_max));
+    }
+  }
+  Unit unit(*this);
+  bool found = false;
+  const std::int64_t happened = repeated(stream, writes, found);
+  if (found) {
+    unit.commit();
+    return happened;
+  }
+  std::optional<std::string> fixed;
+  std::int64_t last_no = 0;
+  {
+    Running read = use(stmt::stream_read);
+    if (read.bind(stream.name()).step()) {
+      fixed = read.text(0);
+      last_no = read.integer(1);
+    }
+  }
+  const Scope scope = scope_of(stream, named, fixed);
+  const Verdict verdict = judge(scope.name(), term.value(), Raise::allowed, true);
+  if (expected && *expected != last_no) {
+    throw SequenceConflict(
+        fmt::format("TG003 sequence conflict on stream \"{}\": expected {}, the last number is {}", stream.name(), *expected, last_no));
+  }
+  admit(scope.name(), term.value(), verdict);
+  const Moment moment = now();
+  const std::int64_t new_last = last_no + static_cast<std::int64_t>(writes.size());
+  if (!writes.empty()) {
+    Running write = use(fixed ? stmt::stream_advance : stmt::stream_insert);
+    write.bind(stream.name());
+    if (fixed) {
+      write.bind(new_last).run();
+    } else {
+      write.bind(scope.name()).bind(new_last).bind(moment).run();
+    }
+    if (sqlite3_changes(db_) != 1) throw DatabaseError(fmt::format("stream \"{}\" has lost its row", stream.name()));
+  }
+  std::int64_t number = last_no;
+  for (const Write& write : writes) {
+    ++number;
+    use(stmt::stream_write_insert)
+        .bind(stream.name())
+        .bind(number)
+        .bind(scope.name())
+        .bind(term.value())
+        .bind_blob(write.payload)
+        .bind(moment)
+        .bind(write.write_id)
+        .run();
+    if (write.write_id) {
+      use(stmt::write_id_insert)
+          .bind(*write.write_id)
+          .bind(stream.name())
+          .bind(number)
+          .bind(scope.name())
+          .bind(term.value())
+          .bind(moment)
+          .run();
+    }
+  }
+  unit.commit();
+  return new_last;
+}
+
+Layer1::Claim Layer1::claim_write(const Scope& scope, Term term, const WriteId& id) {
+  Unit unit(*this);
+  {
+    Running read = use(stmt::write_id_read);
+    if (read.bind(id.text()).step()) {
+      if (!read.is_null(0) || read.text(2) != scope.name()) {
+        throw InvalidInput(fmt::format("TG005 write id {} belongs to {} of scope \"{}\"", id.text(),
+                                       read.is_null(0) ? std::string("a claimed write") : fmt::format("stream \"{}\"", read.text(0)),
+                                       read.text(2)));
+      }
+      const Fence fence = read_fence(scope.name());
+      const Claim claim{false, height(scope.name(), fence)};
+      unit.commit();
+      return claim;
+    }
+  }
+  const std::int64_t fence = admit(scope.name(), term.value(), judge(scope.name(), term.value(), Raise::allowed, false));
+  use(stmt::write_id_insert).bind(id.text()).bind_null().bind_null().bind(scope.name()).bind(term.value()).bind(now()).run();
+  unit.commit();
+  return {true, fence};
+}
+
+std::optional<Layer1::Outcome> Layer1::outcome(const WriteId& id) {
+  Running read = use(stmt::write_id_read);
+  if (!read.bind(id.text()).step()) return std::nullopt;
+  return Outcome{read.optional_text(0), read.optional_integer(1), read.text(2), read.integer(3), read.integer(4)};
+}
+
+}  // namespace termgate::inline v0::sqlite

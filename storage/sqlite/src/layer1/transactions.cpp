@@ -1,0 +1,220 @@
+// A call's transaction, the write lock and the wait for it, and what a connection remembers between calls.
+#include <termgate/detail/sqlite/layer1.hpp>
+
+#include <algorithm>
+#include <cstdlib>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include <sql/statements.hpp>
+#include <termgate/detail/sqlite/errors.hpp>
+#include <termgate/detail/sqlite/lock_wait.hpp>
+#include <termgate/error.hpp>
+
+#include "common.hpp"
+#include "unit.hpp"
+
+namespace termgate::inline v0::sqlite {
+namespace {
+
+namespace stmt = termgate::sql::sqlite_statements;
+
+}  // namespace
+
+Layer1::Unit::Unit(Layer1& layer1) : layer1_(layer1) {
+  if (sqlite3_get_autocommit(layer1.db_) != 0) {
+    if (sqlite3_txn_state(layer1.db_, nullptr) == SQLITE_TXN_WRITE) {
+      layer1.lock();
+      return;
+    }
+    const bool reading = sqlite3_txn_state(layer1.db_, nullptr) == SQLITE_TXN_READ;
+    layer1.waiting([&] { return layer1.use(stmt::begin).try_step(); }, "hold", !reading);
+    if (layer1.file_.moved(true)) {
+      sqlite3_exec(layer1.db_, "ROLLBACK", nullptr, nullptr, nullptr);
+      throw_sqlite(layer1.db_, SQLITE_READONLY_DBMOVED);
+    }
+    kind_ = Kind::own;
+    layer1.own_unit_ = true;
+    return;
+  }
+  layer1.lock();
+  // SQLITE_BUSY here means that a writing statement is at work, whose own atomicity then holds.
+  const int code = layer1.use(stmt::savepoint).try_step();
+  if (code == SQLITE_DONE) {
+    kind_ = Kind::savepoint;
+  } else if (code != SQLITE_BUSY) {
+    throw_sqlite(layer1.db_, code);
+  }
+}
+
+Layer1::Unit::~Unit() {
+  layer1_.own_unit_ = false;
+  if (kind_ == Kind::joined || sqlite3_get_autocommit(layer1_.db_) != 0) return;
+  // Not from the cache: preparing there may throw, and this runs rarely.
+  const char* undo = kind_ == Kind::own ? "ROLLBACK" : "ROLLBACK TO termgate_unit; RELEASE termgate_unit";
+  sqlite3_exec(layer1_.db_, undo, nullptr, nullptr, nullptr);
+}
+
+void Layer1::Unit::commit() {
+  if (kind_ == Kind::own) {
+    const bool refusals = layer1_.write_refusals();
+    // In rollback-journal mode a reader can hold up the commit: that is waited for like the lock.
+    const auto attempt = [&] {
+      const int code = layer1_.use(stmt::commit).try_step();
+      const int extended = sqlite3_extended_errcode(layer1_.db_);
+      if (code != SQLITE_DONE && commit_outcome_unknown(extended)) {
+        const std::string name(code_name(extended));
+        throw OutcomeUnknown(fmt::format("COMMIT was sent and its flush failed: {} ({}): it may or may not have been written",
+                                         sqlite3_errmsg(layer1_.db_), name),
+                             name);
+      }
+      return code;
+    };
+    layer1_.waiting(attempt, "read", true);
+    if (refusals) layer1_.refused_.clear();
+  } else if (kind_ == Kind::savepoint) {
+    layer1_.use(stmt::release).run();
+  }
+  kind_ = Kind::joined;
+  layer1_.own_unit_ = false;
+}
+
+Layer1::Snapshot::Snapshot(Layer1& layer1) {
+  if (sqlite3_get_autocommit(layer1.db_) == 0 || sqlite3_txn_state(layer1.db_, "main") != SQLITE_TXN_NONE) return;
+  layer1.execute("BEGIN");
+  db_ = layer1.db_;
+}
+
+Layer1::Snapshot::~Snapshot() {
+  if (db_ != nullptr) sqlite3_exec(db_, "ROLLBACK", nullptr, nullptr, nullptr);
+}
+
+Layer1::Layer1(sqlite3* db) : db_(db) {
+  client_ = fmt::format("{}[{}]", first_line("/proc/self/comm"), getpid());
+  const char* user = std::getenv("USER");
+  session_user_ = user != nullptr && *user != '\0' ? std::string(user) : fmt::format("uid {}", geteuid());
+}
+
+Moment Layer1::now() const noexcept {
+  if (clock_) return clock_();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+std::optional<std::string> Layer1::setting(std::string_view name) {
+  Running read = use(stmt::setting_read);
+  if (!read.bind(name).step()) return std::nullopt;
+  return read.text(0);
+}
+
+std::chrono::milliseconds Layer1::check_wait() noexcept {
+  if (check_wait_override_) return *check_wait_override_;
+  // Only where reading leaves no snapshot behind, for an old snapshot could not become a writer.
+  if (sqlite3_get_autocommit(db_) != 0 && sqlite3_txn_state(db_, nullptr) == SQLITE_TXN_NONE) {
+    try {
+      if (const auto value = setting("check_wait_ms")) {
+        check_wait_seen_ = std::chrono::milliseconds(number_of(*value, "check_wait_ms", 0, 600'000));
+      }
+    } catch (const Error&) {
+      // Locked or not installed: the last value seen, or the default, serves.
+    }
+  }
+  return check_wait_seen_;
+}
+
+// Returns SQLITE_DONE or SQLITE_OK. Sleeps in small steps: SQLite has no queue to wait in.
+int Layer1::waiting(const std::function<int()>& attempt, const char* what, bool may_wait) {
+  using Clock = std::chrono::steady_clock;
+  // SQLite's own waiting would sleep 100 ms between two tries and tell nobody: it is done here, for as long.
+  struct Impatient {
+    explicit Impatient(Layer1& layer1) : db(layer1.db_) {
+      try {
+        Running read = layer1.use(stmt::busy_timeout);
+        if (read.step()) application_ms = static_cast<int>(read.integer(0));
+      } catch (const Error&) {
+        // An authorizer of the application's may forbid the question: then its handler stays.
+      }
+      if (application_ms > 0) sqlite3_busy_timeout(db, 0);
+    }
+    Impatient(const Impatient&) = delete;
+    Impatient& operator=(const Impatient&) = delete;
+    ~Impatient() {
+      if (application_ms > 0) sqlite3_busy_timeout(db, application_ms);
+    }
+    sqlite3* const db;
+    int application_ms = 0;
+  } impatient(*this);
+  const auto start = Clock::now();
+  std::optional<std::chrono::milliseconds> wait;
+  LockWait lock_wait(db_, wants_.first, wants_.second);
+  while (true) {
+    int code = SQLITE_BUSY;
+    int extended = SQLITE_BUSY;
+    try {
+      code = attempt();
+      if (code == SQLITE_OK || code == SQLITE_DONE) return code;
+      extended = sqlite3_extended_errcode(db_);
+    } catch (const BusyNow&) {
+      // While the statement was prepared: the schema could not be read.
+    }
+    if ((code & 0xff) != SQLITE_BUSY || extended == SQLITE_BUSY_SNAPSHOT) throw_sqlite(db_, code);
+    if (!wait) wait = may_wait ? std::max(check_wait(), std::chrono::milliseconds(impatient.application_ms)) : std::chrono::milliseconds(0);
+    const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start);
+    if (waited >= *wait) {
+      std::string message =
+          fmt::format("TG006 blocked for {} ms: {} {}s the database; nothing was written", waited.count(), lock_holder(db_), what);
+      if (!may_wait) message += "; this transaction has read already, so it cannot wait: begin it with BEGIN IMMEDIATE";
+      throw Blocked(message);
+    }
+    lock_wait.pause(*wait - waited);
+  }
+}
+
+void Layer1::connect() {
+  connected_ = true;
+  try {
+    Statement connecting(db_, "SELECT 1 FROM main.termgate_connection");
+  } catch (...) {
+    connected_ = false;
+    throw;
+  }
+}
+
+void Layer1::patiently(const std::function<void()>& work) {
+  if (sqlite3_txn_state(db_, nullptr) != SQLITE_TXN_NONE) return work();
+  waiting(
+      [&] {
+        work();
+        return SQLITE_OK;
+      },
+      "hold", true);
+}
+
+void Layer1::require_file() {
+  if (file_.moved(sqlite3_txn_state(db_, "main") == SQLITE_TXN_WRITE)) throw_sqlite(db_, SQLITE_READONLY_DBMOVED);
+}
+
+void Layer1::lock() {
+  const int state = sqlite3_txn_state(db_, "main");
+  if (state != SQLITE_TXN_WRITE) waiting([&] { return use(stmt::lock).try_step(); }, "hold", state == SQLITE_TXN_NONE);
+  // The driver asks where it begins and commits.
+  if (!boundaries_known_) require_file();
+}
+
+void Layer1::execute(const std::string& sql) {
+  Statement statement(db_, sql);
+  Running(statement.get()).run();
+}
+
+void Layer1::audit(std::string_view action, std::optional<std::string_view> scope, std::string_view detail, std::string_view actor) {
+  Running insert = use(stmt::audit_insert);
+  insert.bind(now()).bind(actor.empty() ? std::string_view(client_) : actor).bind(session_user_).bind(client_).bind(action);
+  if (scope) {
+    insert.bind(*scope);
+  } else {
+    insert.bind_null();
+  }
+  insert.bind(detail).run();
+}
+
+}  // namespace termgate::inline v0::sqlite

@@ -1,0 +1,50 @@
+// Refusals of a stale term, each told to a drill's witness where there is one.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+
+#include <fmt/format.h>
+
+#include <termgate/error.hpp>
+
+#include "common.hpp"
+
+namespace termgate::inline v0::sqlite {
+namespace {
+
+// The law runs inside the writer's own process, so nobody outside sees what it refuses. A drill does (docs/use/drill.md): it names a file, and each refused write becomes a line
+// of it, "TG001 term scope", each refused seal another, "seal term scope". An existing, regular file only; whatever goes wrong here changes nothing about the refusal.
+void tell_witness(const char* kind, std::string_view scope, std::int64_t term) noexcept {
+  const char* path = secure_getenv("TERMGATE_WITNESS");
+  if (path == nullptr || *path == '\0') return;
+  const int file = open(path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+  if (file < 0) return;
+  struct stat what {};
+  std::array<char, 1024> line;
+  const int size = std::snprintf(line.data(), line.size(), "%s %lld %.*s\n", kind, static_cast<long long>(term), static_cast<int>(scope.size()), scope.data());
+  if (fstat(file, &what) == 0 && S_ISREG(what.st_mode) && size > 0 && size < static_cast<int>(line.size())) static_cast<void>(!write(file, line.data(), static_cast<std::size_t>(size)));
+  close(file);
+}
+
+[[noreturn]] void refuse_stale(std::string_view scope, std::int64_t term, std::int64_t fence) {
+  throw StaleTerm(fmt::format("TG001 stale term {} for scope \"{}\": the fence stands at {}", term, scope, fence), std::string(scope), term,
+                  fence);
+}
+
+}  // namespace
+
+[[noreturn]] void refuse_stale_write(std::string_view scope, std::int64_t term, std::int64_t fence) {
+  tell_witness("TG001", scope, term);
+  refuse_stale(scope, term, fence);
+}
+
+[[noreturn]] void refuse_stale_seal(std::string_view scope, std::int64_t term, std::int64_t fence) {
+  tell_witness("seal", scope, term);
+  refuse_stale(scope, term, fence);
+}
+
+}  // namespace termgate::inline v0::sqlite
