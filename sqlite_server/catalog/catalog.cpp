@@ -136,9 +136,16 @@ std::shared_ptr<const Schema> CatalogState::schema() {
   if (schema_ == nullptr || mark_.fingerprint != print || mark_.cookie != cookie) {
     schema_ = read_schema(connection_);
     rows_.clear();
+    relations_.reset();
   }
   mark_ = {cookie, print, committed};
   return schema_;
+}
+
+std::shared_ptr<const FileRelations> CatalogState::relations() {
+  const auto now = schema();
+  if (relations_ == nullptr) relations_ = std::make_shared<const FileRelations>(*now, mark_.fingerprint);
+  return relations_;
 }
 
 std::shared_ptr<Rows> CatalogState::rows(const SystemRelation& relation) {

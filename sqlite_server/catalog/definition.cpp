@@ -134,7 +134,13 @@ void read_body(std::string_view body, Definition& out) {
   Reader reader(body);
   while (!reader.done()) {
     std::string column;
-    if (!begins_constraint(reader)) column = reader.name();
+    if (!begins_constraint(reader)) {
+      column = reader.name();
+      // SQLite itself tells the type in capitals only.
+      const std::string_view type = body.substr(reader.position(), 8);
+      if (type == "INTeger " || type == "INTegER ") out.integers.insert(lower(column));
+      if (type == "INTegER " || type == "INTEGer ") out.always.insert(lower(column));
+    }
     std::string constraint_name;
     while (!reader.done() && !reader.is(Token::Kind::comma)) {
       if (reader.take("constraint")) {

@@ -75,7 +75,7 @@ void pg_attribute(Writer out, const CatalogView& view) {
     for (std::size_t i = 0; i < relation.columns.size(); ++i) {
       const SchemaColumn& column = relation.columns[i];
       write_attribute(out, relation.oid, column.name, column.type, i + 1);
-      out.set("attnotnull", column.not_null).set("atthasdef", column.default_text.has_value()).set("attidentity", column.counted ? "d" : "").set("attgenerated", column.generated ? "s" : "");
+      out.set("attnotnull", column.not_null).set("atthasdef", column.default_text.has_value()).set("attidentity", column.always ? "a" : column.counted ? "d" : "").set("attgenerated", column.generated ? "s" : "");
       out.set("attcollation", collation_of(column));
     }
     for (const SchemaIndex& index : relation.indexes) {

@@ -103,6 +103,8 @@ void read_columns(sqlite3* connection, SchemaRelation& relation, const Definitio
     column.name = query.text(0);
     column.declared = query.text(1);
     column.type = type_of_declaration(column.declared);
+    column.always = definition.always.contains(lower(column.name));
+    if (definition.integers.contains(lower(column.name))) column.type = {dialect::oid::int4, -1};
     column.not_null = query.integer(2) != 0;
     if (!query.is_null(3)) column.default_text = query.text(3);
     column.hidden = query.integer(5) == 1;
@@ -127,6 +129,25 @@ void read_columns(sqlite3* connection, SchemaRelation& relation, const Definitio
     const bool rowid = key.size() == 1 && !relation.without_rowid && lower(column.declared) == "integer";
     column.counted = rowid;
     if (rowid || relation.without_rowid || listed.strict) column.not_null = true;
+  }
+}
+
+// What the front has written into the text of its views: "oid:typmod" of each column.
+void read_view_types(SchemaRelation& relation) {
+  constexpr std::string_view mark = " /* columns: ";
+  auto at = relation.sql.find(mark);
+  const auto end = relation.sql.find(" */ AS ", at);
+  if (at == std::string::npos || end == std::string::npos || relation.sql.find('\'') < at) return;
+  std::string_view list = std::string_view(relation.sql).substr(at + mark.size(), end - at - mark.size());
+  for (SchemaColumn& column : relation.columns) {
+    const std::string_view each = list.substr(0, list.find(','));
+    const auto colon = each.find(':');
+    if (colon == std::string_view::npos) return;
+    const auto type = static_cast<Oid>(number_of(each.substr(0, colon)));
+    column.type = {type, static_cast<std::int32_t>(number_of(each.substr(colon + 1)))};
+    const auto* known_type = dialect::type_of(type);
+    column.declared = known_type == nullptr ? "text" : std::string(known_type->declared);
+    list.remove_prefix(std::min(list.size(), each.size() + 1));
   }
 }
 
@@ -335,6 +356,7 @@ std::shared_ptr<const Schema> read_schema(sqlite3* connection) {
     const Definition definition = relation.kind == 'r' ? definition_of(entry.sql) : Definition{};
     std::vector<int> key;
     read_columns(connection, relation, definition, listing, key);
+    if (relation.kind == 'v') read_view_types(relation);
     if (relation.kind == 'r') {
       read_indexes(connection, relation, definition, key, texts, used);
       for (SchemaIndex& index : relation.indexes) index.oid = oids.give(entry.temporary ? "temporary index" : "index", index.name);

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,6 +30,7 @@ struct SchemaColumn {
   bool not_null = false;
   bool counted = false;  // the row id: a value comes by itself
   bool generated = false;
+  bool always = false;  // counts, and takes no value of a client's
   bool hidden = false;   // of a virtual table
   std::optional<std::string> default_text;  // or the expression of a generated one
   std::string collation;
@@ -118,6 +120,8 @@ struct Definition {
   std::vector<Check> checks;
   std::vector<Key> keys;
   std::vector<Foreign> foreign;
+  std::set<std::string> integers;                 // columns (lower case) whose type is written INTeger: counted keys that a client declared integer
+  std::set<std::string> always;                   // INTegER, INTEGer: GENERATED ALWAYS AS IDENTITY
   std::map<std::string, std::string> generated;   // column (lower case): expression
   std::map<std::string, std::string> collations;  // column (lower case): collation
 };

@@ -12,6 +12,7 @@
 
 #include "catalog/rows.hpp"
 #include "catalog/query.hpp"
+#include "catalog/relations.hpp"
 
 namespace termgate::sqlite_server {
 
@@ -31,6 +32,7 @@ class CatalogState final : public Catalog {
 
   // The schema as the open transaction sees it, read again only where it may have changed.
   std::shared_ptr<const Schema> schema();
+  std::shared_ptr<const FileRelations> relations() override;
   // The rows of a relation; they stay as they are while a cursor holds them.
   std::shared_ptr<Rows> rows(const SystemRelation& relation);
 
@@ -70,6 +72,7 @@ class CatalogState final : public Catalog {
   std::optional<ValueProblem> problem_;
   Mark mark_;
   std::shared_ptr<const Schema> schema_;
+  std::shared_ptr<const FileRelations> relations_;  // of schema_
   std::unordered_map<const SystemRelation*, std::shared_ptr<Rows>> rows_;
   std::string rows_database_;  // which rows_ name
 };

@@ -53,6 +53,7 @@ Engine::Engine(EngineOptions options) : options_(std::move(options)), memory_(op
   writer_ = std::make_unique<SqlConnection>(how_, options_.install, roomy_kib);
   writer_->writable = true;
   file_ = writer_->connection().layer1().file();
+  relations_ = writer_->catalog().relations();
   queue_ = std::make_unique<sqlite::WriteQueue>(writer_->connection(), how_.synchronous, how_.wait);
   try {
     if (const auto grace = writer_->connection().layer1().setting("eviction_grace_ms")) grace_ = milliseconds(std::stoll(*grace));
@@ -197,16 +198,21 @@ void Engine::watch() {
   }
 }
 
-Plans Engine::plan(const std::string& text) {
+Plans Engine::plan(const std::string& text, const std::vector<dialect::Oid>& declared, std::shared_ptr<const FileRelations> relations) {
+  std::string key = text;
+  for (const dialect::Oid type : declared) key += '\0' + std::to_string(type);
   {
     const std::lock_guard lock(plans_mutex_);
-    if (const auto found = plans_.find(text); found != plans_.end()) return found->second;
+    if (relations != nullptr) relations_ = relations;
+    else relations = relations_;
+    const auto stale = [&](const Plan& plan) { return plan.does.typed && plan.schema != relations->id(); };
+    if (const auto found = plans_.find(key); found != plans_.end() && std::none_of(found->second->begin(), found->second->end(), stale)) return found->second;
   }
-  Plans made = plan_text(text);
-  if (text.size() > plan_text_bytes_max) return made;
+  Plans made = plan_text(text, relations.get(), declared);
+  if (key.size() > plan_text_bytes_max) return made;
   const std::lock_guard lock(plans_mutex_);
   if (plans_.size() >= plans_max) plans_.clear();
-  plans_.emplace(text, made);
+  plans_.insert_or_assign(std::move(key), made);
   return made;
 }
 

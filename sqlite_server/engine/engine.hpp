@@ -82,7 +82,8 @@ class Engine {
   void note_moved() noexcept;
 
   // The statements of a text; a memory of the last ones.
-  Plans plan(const std::string& text);
+  // `relations`: where the session has seen a newer schema than the engine; `declared`: the parameters' types.
+  Plans plan(const std::string& text, const std::vector<dialect::Oid>& declared = {}, std::shared_ptr<const FileRelations> relations = nullptr);
 
   // When it was opened, since 1970.
   std::int64_t began_us() const noexcept { return began_us_; }
@@ -107,6 +108,7 @@ class Engine {
 
   std::mutex plans_mutex_;  // guards plans_
   std::unordered_map<std::string, Plans> plans_;
+  std::shared_ptr<const FileRelations> relations_;  // what was seen last
 
   const std::shared_ptr<detail::FenceMemory> memory_;
   sqlite::FileWatch file_;  // the holder watchdog's

@@ -24,14 +24,21 @@ bool json_number(std::string_view text) {
   return at == text.size() && text.size() <= 18;
 }
 
-std::string json_value(const std::optional<std::string>& element) { return !element ? "null" : json_number(*element) ? *element : json_string(*element); }
+// The text of an element, an inner array's too.
+std::string_view shown_element(const std::string& element) { return std::string_view(element).substr(is_inner_array(element) ? 1 : 0); }
+
+std::string json_value(const std::optional<std::string>& element) { return !element ? "null" : json_number(*element) ? *element : json_string(shown_element(*element)); }
 
 // int2vector and oidvector count from 0.
 bool is_vector(std::string_view array) { return !array.starts_with('{') && !array.starts_with('['); }
 
+// Of arrays an array of arrays: where their types are not known, by their look.
 void array(Call& call) {
   Elements elements;
-  for (int i = 0; i < call.count; ++i) elements.push_back(call.null(i) ? std::nullopt : std::optional(call.text(i)));
+  for (int i = 0; i < call.count; ++i) {
+    elements.push_back(call.null(i) ? std::nullopt : std::optional(call.text(i)));
+    if (auto& each = elements.back(); each && each->size() >= 2 && each->front() == '{' && each->back() == '}') each->insert(0, 1, inner_mark);
+  }
   call.answer(array_literal(elements));
 }
 
@@ -59,7 +66,7 @@ void array_cat(Call& call) {
 void answer_element(Call& call, const std::optional<std::string>& element) {
   if (!element) return call.answer_null();
   if (json_number(*element) && element->find('.') == std::string::npos) return call.answer(number_of(*element));
-  call.answer(*element);
+  call.answer(shown_element(*element));
 }
 
 void element(Call& call) {
@@ -95,6 +102,7 @@ void to_string(Call& call) {
   for (const auto& each : array_elements(call.text(0))) {
     if (!each && (call.count < 3 || call.null(2))) continue;
     if (!first) out += separator;
+    if (each && is_inner_array(*each)) fail("0A000", "array_to_string() of an array of arrays is not supported on SQLite");
     out += each ? *each : call.text(2);
     first = false;
   }
@@ -131,8 +139,8 @@ std::optional<std::int64_t> length(const std::string& text, std::int64_t dimensi
   if (dimension > dimensions_max) return std::nullopt;
   Elements elements = array_elements(text);
   for (; dimension > 1; --dimension) {
-    if (elements.empty() || !elements[0] || !elements[0]->starts_with('{')) return std::nullopt;
-    elements = array_elements(*elements[0]);
+    if (elements.empty() || !elements[0] || !is_inner_array(*elements[0])) return std::nullopt;
+    elements = array_elements(shown_element(*elements[0]));
   }
   if (dimension < 1 || elements.empty()) return std::nullopt;
   return static_cast<std::int64_t>(elements.size());
@@ -155,7 +163,7 @@ void array_lower(Call& call) {
 std::int64_t cardinality(const Elements& elements, std::int64_t dimension = 1) {
   if (dimension > dimensions_max) fail("54000", "number of array dimensions exceeds the maximum allowed (" + std::to_string(dimensions_max) + ")");
   std::int64_t count = 0;
-  for (const auto& each : elements) count += each && each->starts_with('{') && each->ends_with('}') ? cardinality(array_elements(*each), dimension + 1) : 1;
+  for (const auto& each : elements) count += each && is_inner_array(*each) ? cardinality(array_elements(shown_element(*each)), dimension + 1) : 1;
   return count;
 }
 
@@ -275,7 +283,7 @@ Elements array_elements(std::string_view text) {
       }
       if (at >= inner.size()) malformed(whole);
       ++at;
-      value = std::string(inner.substr(begin, at - begin));
+      value = inner_mark + std::string(inner.substr(begin, at - begin));
       quoted = true;
     } else if (at < inner.size() && inner[at] == '"') {
       quoted = true;
@@ -309,8 +317,11 @@ std::string array_literal(const Elements& elements) {
       out += "NULL";
       continue;
     }
-    const bool inner = each->size() >= 2 && each->front() == '{' && each->back() == '}';
-    const bool plain = inner || (!each->empty() && lower(*each) != "null" && each->find_first_of(" \t\n\r\v\f,{}\"\\") == std::string::npos);
+    if (is_inner_array(*each)) {
+      out += std::string_view(*each).substr(1);
+      continue;
+    }
+    const bool plain = (!each->empty() && lower(*each) != "null" && each->find_first_of(" \t\n\r\v\f,{}\"\\") == std::string::npos);
     if (plain) {
       out += *each;
       continue;
@@ -328,8 +339,9 @@ std::string array_literal(const Elements& elements) {
 std::string json_string(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      (out += '\\') += c;
+    static constexpr std::string_view named = "\"\\\b\f\n\r\t", letters = "\"\\bfnrt";
+    if (const auto found = named.find(c); found != std::string_view::npos) {
+      (out += '\\') += letters[found];
     } else if (static_cast<unsigned char>(c) < 0x20) {
       out += "\\u00";
       (out += "0123456789abcdef"[c >> 4]) += "0123456789abcdef"[c & 15];

@@ -78,27 +78,10 @@ void to_timestamp_type(Call& call) {
   call.answer(moment_text({moment.micros, type}));
 }
 
-void to_timetz(Call& call) {
-  const std::string text = call.text(0);
-  const auto zone = text.find_first_of("+-Zz", text.find(':') == std::string::npos ? 0 : text.find(':'));
-  const auto parsed = parse_value(text.substr(0, zone), oid::time, Format::text);
-  if (const auto* problem = std::get_if<ValueProblem>(&parsed)) throw CallFailed{*problem};
-  call.answer(std::get<std::string>(std::get<Stored>(parsed)) + (zone == std::string::npos || text[zone] == 'Z' || text[zone] == 'z' ? "+00" : text.substr(zone)));
-}
-
-// SQLite's parser of JSON; numbers and booleans are JSON too.
-void to_json(Call& call) {
-  const std::string text = call.text(0);
-  const CatalogState::Reading reading(call.state);
-  sqlite3_stmt* statement = nullptr;
-  bool valid = false;
-  if (sqlite3_prepare_v2(call.state.connection(), "SELECT json_valid(?1)", -1, &statement, nullptr) == SQLITE_OK) {
-    sqlite3_bind_text64(statement, 1, text.data(), text.size(), SQLITE_STATIC, SQLITE_UTF8);
-    valid = sqlite3_step(statement) == SQLITE_ROW && sqlite3_column_int(statement, 0) != 0;
-  }
-  sqlite3_finalize(statement);
-  if (!valid) fail("22P02", "invalid input syntax for type json");
-  call.answer(text);
+// (value, type's OID, typmod [, the OID of the value's type]); an empty answer is NULL's.
+void assign(Call& call) {
+  const auto type = static_cast<Oid>(call.whole(1)), from = call.count > 3 ? static_cast<Oid>(call.whole(3)) : Oid{0};
+  answer_parsed(call, converted(call.stored(0), {type, static_cast<std::int32_t>(call.whole(2))}, from));
 }
 
 // ------------------------------------------------------------------------------------------------ reg…
@@ -257,9 +240,9 @@ void to_char_type(Call& call) {
 
 constexpr Body cast_bodies[] = {
     {"pg_int2", to_integer<oid::int2>}, {"pg_int4", to_integer<oid::int4>}, {"pg_int8", to_integer<oid::int8>}, {"pg_float4", to_float<oid::float4>}, {"pg_float8", to_float<oid::float8>}, {"pg_numeric", to_numeric},
-    {"pg_bool", to_bool}, {"pg_text", [](Call& call) { call.answer(call.text(0)); }}, {"pg_bytea", to_bytea}, {"pg_char", to_char_type}, {"pg_date", to_date}, {"pg_time", to_time}, {"pg_timetz", to_timetz},
-    {"pg_timestamp", to_timestamp_type<oid::timestamp>}, {"pg_timestamptz", to_timestamp_type<oid::timestamptz>}, {"pg_interval", [](Call& call) { call.answer(interval_text(parse_interval(call.text(0)))); }},
-    {"pg_uuid", by_text<oid::uuid>}, {"pg_json", to_json}, {"pg_jsonb", to_json},
+    {"pg_bool", to_bool}, {"pg_text", [](Call& call) { call.answer(call.text(0)); }}, {"pg_bytea", to_bytea}, {"pg_char", to_char_type}, {"pg_date", to_date}, {"pg_time", to_time}, {"pg_timetz", by_text<oid::timetz>},
+    {"pg_timestamp", to_timestamp_type<oid::timestamp>}, {"pg_timestamptz", to_timestamp_type<oid::timestamptz>}, {"pg_interval", by_text<oid::interval>},
+    {"pg_uuid", by_text<oid::uuid>}, {"pg_json", by_text<oid::json>}, {"pg_jsonb", by_text<oid::jsonb>}, {"pg_assign", assign},
     {"pg_regclass", to_regclass_or_fail, false, false}, {"pg_regtype", to_regtype_or_fail}, {"pg_regproc", to_regproc}, {"pg_regoper", to_regoper}, {"pg_regnamespace", to_regnamespace},
     {"pg_regrole", to_regrole, false, false}, {"pg_regcollation", to_regcollation}, {"pg_regconfig", to_regconfig}, {"pg_regdictionary", to_regdictionary}, {"pg_regtext", reg_to_text, false, false},
     {"to_regclass", to_regclass_or_null, false, false}, {"to_regtype", to_regtype_or_null}, {"pg_typeof", type_of_value, true},

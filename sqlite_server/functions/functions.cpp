@@ -1,6 +1,8 @@
 // Registers every function of dialect::functions_to_supply() on a connection, and carries their failures.
 #include "functions/functions.hpp"
 
+#include <algorithm>
+#include <iterator>
 #include <new>
 
 #include <termgate/dialect/functions.hpp>
@@ -93,8 +95,52 @@ void bits_end(sqlite3_context* context) {
   else sqlite3_result_int64(context, bits->value);
 }
 
+// pg_json_agg(json), pg_json_object_agg(key, json): the JSON is made already (pg_to_json); NULL of no rows.
+template <bool object>
+void json_list_step(sqlite3_context* context, int count, sqlite3_value** values) {
+  const auto& self = *static_cast<const Registered*>(sqlite3_user_data(context));
+  auto* held = held_by<JsonList>(context, true);
+  if (held == nullptr) return sqlite3_result_error_nomem(context);
+  try {
+    const Call call(*self.state, context, count, values);
+    const std::string json = call.null(count - 1) ? std::string("null") : call.text(count - 1);
+    if (!object) return held->put(json);
+    if (call.null(0)) return self.state->fail(context, {"22023", "field name must not be null"});
+    held->put(call.text(0), json);
+  } catch (const std::bad_alloc&) {
+    sqlite3_result_error_nomem(context);
+  }
+}
+
+template <bool object, bool binary>
+void json_list_end(sqlite3_context* context) {
+  const auto& self = *static_cast<const Registered*>(sqlite3_user_data(context));
+  auto* held = held_by<JsonList>(context, false);
+  try {
+    if (held == nullptr) return sqlite3_result_null(context);
+    const std::string text = held->text(object, binary);
+    sqlite3_result_text64(context, text.data(), text.size(), SQLITE_TRANSIENT, SQLITE_UTF8);
+  } catch (CallFailed& failed) {
+    self.state->fail(context, std::move(failed.problem));
+  } catch (const std::bad_alloc&) {
+    sqlite3_result_error_nomem(context);
+  }
+  delete held;
+}
+
+struct Collector {
+  std::string_view name;
+  void (*step)(sqlite3_context*, int, sqlite3_value**);
+  void (*end)(sqlite3_context*);
+};
+constexpr Collector aggregates[] = {
+    {"pg_array_agg", collect, collected<false>}, {"array_agg", collect, collected<true>}, {"pg_bit_and", bits_step<true>, bits_end}, {"pg_bit_or", bits_step<false>, bits_end},
+    {"pg_json_agg", json_list_step<false>, json_list_end<false, false>}, {"pg_jsonb_agg", json_list_step<false>, json_list_end<false, true>}, {"pg_json_object_agg", json_list_step<true>, json_list_end<true, false>},
+    {"pg_jsonb_object_agg", json_list_step<true>, json_list_end<true, true>},
+};
+
 const Body* body_named(std::string_view name) {
-  for (const auto& bodies : {cast_functions(), text_functions(), array_functions(), number_functions(), time_functions(), session_functions(), catalog_functions()}) {
+  for (const auto& bodies : {cast_functions(), text_functions(), array_functions(), json_functions(), number_functions(), time_functions(), session_functions(), catalog_functions()}) {
     for (const Body& each : bodies) {
       if (each.name == name) return &each;
     }
@@ -136,7 +182,8 @@ Stored Call::stored(int i) const {
 
 void Call::answer(std::string_view text) {
   if (text.size() > answer_bytes_max) fail("54000", "a value of " + std::to_string(text.size()) + " bytes is too long");
-  sqlite3_result_text64(context, text.data(), text.size(), SQLITE_TRANSIENT, SQLITE_UTF8);
+  // A view of nothing may point nowhere, which SQLite would take for NULL.
+  sqlite3_result_text64(context, text.data() == nullptr ? "" : text.data(), text.size(), SQLITE_TRANSIENT, SQLITE_UTF8);
 }
 
 void Call::answer_blob(std::string_view bytes) {
@@ -165,13 +212,14 @@ std::vector<std::string_view> characters(std::string_view text) {
 }
 
 void register_functions(sqlite3* connection, CatalogState& state) {
+  register_typed(connection, state);
   for (const dialect::Function& function : dialect::functions_to_supply()) {
     const std::string name(function.name);
     if (function.kind == dialect::Function::Kind::aggregate) {
-      auto* self = new Registered{&state, nullptr};
-      const auto step = name == "pg_bit_and" ? bits_step<true> : name == "pg_bit_or" ? bits_step<false> : collect;
-      const auto end = name.starts_with("pg_bit") ? bits_end : name == "array_agg" ? collected<true> : collected<false>;
-      sqlite3_create_function_v2(connection, name.c_str(), 1, SQLITE_UTF8 | SQLITE_INNOCUOUS, self, nullptr, step, end, [](void* held) { delete static_cast<Registered*>(held); });
+      const auto found = std::find_if(std::begin(aggregates), std::end(aggregates), [&](const Collector& each) { return each.name == name; });
+      if (found == std::end(aggregates)) continue;
+      sqlite3_create_function_v2(connection, name.c_str(), function.arguments_min, SQLITE_UTF8 | SQLITE_INNOCUOUS, new Registered{&state, nullptr}, nullptr, found->step, found->end,
+                                 [](void* held) { delete static_cast<Registered*>(held); });
       continue;
     }
     const Body* body = body_named(name);
@@ -180,6 +228,13 @@ void register_functions(sqlite3* connection, CatalogState& state) {
     const bool any = function.arguments_max < 0;
     for (int count = any ? -1 : function.arguments_min; count <= (any ? -1 : function.arguments_max); ++count) {
       sqlite3_create_function_v2(connection, name.c_str(), count, flags, new Registered{&state, body}, scalar, nullptr, nullptr, [](void* held) { delete static_cast<Registered*>(held); });
+    }
+  }
+  for (const Body& body : typed_functions()) {
+    const auto [least, most] = typed_arguments(body.name);
+    for (int count = most < 0 ? -1 : least; count <= most; ++count) {
+      sqlite3_create_function_v2(connection, std::string(body.name).c_str(), count, SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS, new Registered{&state, &body}, scalar, nullptr, nullptr,
+                                 [](void* held) { delete static_cast<Registered*>(held); });
     }
   }
   for (const Body& body : plain_functions()) {

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <termgate/sqlite_server/values.hpp>
@@ -62,18 +63,38 @@ struct Body {
 std::span<const Body> cast_functions();
 std::span<const Body> text_functions();
 std::span<const Body> array_functions();
+std::span<const Body> json_functions();
 std::span<const Body> number_functions();
 std::span<const Body> time_functions();
 std::span<const Body> session_functions();
 std::span<const Body> catalog_functions();
+std::span<const Body> typed_functions();
+// How many arguments one of these takes; the second is -1: any number.
+std::pair<int, int> typed_arguments(std::string_view name);
+// The collations and aggregates of typed statements.
+void register_typed(sqlite3* connection, CatalogState& state);
 // In place of SQLite's own of the name; the number of arguments is SQLite's.
 std::span<const Body> plain_functions();
 
-// Elements of '{1,"a b",NULL}' and of int2vector's '1 2'; 22P02 where it is neither. nullopt: NULL. Inner arrays are elements.
+// Elements of '{1,"a b",NULL}' and of int2vector's '1 2'; 22P02 where it is neither. nullopt: NULL. An inner array is an element behind
+// a mark that no text has, so that a text which looks like an array stays one.
 using Elements = std::vector<std::optional<std::string>>;
+inline constexpr char inner_mark = '\0';
+inline bool is_inner_array(std::string_view element) { return element.starts_with(inner_mark); }
 Elements array_elements(std::string_view array);
 std::string array_literal(const Elements& elements);
 std::string json_string(std::string_view text);
+
+// What the aggregates of JSON collect.
+class JsonList {
+ public:
+  void put(std::string_view json);
+  void put(std::string_view key, std::string_view json);
+  std::string text(bool object, bool binary) const;
+
+ private:
+  std::string list_;
+};
 
 // UTF-8 by code points; a byte that is none counts as one.
 std::vector<std::string_view> characters(std::string_view text);

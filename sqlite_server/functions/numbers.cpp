@@ -10,7 +10,6 @@
 
 #include "values/forms.hpp"
 #include "functions/functions.hpp"
-#include "catalog/query.hpp"
 
 namespace termgate::sqlite_server {
 namespace {
@@ -86,32 +85,6 @@ void lcm(Call& call) {
   call.answer(static_cast<std::int64_t>(result));
 }
 
-// a #> '{k,0}': SQLite's path of the same steps.
-template <bool as_text>
-void json_path(Call& call) {
-  std::string path = "$";
-  for (const auto& step : array_elements(call.text(1))) {
-    if (!step) return call.answer_null();
-    const bool number = !step->empty() && step->find_first_not_of("0123456789") == std::string::npos;
-    path += number ? "[" + *step + "]" : "." + json_string(*step);
-  }
-  const CatalogState::Reading reading(call.state);
-  Query query(call.state.connection(), as_text ? "SELECT ?1 ->> ?2" : "SELECT ?1 -> ?2");
-  query.bind(call.text(0)).bind(path);
-  if (query.step() && !query.is_null(0)) return call.answer(query.text(0));
-  if (query.failed()) fail("22P02", "invalid input syntax for type json");
-  call.answer_null();
-}
-
-void json_type_of(Call& call) {
-  const CatalogState::Reading reading(call.state);
-  Query query(call.state.connection(), "SELECT json_type(?1)");
-  query.bind(call.text(0));
-  if (!query.step()) fail("22P02", "invalid input syntax for type json");
-  const std::string type = query.text(0);
-  call.answer(type == "text" ? "string" : type == "integer" || type == "real" ? "number" : type == "true" || type == "false" ? "boolean" : type.c_str());
-}
-
 bool looks_like_interval(std::string_view text) {
   for (const std::string_view word : {"day", "mon", "year", "hour", "min", "sec", "week", "P"}) {
     if (text.find(word) != std::string_view::npos) return true;
@@ -142,8 +115,8 @@ void to_number(Call& call) {
 
 constexpr Body number_bodies[] = {
     {"pg_greatest", extreme<1>, true}, {"pg_least", extreme<-1>, true}, {"pg_random", random_number, false, false}, {"gen_random_uuid", uuid, false, false}, {"width_bucket", width_bucket}, {"gcd", gcd}, {"lcm", lcm},
-    {"pg_xor", [](Call& call) { call.answer(call.whole(0) ^ call.whole(1)); }}, {"pg_cbrt", [](Call& call) { call.answer(std::cbrt(call.real(0))); }}, {"pg_json_path", json_path<false>},
-    {"pg_json_path_text", json_path<true>}, {"pg_json_typeof", json_type_of}, {"to_char", to_char}, {"to_number", to_number},
+    {"pg_xor", [](Call& call) { call.answer(call.whole(0) ^ call.whole(1)); }}, {"pg_cbrt", [](Call& call) { call.answer(std::cbrt(call.real(0))); }},
+    {"to_char", to_char}, {"to_number", to_number},
 };
 
 }  // namespace

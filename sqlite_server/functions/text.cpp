@@ -4,6 +4,7 @@
 #include <chrono>
 #include <iterator>
 #include <limits>
+#include <locale>
 #include <memory>
 #include <unordered_map>
 
@@ -12,6 +13,7 @@
 #include "values/forms.hpp"
 #include "functions/functions.hpp"
 #include "session/search.hpp"
+#include "values/unicode.hpp"
 
 namespace termgate::sqlite_server {
 namespace {
@@ -36,41 +38,98 @@ std::string perl_pattern(std::string_view pattern) {
       continue;
     }
     const char next = pattern[++i];
-    out += next == 'm' ? "\\<" : next == 'M' ? "\\>" : next == 'y' ? "\\b" : next == 'Y' ? "\\B" : std::string("\\") + next;
+    out += next == 'm' ? "\\<" : next == 'M' ? "\\>" : next == 'y' ? "\\b" : next == 'Y' ? "\\B" : next == 'Z' ? "\\z" : std::string("\\") + next;
   }
   return out;
 }
 
+// Texts of ASCII are matched by their bytes, all others by their characters.
 struct Expression {
   std::string pattern;
   bool ignore_case = false;
-  boost::regex compiled;
+  boost::regex bytes;
+  boost::wregex characters;
+  bool by_bytes = false, by_characters = false;  // which of them are compiled
+  bool lazy = false;                             // has *? or its kin
 };
 
 constexpr std::size_t regex_bytes_max = 64 * 1024;
 
+[[noreturn]] void unspoken(std::string_view what) { fail("0A000", std::string(what) + " in a regular expression is not supported on SQLite"); }
+
+// What means something else to Boost: refused. Whether a quantifier takes as little as it can.
+bool check_pattern(std::string_view pattern) {
+  if (pattern.starts_with("***")) return false;
+  bool lazy = false;
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    if (pattern[i] == '\\') {
+      ++i;
+    } else if (pattern[i] == '[') {
+      // A ] right behind the beginning is one of the set.
+      for (i += pattern.substr(i + 1, 1) == "^" ? 2 : 1; ++i < pattern.size() && pattern[i] != ']';) {
+        if (pattern[i] == '[' && i + 1 < pattern.size() && (pattern[i + 1] == ':' || pattern[i + 1] == '.' || pattern[i + 1] == '=')) i = std::min(pattern.find(']', i + 2), pattern.size());
+      }
+    } else if (pattern[i] == '(' && pattern.substr(i + 1, 1) == "?") {
+      const char next = i + 2 < pattern.size() ? pattern[i + 2] : '\0';
+      const auto end = pattern.find(')', i);
+      if (next >= 'a' && next <= 'z' && pattern.substr(i + 2, std::min(end, pattern.size()) - i - 2).find_first_not_of("ics") != std::string_view::npos) unspoken("an embedded option other than i");
+      ++i;
+    } else if (pattern[i] == '?' && i > 0 && std::string_view("*+?}").find(pattern[i - 1]) != std::string_view::npos && !(i > 1 && pattern[i - 2] == '\\')) {
+      lazy = true;
+    }
+  }
+  return lazy;
+}
+
+template <class Regex, class Pattern>
+void compile(Regex& regex, const Pattern& pattern, bool ignore_case) {
+  try {
+    regex.assign(pattern, boost::regex::perl | (ignore_case ? boost::regex::icase : boost::regex::normal));
+  } catch (const boost::regex_error& error) {
+    fail("2201B", std::string("invalid regular expression: ") + error.what());
+  }
+}
+
+const std::locale& letters_of_regex() {
+  static const std::locale made = [] {
+    try {
+      return std::locale("C.UTF-8");
+    } catch (const std::runtime_error&) {
+      fail("0A000", "regular expressions beyond ASCII need the locale C.UTF-8, which this system does not have");
+    }
+  }();
+  return made;
+}
+
 // Compiled once a statement where the pattern stays the same.
-const Expression& expression_of(Call& call, int argument, bool ignore_case) {
+const Expression& expression_of(Call& call, int argument, bool ignore_case, bool by_bytes) {
   const std::string pattern = call.text(argument);
-  if (auto* held = static_cast<Expression*>(sqlite3_get_auxdata(call.context, argument)); held != nullptr && held->pattern == pattern && held->ignore_case == ignore_case) return *held;
+  auto* held = static_cast<Expression*>(sqlite3_get_auxdata(call.context, argument));
+  if (held != nullptr && held->pattern == pattern && held->ignore_case == ignore_case && (by_bytes ? held->by_bytes : held->by_characters)) return *held;
   if (pattern.size() > regex_bytes_max) fail("2201B", "invalid regular expression: regular expression is too complex");
   auto made = std::make_unique<Expression>();
   made->pattern = pattern;
   made->ignore_case = ignore_case;
-  try {
-    made->compiled.assign(perl_pattern(pattern), boost::regex::perl | (ignore_case ? boost::regex::icase : boost::regex::normal));
-  } catch (const boost::regex_error& error) {
-    fail("2201B", std::string("invalid regular expression: ") + error.what());
+  made->lazy = check_pattern(pattern);
+  made->by_bytes = by_bytes;
+  made->by_characters = !by_bytes;
+  if (by_bytes) {
+    compile(made->bytes, perl_pattern(pattern), ignore_case);
+  } else {
+    made->characters.imbue(letters_of_regex());
+    compile(made->characters, wide(perl_pattern(pattern)), ignore_case);
   }
   // SQLite may drop it at once; the call under way needs it.
   static thread_local Expression current;
   current = *made;
-  sqlite3_set_auxdata(call.context, argument, made.release(), [](void* held) { delete static_cast<Expression*>(held); });
+  sqlite3_set_auxdata(call.context, argument, made.release(), [](void* old) { delete static_cast<Expression*>(old); });
   return current;
 }
 
 // ^ and $ are the ends of the text, and . is any character, as in PostgreSQL.
 const auto matching = boost::match_default | boost::match_single_line;
+// Where it matters which text matches, it is the longest, as POSIX and PostgreSQL have it.
+const auto longest = matching | boost::match_posix;
 
 // Between two matches: each of them is bounded, their number is not.
 class Questions {
@@ -100,81 +159,114 @@ auto bounded(const Work& work) {
   }
 }
 
+std::string utf8(std::string text) { return text; }
+std::string utf8(const std::wstring& text) { return narrow(text); }
+
+template <class Iterator>
+auto piece(Iterator from, Iterator to) {
+  return std::basic_string<typename std::iterator_traits<Iterator>::value_type>(from, to);
+}
+
+// work(text, regex) in bytes or in characters. `parts`: what matches is wanted, not only whether.
+template <class Work>
+void with_regex(Call& call, bool ignore_case, bool parts, const Work& work) {
+  const std::string text = call.text(0);
+  const bool by_bytes = is_ascii(text) && is_ascii(call.text(1));
+  const Expression& expression = expression_of(call, 1, ignore_case, by_bytes);
+  if (parts && expression.lazy) unspoken("a quantifier that takes as little as it can (*?)");
+  bounded([&] {
+    if (by_bytes) work(text, expression.bytes);
+    else work(wide(text), expression.characters);
+  });
+}
+
+// Of the flags those that change nothing else: g, i, c, s.
+bool ignore_case_of(Call& call, int argument) {
+  if (call.count <= argument) return false;
+  const std::string flags = call.text(argument);
+  for (const char c : flags) {
+    if (std::string_view("nmpwxqeb").find(c) != std::string_view::npos) fail("0A000", "the option \"" + std::string(1, c) + "\" of a regular expression is not supported on SQLite");
+    if (std::string_view("gics").find(c) == std::string_view::npos) fail("22023", "invalid regular expression option: \"" + std::string(1, c) + "\"");
+  }
+  const auto last = flags.find_last_of("ic");
+  return last != std::string::npos && flags[last] == 'i';
+}
+
 template <bool ignore_case>
 void regexp(Call& call) {
-  const std::string text = call.text(0);
-  call.answer(bounded([&] { return boost::regex_search(text, expression_of(call, 1, ignore_case).compiled, matching); }));
+  with_regex(call, ignore_case, false, [&](const auto& text, const auto& regex) { call.answer(boost::regex_search(text, regex, matching)); });
 }
 
 void substring_regexp(Call& call) {
-  const std::string text = call.text(0);
-  bounded([&] {
-    boost::smatch match;
-    if (!boost::regex_search(text, match, expression_of(call, 1, false).compiled, matching)) return call.answer_null();
+  with_regex(call, false, true, [&](const auto& text, const auto& regex) {
+    boost::match_results<typename std::decay_t<decltype(text)>::const_iterator> match;
+    if (!boost::regex_search(text, match, regex, longest)) return call.answer_null();
     // The first group, where there is one.
     const auto& part = match.size() > 1 ? match[1] : match[0];
-    part.matched ? call.answer(part.str()) : call.answer_null();
+    part.matched ? call.answer(utf8(part.str())) : call.answer_null();
   });
 }
 
 void regexp_match(Call& call) {
-  const std::string text = call.text(0);
-  const bool ignore_case = call.count > 2 && call.text(2).find('i') != std::string::npos;
-  bounded([&] {
-    boost::smatch match;
-    if (!boost::regex_search(text, match, expression_of(call, 1, ignore_case).compiled, matching)) return call.answer_null();
+  if (call.count > 2 && call.text(2).find('g') != std::string::npos) fail("22023", "regexp_match() does not support the \"global\" option");
+  with_regex(call, ignore_case_of(call, 2), true, [&](const auto& text, const auto& regex) {
+    boost::match_results<typename std::decay_t<decltype(text)>::const_iterator> match;
+    if (!boost::regex_search(text, match, regex, longest)) return call.answer_null();
     Elements groups;
-    for (std::size_t i = match.size() > 1 ? 1 : 0; i < match.size(); ++i) groups.push_back(match[i].matched ? std::optional(match[i].str()) : std::nullopt);
+    for (std::size_t i = match.size() > 1 ? 1 : 0; i < match.size(); ++i) groups.push_back(match[i].matched ? std::optional(utf8(match[i].str())) : std::nullopt);
     call.answer(array_literal(groups));
   });
 }
 
+// What \1 to \9, \& and \\ stand for.
+template <class Match>
+void append_replacement(std::string& out, const std::string& replacement, const Match& match) {
+  for (std::size_t i = 0; i < replacement.size(); ++i) {
+    if (replacement[i] != '\\' || i + 1 >= replacement.size()) {
+      out += replacement[i];
+      continue;
+    }
+    const char next = replacement[++i];
+    if (next == '&') out += utf8(match[0].str());
+    else if (next >= '1' && next <= '9') out += utf8(match[next - '0'].str());
+    else if (next == '\\') out += '\\';
+    else (out += '\\') += next;
+  }
+}
+
 void regexp_replace(Call& call) {
-  const std::string text = call.text(0), replacement = call.text(2), flags = call.count > 3 ? call.text(3) : "";
-  const bool all = flags.find('g') != std::string::npos;
-  if (flags.find_first_not_of("gicsnmx") != std::string::npos) fail("22023", "invalid regular expression option: \"" + flags + "\"");
-  bounded([&] {
-    const auto& compiled = expression_of(call, 1, flags.find('i') != std::string::npos).compiled;
+  const std::string replacement = call.text(2);
+  const bool all = call.count > 3 && call.text(3).find('g') != std::string::npos;
+  with_regex(call, ignore_case_of(call, 3), true, [&](const auto& text, const auto& regex) {
+    using Iterator = typename std::decay_t<decltype(text)>::const_iterator;
     std::string out;
     auto from = text.begin();
     Questions questions;
-    for (boost::sregex_iterator match(text.begin(), text.end(), compiled, matching), none; match != none; ++match) {
+    for (boost::regex_iterator<Iterator> match(text.begin(), text.end(), regex, longest), none; match != none; ++match) {
       questions.ask(call);
-      out.append(from, (*match)[0].first);
-      for (std::size_t i = 0; i < replacement.size(); ++i) {
-        if (replacement[i] != '\\' || i + 1 >= replacement.size()) {
-          out += replacement[i];
-          continue;
-        }
-        const char next = replacement[++i];
-        if (next == '&') out += (*match)[0].str();
-        else if (next >= '1' && next <= '9') out += (*match)[next - '0'].str();
-        else if (next == '\\') out += '\\';
-        else (out += '\\') += next;
-      }
+      out += utf8(piece(from, (*match)[0].first));
+      append_replacement(out, replacement, *match);
       from = (*match)[0].second;
       if (!all) break;
     }
-    out.append(from, text.end());
-    call.answer(out);
+    call.answer(out + utf8(piece(from, text.end())));
   });
 }
 
 void regexp_split(Call& call) {
-  const std::string text = call.text(0);
-  bounded([&] {
+  with_regex(call, ignore_case_of(call, 2), true, [&](const auto& text, const auto& regex) {
+    using Iterator = typename std::decay_t<decltype(text)>::const_iterator;
     Elements parts;
     auto from = text.begin();
-    const auto& compiled = expression_of(call, 1, call.count > 2 && call.text(2).find('i') != std::string::npos).compiled;
     Questions questions;
-    for (boost::sregex_iterator match(text.begin(), text.end(), compiled, matching), none; match != none; ++match) {
+    for (boost::regex_iterator<Iterator> match(text.begin(), text.end(), regex, longest), none; match != none; ++match) {
       questions.ask(call);
       // An empty match splits between characters, not at the ends.
       if ((*match)[0].first == (*match)[0].second && ((*match)[0].first == text.begin() || (*match)[0].first == text.end())) continue;
-      parts.emplace_back(std::string(from, (*match)[0].first));
+      parts.emplace_back(utf8(piece(from, (*match)[0].first)));
       from = (*match)[0].second;
     }
-    parts.emplace_back(std::string(from, text.end()));
+    parts.emplace_back(utf8(piece(from, text.end())));
     call.answer(array_literal(parts));
   });
 }
@@ -199,11 +291,15 @@ void similar(Call& call) {
   }
   perl += ")\\z";
   bounded([&] {
-    try {
-      call.answer(boost::regex_search(text, boost::regex(perl), matching));
-    } catch (const boost::regex_error& error) {
-      fail("2201B", std::string("invalid regular expression: ") + error.what());
+    if (is_ascii(text) && is_ascii(perl)) {
+      boost::regex regex;
+      compile(regex, perl, false);
+      return call.answer(boost::regex_search(text, regex, matching));
     }
+    boost::wregex regex;
+    regex.imbue(letters_of_regex());
+    compile(regex, wide(perl), false);
+    call.answer(boost::regex_search(wide(text), regex, matching));
   });
 }
 
@@ -215,18 +311,12 @@ std::size_t step_of(std::string_view text, std::size_t at) {
   return std::min(size, text.size() - at);
 }
 
-std::string folded(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
-  return out;
-}
-
 // Goes back to the last % only, so it takes no more steps than text times pattern; between them it asks whether to go on.
 bool like(Call& call, std::string_view text, std::string_view pattern, std::string_view escape) {
-  constexpr std::size_t steps_between_questions = 1 << 20;
+  constexpr std::size_t steps_before_asking = 1 << 20;
   std::size_t t = 0, p = 0, star = std::string_view::npos, again = 0, steps = 0;
   while (t < text.size()) {
-    if (++steps % steps_between_questions == 0 && call.state.session().cancelled()) fail("57014", "canceling statement due to user request");
+    if (++steps % steps_before_asking == 0 && call.state.session().cancelled()) fail("57014", "canceling statement due to user request");
     if (p < pattern.size() && !escape.empty() && pattern.substr(p, escape.size()) == escape) {
       const std::size_t literal = p + escape.size();
       if (literal >= pattern.size()) fail("22025", "LIKE pattern must not end with escape character");
@@ -266,8 +356,8 @@ void like_call(Call& call) {
   std::string text = call.text(0), pattern = call.text(1);
   const std::string escape = call.count > 2 ? call.text(2) : "\\";
   if (characters(escape).size() > 1) fail("22019", "invalid escape string");
-  if (ignore_case) text = folded(text), pattern = folded(pattern);
-  call.answer(like(call, text, pattern, ignore_case ? folded(escape) : escape));
+  if (ignore_case) text = lower_text(text), pattern = lower_text(pattern);
+  call.answer(like(call, text, pattern, ignore_case ? lower_text(escape) : escape));
 }
 
 // ------------------------------------------------------------------------------------------------ parts
@@ -324,18 +414,6 @@ void reverse(Call& call) {
   std::string out;
   for (auto each = all.rbegin(); each != all.rend(); ++each) out += *each;
   call.answer(out);
-}
-
-void initcap(Call& call) {
-  std::string text = call.text(0);
-  bool within = false;
-  for (char& c : text) {
-    const bool big = c >= 'A' && c <= 'Z', small = c >= 'a' && c <= 'z';
-    if (small && !within) c = static_cast<char>(c - 32);
-    else if (big && within) c = static_cast<char>(c + 32);
-    within = big || small || (c >= '0' && c <= '9') || (c & 0x80) != 0;
-  }
-  call.answer(text);
 }
 
 void split_part(Call& call) {
@@ -564,7 +642,8 @@ constexpr Body text_bodies[] = {
     {"regexp_replace", regexp_replace}, {"regexp_match", regexp_match}, {"regexp_split_to_array", regexp_split}, {"pg_substr", substr_call}, {"pg_overlay", overlay},
     {"pg_quote_literal", [](Call& call) { call.answer(literal(call.text(0))); }}, {"quote_nullable", [](Call& call) { call.answer(call.null(0) ? "NULL" : literal(call.text(0))); }, true},
     {"quote_ident", [](Call& call) { call.answer(quoted_identifier(call.text(0))); }}, {"pg_format", format, true}, {"concat", concat, true}, {"concat_ws", concat_ws, true}, {"left", left}, {"right", right},
-    {"lpad", pad<true>}, {"rpad", pad<false>}, {"repeat", repeat}, {"reverse", reverse}, {"initcap", initcap}, {"split_part", split_part}, {"translate", translate_characters},
+    {"lpad", pad<true>}, {"rpad", pad<false>}, {"repeat", repeat}, {"reverse", reverse}, {"initcap", [](Call& call) { call.answer(initcap_text(call.text(0))); }}, {"pg_lower", [](Call& call) { call.answer(lower_text(call.text(0))); }},
+    {"pg_upper", [](Call& call) { call.answer(upper_text(call.text(0))); }}, {"split_part", split_part}, {"translate", translate_characters},
     {"starts_with", [](Call& call) { call.answer(call.text(0).starts_with(call.text(1))); }}, {"md5", [](Call& call) { call.answer(md5_hex(call.type(0) == SQLITE_BLOB ? std::string(call.blob(0)) : call.text(0))); }},
     {"encode", encode}, {"decode", decode}, {"octet_length", [](Call& call) { call.answer(static_cast<std::int64_t>(call.type(0) == SQLITE_BLOB ? call.blob(0).size() : call.text(0).size())); }},
     {"bit_length", [](Call& call) { call.answer(static_cast<std::int64_t>(call.type(0) == SQLITE_BLOB ? call.blob(0).size() : call.text(0).size()) * 8); }}, {"to_hex", to_hex},

@@ -128,6 +128,8 @@ std::int64_t zone_seconds(std::string_view zone) {
     std::int64_t value = 0;
     if (read_clock(name, value)) return value / second_us;
   }
+  // Of names PostgreSQL knows hundreds.
+  if (!name.empty() && (name[0] < '0' || name[0] > '9') && name[0] != '+' && name[0] != '-') fail("0A000", "time zone \"" + std::string(zone) + "\" is not supported on SQLite: only UTC and offsets are");
   fail("22023", "time zone \"" + std::string(zone) + "\" not recognized");
 }
 
@@ -157,9 +159,17 @@ void iso_week(const Broken& at, std::int64_t& year, int& week) {
   week = static_cast<int>((thursday - days_since_2000({year, 1, 1})) / 7) + 1;
 }
 
-void answer_number(Call& call, std::int64_t whole, std::int64_t micros) {
-  if (micros == 0) return call.answer(whole);
-  call.answer(static_cast<double>(whole) + static_cast<double>(micros) / 1e6);
+// The seconds of what an interval can hold, in microseconds.
+__extension__ using Wide = __int128;
+
+// A numeric of `places` decimals, as PostgreSQL's extract() gives them; the units are 10^-places.
+void answer_decimal(Call& call, Wide units, int places) {
+  const bool minus = units < 0;
+  if (minus) units = -units;
+  std::string digits;
+  for (int i = 0; units > 0 || i <= places; ++i, units /= 10) digits.insert(digits.begin(), static_cast<char>('0' + static_cast<int>(units % 10)));
+  if (places > 0) digits.insert(digits.size() - static_cast<std::size_t>(places), 1, '.');
+  call.answer((minus ? "-" : "") + digits);
 }
 
 bool is_interval(std::string_view text) {
@@ -179,16 +189,16 @@ void extract(Call& call) {
     const std::int64_t of_minute = interval.micros % minute_us;
     if (field == "epoch") {
       // A year has 365.25 days here.
-      const double days = static_cast<double>(interval.months / 12) * 365.25 + static_cast<double>(interval.months % 12) * 30 + static_cast<double>(interval.days);
-      return call.answer(days * 86'400 + static_cast<double>(interval.micros) / 1e6);
+      const Wide quarters = static_cast<Wide>(interval.months / 12) * 1461 + (static_cast<Wide>(interval.months % 12) * 30 + interval.days) * 4;
+      return answer_decimal(call, quarters * (day_us / 4) + interval.micros, 6);
     }
     if (field == "year") return call.answer(interval.months / 12);
     if (field == "month") return call.answer(interval.months % 12);
     if (field == "day") return call.answer(interval.days);
     if (field == "hour") return call.answer(interval.micros / hour_us);
     if (field == "minute") return call.answer(interval.micros / minute_us % 60);
-    if (field == "second") return answer_number(call, of_minute / second_us, of_minute % second_us);
-    if (field == "milliseconds") return call.answer(static_cast<double>(of_minute) / 1000);
+    if (field == "second") return answer_decimal(call, of_minute, 6);
+    if (field == "milliseconds") return answer_decimal(call, of_minute, 3);
     if (field == "microseconds") return call.answer(of_minute);
     if (field == "quarter") return call.answer(interval.months % 12 / 3 + 1);
     if (field == "decade") return call.answer(interval.months / 120);
@@ -217,19 +227,22 @@ void extract(Call& call) {
     if (field == "decade") return call.answer(floor_div(at.day.year, 10));
     if (field == "century") return call.answer(at.day.year > 0 ? (at.day.year + 99) / 100 : -((99 - (at.day.year - 1)) / 100));
     if (field == "millennium") return call.answer(at.day.year > 0 ? (at.day.year + 999) / 1000 : -((999 - (at.day.year - 1)) / 1000));
-    if (field == "julian") return call.answer(static_cast<double>(at.days + 2'451'545) + static_cast<double>(at.of_day) / static_cast<double>(day_us));
+    if (field == "julian") {
+      if (at.of_day != 0) fail("0A000", "the Julian date of a time of day is not supported on SQLite");
+      return call.answer(at.days + 2'451'545);
+    }
     if (field == "epoch") {
       const std::int64_t since = moment.micros + unix_epoch_us;
-      return answer_number(call, floor_div(since, second_us), since - floor_div(since, second_us) * second_us);
+      return moment.type == oid::date ? call.answer(since / second_us) : answer_decimal(call, since, 6);
     }
     if (field == "timezone" || field == "timezone_hour" || field == "timezone_minute") return call.answer(std::int64_t{0});
   } else if (field == "epoch") {
-    return answer_number(call, moment.micros / second_us, moment.micros % second_us);
+    return answer_decimal(call, moment.micros, 6);
   }
   if (field == "hour") return call.answer(at.of_day / hour_us);
   if (field == "minute") return call.answer(at.of_day / minute_us % 60);
-  if (field == "second") return answer_number(call, of_minute / second_us, of_minute % second_us);
-  if (field == "milliseconds") return call.answer(static_cast<double>(of_minute) / 1000);
+  if (field == "second") return answer_decimal(call, of_minute, 6);
+  if (field == "milliseconds") return answer_decimal(call, of_minute, 3);
   if (field == "microseconds") return call.answer(of_minute);
   fail("22023", "unit \"" + field + "\" not recognized for type timestamp");
 }
@@ -632,7 +645,10 @@ Moment parse_moment(std::string_view whole) {
 }
 
 std::string moment_text(const Moment& moment) {
-  if (moment.type != oid::time) check_moment(moment);
+  if (moment.type != oid::time) {
+    check_moment(moment);
+    if (!infinite(moment) && !shown_in_order(floor_div(moment.micros, day_us))) fail("0A000", "dates before year 1 and after year 9999 are not supported in an SQLite file");
+  }
   if (moment.type == oid::date && !infinite(moment)) return write_time_like(floor_div(moment.micros, day_us), oid::date);
   return write_time_like(moment.micros, moment.type);
 }

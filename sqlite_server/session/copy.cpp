@@ -49,11 +49,12 @@ std::string Session::copy_out(const dialect::Copy& copy) {
   Plan plan;
   if (copy.query) {
     plan.does = *copy.query;
+    if (plan.does.typed) plan.schema = lane().catalog().relations()->id();
     if (plan.does.sql.size() != 1) throw PgException("0A000", "COPY of this query is not spoken here");
   } else {
     std::string columns;
-    for (const std::string& each : copy.columns) columns += (columns.empty() ? "" : ", ") + quoted(each);
-    plan.does.sql = {"SELECT " + (columns.empty() ? std::string("*") : columns) + " FROM " + copy.table};
+    for (const CopyColumn& each : columns_of_copy(copy)) columns += (columns.empty() ? "" : ", ") + quoted(each.name);
+    plan.does.sql = {"SELECT " + columns + " FROM " + copy.table};
     plan.does.effect = dialect::Effect::read;
   }
   plan.does.returns_rows = true;
@@ -107,6 +108,24 @@ std::string Session::copy_out(const dialect::Copy& copy) {
   return "COPY " + std::to_string(rows);
 }
 
+std::vector<Session::CopyColumn> Session::columns_of_copy(const dialect::Copy& copy) {
+  const SqlConnection::Text shape = lane().prepare("SELECT * FROM " + copy.table);
+  std::vector<CopyColumn> all;
+  for (int i = 0; i < sqlite3_column_count(shape.get()); ++i) {
+    const char* declared = sqlite3_column_decltype(shape.get(), i);
+    all.push_back({sqlite3_column_name(shape.get(), i), declared != nullptr ? type_of_declaration(declared) : DeclaredType{oid::text, -1}});
+  }
+  if (copy.columns.empty()) return all;
+  std::vector<CopyColumn> named;
+  for (const std::string& wanted : copy.columns) {
+    const auto found = std::find_if(all.begin(), all.end(), [&](const CopyColumn& each) { return sqlite3_stricmp(wanted.c_str(), each.name.c_str()) == 0; });
+    if (found == all.end()) throw PgException("42703", "column \"" + wanted + "\" of relation \"" + copy.table + "\" does not exist");
+    if (std::any_of(named.begin(), named.end(), [&](const CopyColumn& each) { return each.name == found->name; })) throw PgException("42701", "column \"" + wanted + "\" specified more than once");
+    named.push_back(*found);
+  }
+  return named;
+}
+
 void Session::begin_copy_in(const dialect::Copy& copy) {
   if (!copy.where.empty()) throw PgException("0A000", "COPY … WHERE is not spoken here");
   if (tx_.grouped) throw PgException("0A000", "COPY FROM STDIN behind a write of the same pipeline: send a Sync before it");
@@ -115,31 +134,13 @@ void Session::begin_copy_in(const dialect::Copy& copy) {
   settle_portals(nullptr);
   tx_.queried = true;
   SqlConnection& on = lane();
-  SqlConnection::Text shape = on.prepare("SELECT * FROM " + copy.table);
+  const std::vector<CopyColumn> all = columns_of_copy(copy);
   std::vector<std::string> names;
-  std::vector<Oid> types;
-  const auto type_at = [&](int i) {
-    const char* declared = sqlite3_column_decltype(shape.get(), i);
-    return declared != nullptr ? type_of_declaration(declared).oid : oid::text;
-  };
-  const int count = sqlite3_column_count(shape.get());
-  if (copy.columns.empty()) {
-    for (int i = 0; i < count; ++i) {
-      names.emplace_back(sqlite3_column_name(shape.get(), i));
-      types.push_back(type_at(i));
-    }
-  } else {
-    for (const std::string& wanted : copy.columns) {
-      int found = -1;
-      for (int i = 0; i < count; ++i) {
-        if (sqlite3_stricmp(wanted.c_str(), sqlite3_column_name(shape.get(), i)) == 0) found = i;
-      }
-      if (found < 0) throw PgException("42703", "column \"" + wanted + "\" of relation \"" + copy.table + "\" does not exist");
-      names.push_back(wanted);
-      types.push_back(type_at(found));
-    }
+  std::vector<DeclaredType> types;
+  for (const CopyColumn& each : all) {
+    names.push_back(each.name);
+    types.push_back(each.type);
   }
-  shape = {};
   std::string columns, marks;
   for (std::size_t i = 0; i < names.size(); ++i) {
     columns += (i == 0 ? "" : ", ") + quoted(names[i]);
@@ -162,7 +163,9 @@ void Session::insert_row(std::vector<std::optional<std::string>>& row) {
       values.emplace_back();
       continue;
     }
-    auto value = parse_value(*row[i], in.types[i], in.binary ? Format::binary : Format::text);
+    // Binary is a value of the type already; text is read as a literal would be.
+    auto value = in.binary ? parse_value(*row[i], in.types[i].oid, Format::binary) : std::variant<Stored, ValueProblem>(Stored(std::move(*row[i])));
+    if (const Stored* read = std::get_if<Stored>(&value)) value = converted(*read, in.types[i], in.binary ? in.types[i].oid : Oid{0});
     if (const auto* problem = std::get_if<ValueProblem>(&value)) throw PgException(problem->sqlstate, problem->message);
     values.push_back(std::move(std::get<Stored>(value)));
   }

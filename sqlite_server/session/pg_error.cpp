@@ -99,9 +99,14 @@ PgError plain_error(std::string_view message) {
     take(table, "table ");
     return {"42703", "column " + quoted(message.substr(at + 21)) + " of relation " + quoted(table) + " does not exist"};
   }
+  if (message.starts_with("misuse of aggregate") || message.starts_with("misuse of window function")) return {message.starts_with("misuse of w") ? "42P20" : "42803", text};
+  if (message.starts_with("ON CONFLICT clause does not match")) return {"42P10", "there is no unique or exclusion constraint matching the ON CONFLICT specification"};
+  if (message.find(" term out of range") != std::string_view::npos) return {"42P10", text};
+  if (message.starts_with("Cannot add a NOT NULL column")) return {"23502", "column contains null values: " + text};
+  if (message == "FOREIGN KEY constraint failed") return {"23503", "insert, update or delete violates foreign key constraint"};
   if (message.starts_with("wrong number of arguments to function ")) return {"42883", text};
   if (message.find(" values for ") != std::string_view::npos || message.find(" values were supplied") != std::string_view::npos) return {"42601", text};
-  if (message.find("because it is a view") != std::string_view::npos) return {"42809", text};
+  if (message.find("because it is a view") != std::string_view::npos) return {"0A000", "writing through a view is not supported on SQLite: " + text};
   if (message.find("may not be modified") != std::string_view::npos || message.find("may not be dropped") != std::string_view::npos) return {"42501", text};
   if (message.starts_with("sub-select returns ") || message.starts_with("row value misused")) return {"42601", text};
   if (message.find("too many") != std::string_view::npos || message.find("too large") != std::string_view::npos) return {"54000", text};

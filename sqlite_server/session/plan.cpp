@@ -294,7 +294,7 @@ void find_beside(Plan& plan, std::string_view text) {
 }
 
 // Of UTF-8.
-std::size_t characters(std::string_view text) {
+std::size_t character_count(std::string_view text) {
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
@@ -369,7 +369,7 @@ std::size_t place_of(const PgError& fault, std::string_view text, std::size_t of
   return 0;
 }
 
-Plans plan_text(const std::string& text) {
+Plans plan_text(const std::string& text, const FileRelations* relations, const std::vector<dialect::Oid>& declared) {
   auto plans = std::make_shared<std::vector<Plan>>();
   if (Words(text, Comments::postgresql).at_end()) return plans;
   if (auto call = own_call(text)) {
@@ -383,9 +383,9 @@ Plans plan_text(const std::string& text) {
   // Piece by piece, where PostgreSQL's grammar says where each ends.
   const auto each_by_itself = [&](const std::vector<std::string_view>& pieces) {
     for (const std::string_view piece : pieces) {
-      const auto before = characters(std::string_view(text).substr(0, static_cast<std::size_t>(piece.data() - text.data())));
+      const auto before = character_count(std::string_view(text).substr(0, static_cast<std::size_t>(piece.data() - text.data())));
       try {
-        const Plans made = plan_text(std::string(piece));
+        const Plans made = plan_text(std::string(piece), relations, declared);
         for (Plan plan : *made) {
           plan.text.reset();
           if (plan.better && plan.better->position != 0) plan.better->position += before;
@@ -404,16 +404,25 @@ Plans plan_text(const std::string& text) {
     const auto pieces = dialect::statements_of(text);
     if (pieces && pieces->size() > 1 && std::any_of(pieces->begin(), pieces->end(), [](std::string_view piece) { return own_call(piece).has_value(); })) return each_by_itself(*pieces);
   }
-  auto translated = dialect::translate(text);
+  auto translated = dialect::translate(text, {}, relations, declared);
   // To PostgreSQL's grammar SQLite's table-valued pragmas are functions that it does not know.
-  if (names_pragma(text)) translated = dialect::Problem{"42883", "there is no such function", 0};
+  if (auto* made = std::get_if<std::vector<dialect::Translated>>(&translated); made != nullptr && names_pragma(text)) {
+    const auto unknown = [](const dialect::Translated& each) { return !each.typed || (each.problem && (each.problem->sqlstate == "42883" || each.problem->sqlstate == "42P01")); };
+    if (std::any_of(made->begin(), made->end(), unknown)) translated = dialect::Problem{"42883", "there is no such function", 0};
+  }
   if (auto* all = std::get_if<std::vector<dialect::Translated>>(&translated)) {
     const auto whole = std::make_shared<const std::string>(text);
     for (dialect::Translated& each : *all) {
       Plan plan;
       plan.text = whole;
       plan.does = std::move(each);
-      if (std::find(plan.does.parameters.begin(), plan.does.parameters.end(), dialect::Oid{0}) != plan.does.parameters.end()) find_beside(plan, std::string_view(text).substr(std::min(plan.does.offset, text.size()), plan.does.length));
+      plan.declared = declared;
+      if (plan.does.typed && relations != nullptr) {
+        plan.schema = relations->id();
+        plan.source = std::make_shared<const std::string>(text.substr(std::min(plan.does.offset, text.size()), plan.does.length));
+      }
+      if (plan.does.problem && plan.does.problem->position > 0) plan.does.problem->position = character_count(std::string_view(text).substr(0, plan.does.problem->position - 1)) + 1;
+      if (!plan.does.typed && std::find(plan.does.parameters.begin(), plan.does.parameters.end(), dialect::Oid{0}) != plan.does.parameters.end()) find_beside(plan, std::string_view(text).substr(std::min(plan.does.offset, text.size()), plan.does.length));
       plans->push_back(std::move(plan));
     }
     return plans;
@@ -421,13 +430,18 @@ Plans plan_text(const std::string& text) {
   const auto& problem = std::get<dialect::Problem>(translated);
   PgError better{problem.sqlstate, problem.message};
   if (problem.position > 0) {
-    better.position = characters(std::string_view(text).substr(0, problem.position - 1)) + 1;
+    better.position = character_count(std::string_view(text).substr(0, problem.position - 1)) + 1;
   }
-  static constexpr std::array<std::string_view, 5> perhaps_sqlite = {"42601", "0A000", "42883", "54000", "54001"};
-  if (std::find(perhaps_sqlite.begin(), perhaps_sqlite.end(), problem.sqlstate) == perhaps_sqlite.end() || text.find('\0') != std::string::npos) throw PgException(better);
+  // What PostgreSQL's grammar can read is PostgreSQL's: a refusal of it must not become another answer of SQLite's.
+  static constexpr std::array<std::string_view, 2> perhaps_sqlite = {"42601", "42883"};
+  // Termgate's functions by SQLite's names take SQLite's constants (x'00').
+  const bool ours = problem.sqlstate == "0A000" && Words(text, Comments::postgresql).word("select") && text.find("termgate_") != std::string::npos;
+  if ((!ours && std::find(perhaps_sqlite.begin(), perhaps_sqlite.end(), problem.sqlstate) == perhaps_sqlite.end()) || text.find('\0') != std::string::npos) throw PgException(better);
   // What PostgreSQL's grammar can read has the statements that it sees: SQLite's would find others in PostgreSQL's comments and strings.
   const auto seen = dialect::statements_of(text);
   if (seen && seen->size() > 1) return each_by_itself(*seen);
+  // A definition that is refused for what SQLite would make of it is not given to SQLite all the same.
+  if (seen && problem.sqlstate == "0A000" && (tag_of(text).starts_with("CREATE") || tag_of(text).starts_with("ALTER"))) throw PgException(better);
   for (std::string& piece : seen ? std::vector<std::string>{text} : split(text)) {
     if (auto begin = native_begin(piece)) {
       plans->push_back(std::move(*begin));

@@ -14,6 +14,7 @@
 #include <termgate/dialect/translate.hpp>
 
 #include "session/pg_error.hpp"
+#include "catalog/relations.hpp"
 
 namespace termgate::sqlite_server {
 
@@ -49,7 +50,10 @@ struct Plan {
   std::shared_ptr<std::atomic<int>> skips = std::make_shared<std::atomic<int>>(0);
 
   static std::uint64_t next_id() noexcept;
-  bool empty() const noexcept { return !own && !native && does.effect == dialect::Effect::read && does.sql.empty(); }
+  std::shared_ptr<const std::string> source;  // of a typed statement: its own text, to type it again
+  std::uint64_t schema = 0;  // FileRelations::id() of what a typed statement was typed with
+  std::vector<dialect::Oid> declared;  // parameters' types that came with the text
+  bool empty() const noexcept { return !own && !native && !does.problem && does.effect == dialect::Effect::read && does.sql.empty(); }
   template <class Utility>
   const Utility* utility() const noexcept { return std::get_if<Utility>(&does.utility); }
 };
@@ -60,6 +64,6 @@ using Plans = std::shared_ptr<const std::vector<Plan>>;
 std::size_t place_of(const PgError& fault, std::string_view text, std::size_t offset, std::size_t length);
 
 // Throws PgException. An empty list: an empty query.
-Plans plan_text(const std::string& text);
+Plans plan_text(const std::string& text, const FileRelations* relations = nullptr, const std::vector<dialect::Oid>& declared = {});
 
 }  // namespace termgate::sqlite_server

@@ -7,6 +7,7 @@
 #include <termgate/pgwire/encode.hpp>
 #include <termgate/pgwire/types.hpp>
 
+#include "values/forms.hpp"
 #include "session/session.hpp"
 
 namespace termgate::sqlite_server {
@@ -96,6 +97,22 @@ Stored scaled(const Stored& value, int scale) {
   return text;
 }
 
+// A char(n) with the blanks at its end, which are not stored.
+Stored padded(const Stored& value, std::int32_t length) {
+  std::string text = text_of(value);
+  const auto characters = std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
+  if (characters < length) text.append(static_cast<std::size_t>(length - characters), ' ');
+  return text;
+}
+
+// A typed statement reckons with a numeric's own digits.
+std::variant<Stored, ValueProblem> bound_value(std::string_view bytes, Oid type, Format format, bool typed) {
+  if (!typed || type != oid::numeric) return parse_value(bytes, type, format);
+  auto text = format == Format::text ? numeric_text(bytes) : numeric_text_of_binary(bytes);
+  if (auto* problem = std::get_if<ValueProblem>(&text)) return std::move(*problem);
+  return Stored(std::move(std::get<std::string>(text)));
+}
+
 bool stays_in_failed(const Plan& plan) {
   const auto* control = plan.utility<dialect::TransactionControl>();
   using What = dialect::TransactionControl::What;
@@ -110,7 +127,12 @@ std::shared_ptr<Session::Prepared> Session::prepare(const Plans& plans, std::vec
   auto prepared = std::make_shared<Prepared>();
   prepared->plans = plans;
   prepared->parameters = std::move(types);
-  if (const Plan* plan = prepared->plan()) infer_parameters(*prepared, *plan);
+  if (const Plan* plan = prepared->plan(); plan != nullptr && plan->does.typed) {
+    if (plan->does.problem) throw PgException(PgError{plan->does.problem->sqlstate, plan->does.problem->message, {}, {}, {}, {}, {}, plan->does.problem->position});
+    prepared->parameters = plan->does.parameters;
+  } else if (plan != nullptr) {
+    infer_parameters(*prepared, *plan);
+  }
   for (Oid& type : prepared->parameters) {
     if (type == 0 || type == oid::unknown) type = oid::text;
   }
@@ -162,7 +184,10 @@ void Session::infer_parameters(Prepared& prepared, const Plan& plan) {
 }
 
 void Session::parse(std::string_view name, const std::string& sql, const std::vector<Oid>& types) {
-  const Plans plans = engine_.plan(sql);
+  Plans plans = engine_.plan(sql, types);
+  if (plans->size() == 1 && plans->front().does.typed && status_ != Status::failed) {
+    if (const auto now = lane().catalog().relations(); now->id() != plans->front().schema) plans = engine_.plan(sql, types, now);
+  }
   if (plans->size() > 1) throw PgException("42601", "cannot insert multiple commands into a prepared statement");
   if (!plans->empty()) check_allowed(plans->front());
   if (!name.empty() && statements_.contains(name)) throw PgException("42P05", "prepared statement \"" + std::string(name) + "\" already exists");
@@ -204,7 +229,7 @@ void Session::bind(std::string_view body) {
       portal->values.emplace_back();
       continue;
     }
-    auto value = parse_value(fields.bytes(static_cast<std::size_t>(size)), types[i], formats.empty() ? Format::text : formats.size() == 1 ? formats[0] : formats[i]);
+    auto value = bound_value(fields.bytes(static_cast<std::size_t>(size)), types[i], formats.empty() ? Format::text : formats.size() == 1 ? formats[0] : formats[i], portal->plan != nullptr && portal->plan->does.typed);
     if (const auto* problem = std::get_if<ValueProblem>(&value)) throw PgException(problem->sqlstate, problem->message);
     portal->values.push_back(std::move(std::get<Stored>(value)));
   }
@@ -274,6 +299,7 @@ void Session::execute(std::string_view body) {
   if (portal.plan == nullptr) return pgwire::append_bare(out_, backend::empty_query_response);
   check_allowed(*portal.plan);
   begin_if_needed();
+  if (!portal.started) freshen(portal);
   const auto* copy = portal.plan->utility<dialect::Copy>();
   if (portal.plan->does.effect == dialect::Effect::utility && !portal.made && !portal.started) {
     portal.started = true;
@@ -291,20 +317,22 @@ void Session::execute(std::string_view body) {
 
 void Session::simple(const Plans& plans, bool& responded) {
   if (plans->empty()) return pgwire::append_bare(out_, backend::empty_query_response);
-  for (const Plan& plan : *plans) {
+  for (const Plan& planned : *plans) {
     if (responded && !gathering_) start_clock();  // each statement of a text has its own
     responded = true;
-    check_allowed(plan);
+    check_allowed(planned);
     begin_if_needed();
     // What is told last may depend on a COMMIT that is still to come.
-    std::string& told = &plan == &plans->back() ? last_ : out_;
+    std::string& told = &planned == &plans->back() ? last_ : out_;
     Portal portal;
-    portal.plan = &plan;
+    portal.plan = &planned;
+    freshen(portal);
+    const Plan& plan = *portal.plan;
     for (const std::string& notice : plan.does.notices) pgwire::append_notice_response(out_, pgwire::report("NOTICE", "00000", notice));
     if (plan.does.effect == dialect::Effect::utility) {
       portal.started = true;
       const auto* copy = plan.utility<dialect::Copy>();
-      if (copy != nullptr && copy->from && &plan != &plans->back()) throw PgException("0A000", "behind COPY FROM STDIN there is no other statement in one query here");
+      if (copy != nullptr && copy->from && &planned != &plans->back()) throw PgException("0A000", "behind COPY FROM STDIN there is no other statement in one query here");
       const std::string tag = copy != nullptr ? run_copy(portal, plan) : run_utility(portal, plan);
       if (tag.empty()) continue;
       if (portal.made) {
@@ -331,7 +359,8 @@ void Session::simple(const Plans& plans, bool& responded) {
 
 void Session::check_allowed(const Plan& plan) {
   at_plan_ = {plan.text, plan.does.offset, plan.does.length};
-  if (status_ == Status::failed && !stays_in_failed(plan)) throw PgException("25P02", "current transaction is aborted, commands ignored until end of transaction block");
+  const bool ends = plan.does.problem && plan.does.problem->message.starts_with(ends_the_block);
+  if (status_ == Status::failed && !stays_in_failed(plan) && !ends) throw PgException("25P02", "current transaction is aborted, commands ignored until end of transaction block");
 }
 
 bool Session::plan_writes(const Plan& plan) {
@@ -351,6 +380,21 @@ bool Session::plan_writes(const Plan& plan) {
     if (plan.better && failed.fault().sqlstate == "42601") throw PgException(*plan.better);
     throw;
   }
+}
+
+void Session::freshen(Portal& portal) {
+  if (portal.plan == nullptr || !portal.plan->does.typed) return;
+  const Plan& old = *portal.plan;
+  if (const auto now = lane().catalog().relations(); now->id() != old.schema) {
+    if (old.source == nullptr) throw PgException("0A000", "the schema has changed since this statement was prepared: prepare it again");
+    Plans fresh = engine_.plan(*old.source, portal.statement != nullptr ? portal.statement->parameters : old.declared, now);
+    if (fresh->size() != 1) throw PgException("0A000", "the schema has changed since this statement was prepared: prepare it again");
+    portal.fresh = std::move(fresh);
+    portal.plan = &portal.fresh->front();
+  }
+  portal.checked = true;
+  const auto& problem = portal.plan->does.problem;
+  if (problem) throw PgException(PgError{problem->sqlstate, problem->message, {}, {}, {}, {}, {}, problem->position});
 }
 
 void Session::start(Portal& portal) {
@@ -425,12 +469,16 @@ void Session::notice_of(SqlConnection& on, const std::string& definition) {
 }
 
 void Session::start_sql(Portal& portal) {
-  const Plan& plan = *portal.plan;
-  if (plan_writes(plan)) {
-    if (tx_.read_only) throw PgException("25006", "cannot execute " + plan.does.tag + " in a read-only transaction");
+  if (!portal.checked) freshen(portal);
+  if (plan_writes(*portal.plan)) {
+    if (tx_.read_only) throw PgException("25006", "cannot execute " + portal.plan->does.tag + " in a read-only transaction");
+    const bool writer = tx_.writer;
     become_writer({});
     settle_portals(&portal);
+    // Whoever had the lock before may have changed the schema.
+    if (!writer) freshen(portal);
   }
+  const Plan& plan = *portal.plan;
   SqlConnection& on = lane();
   tx_.queried = true;
   if (plan.does.effect == dialect::Effect::definition) {
@@ -443,7 +491,7 @@ void Session::start_sql(Portal& portal) {
       while (text.step() == SQLITE_ROW) {
       }
     });
-    portal.changed += sqlite3_changes64(on.handle());
+    if (plan.does.effect != dialect::Effect::definition) portal.changed += sqlite3_changes64(on.handle());
   }
   if (plan.does.sql.empty()) {
     portal.done = true;
@@ -489,6 +537,7 @@ const std::vector<OutColumn>& Session::columns_of(const Plan& plan, SqlConnectio
         from_star = false;
         column.name = said[place].name;
         column.type = said[place].type;
+        column.modifier = said[place].typmod;
         ++place;
       }
     }
@@ -508,6 +557,7 @@ const std::vector<OutColumn>& Session::columns_of(const Plan& plan, SqlConnectio
 
 void Session::know_columns(Portal& portal, bool peek) {
   if (portal.described || portal.plan == nullptr) return;
+  if (!portal.started && !portal.text && status_ != Status::failed) freshen(portal);
   const Plan& plan = *portal.plan;
   if (plan.own) {
     const auto text = [](const char* name) { return OutColumn{name, oid::text}; };
@@ -524,7 +574,7 @@ void Session::know_columns(Portal& portal, bool peek) {
   if (plan.does.effect == dialect::Effect::utility) {
     if (const auto* asked = plan.utility<dialect::ShowVariable>()) {
       if (asked->name == "all") portal.columns = {{"name", oid::text}, {"setting", oid::text}, {"description", oid::text}};
-      else portal.columns = {{asked->name, oid::text}};
+      else portal.columns = {{shown_name(asked->name), oid::text}};
     } else if (plan.utility<dialect::Explain>() != nullptr) {
       portal.columns = {{"QUERY PLAN", oid::text}};
     } else if (const auto* fetch = plan.utility<dialect::FetchCursor>(); fetch != nullptr && !fetch->move) {
@@ -545,6 +595,7 @@ void Session::know_columns(Portal& portal, bool peek) {
   if (!portal.text && !portal.done) {
     if (peek && !portal.started && !plan_writes(plan)) {
       start(portal);
+      return know_columns(portal, peek);
     } else {
       // Of one that writes only what it would answer is looked at.
       SqlConnection::Text text = lane().prepare(plan.does.sql.back());
@@ -593,6 +644,7 @@ void Session::append_field(std::string& out, SqlConnection* on, const Stored& va
     return;
   }
   if (type == oid::numeric && modifier >= 4) return append_made(out, scaled(value, (modifier - 4) & 0xffff), type, format);
+  if (type == oid::bpchar && modifier >= 5) return append_made(out, padded(value, modifier - 4), type, format);
   append_made(out, value, type, format);
 }
 
@@ -675,6 +727,7 @@ bool Session::give_rows(Portal& portal, std::uint64_t rows_max) {
 
 std::string Session::tag_of(const Portal& portal) const {
   const std::string& tag = portal.plan->does.tag;
+  if (tag == "SELECT" && portal.plan->does.effect == dialect::Effect::definition) return "SELECT " + std::to_string(portal.changed);
   if (tag == "SELECT" || tag == "FETCH" || tag == "VALUES" || tag == "TABLE") return (tag == "FETCH" ? "FETCH " : "SELECT ") + std::to_string(portal.rows);
   if (tag == "INSERT") return "INSERT 0 " + std::to_string(portal.changed);
   if (tag == "UPDATE" || tag == "DELETE") return tag + " " + std::to_string(portal.changed);

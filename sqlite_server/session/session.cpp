@@ -495,7 +495,9 @@ void Session::fail(const PgError& fault, bool extended) {
     return send_error(fault);
   }
   send_error(fault);
-  if (status_ == Status::block) {
+  if (status_ != Status::idle && fault.sqlstate == "0A000" && fault.message.starts_with(ends_the_block)) {
+    roll_back();
+  } else if (status_ == Status::block) {
     status_ = Status::failed;
     close_portals(false);
     if (tx_.savepoints.empty()) {

@@ -41,6 +41,9 @@ struct SessionOptions {
   std::size_t gathered_bytes_max = 64u << 20;  // of answers that wait for a commit
 };
 
+// How the refusal begins that ends a block, as a PREPARE TRANSACTION that fails does in PostgreSQL.
+inline constexpr std::string_view ends_the_block = "PREPARE TRANSACTION ";
+
 class Session final : private CatalogSession {
  public:
   using Sink = std::function<void(std::string_view)>;
@@ -76,6 +79,8 @@ class Session final : private CatalogSession {
   struct Portal {
     std::shared_ptr<const Prepared> statement;
     const Plan* plan = nullptr;
+    Plans fresh;                  // of a statement that was typed again
+    bool checked = false;         // it is of the schema that its transaction sees
     std::vector<Stored> values;
     std::vector<Format> formats;  // none: text; one: of all columns
     bool described = false;       // its columns are known
@@ -164,6 +169,8 @@ class Session final : private CatalogSession {
   std::shared_ptr<Prepared> find_statement(std::string_view name);
   Portal& find_portal(std::string_view name);
   void infer_parameters(Prepared& prepared, const Plan& plan);
+  // Types the statement again where the schema is another by now; throws what is wrong with it.
+  void freshen(Portal& portal);
   bool plan_writes(const Plan& plan);
   void check_allowed(const Plan& plan);
   void start(Portal& portal);
@@ -220,6 +227,12 @@ class Session final : private CatalogSession {
   // session_copy.cpp
   std::string run_copy(Portal& portal, const Plan& plan);
   std::string copy_out(const dialect::Copy& copy);
+  struct CopyColumn {
+    std::string name;
+    DeclaredType type;
+  };
+  // The columns that it names, or all; 42703 where there is none of the name.
+  std::vector<CopyColumn> columns_of_copy(const dialect::Copy& copy);
   void begin_copy_in(const dialect::Copy& copy);
   void copy_bytes(std::string_view bytes);
   void insert_row(std::vector<std::optional<std::string>>& row);
@@ -278,7 +291,7 @@ class Session final : private CatalogSession {
 
   struct CopyIn {
     std::unique_ptr<CopyReader> reader;
-    std::vector<Oid> types;
+    std::vector<DeclaredType> types;
     SqlConnection::Text insert;
     std::int64_t rows = 0;
     bool binary = false;

@@ -12,6 +12,11 @@
 
 namespace termgate::sqlite_server {
 
+// What SHOW calls its column: a few settings have capitals.
+inline std::string shown_name(std::string_view name) {
+  return std::string(name == "timezone" ? "TimeZone" : name == "datestyle" ? "DateStyle" : name == "intervalstyle" ? "IntervalStyle" : name);
+}
+
 class Settings {
  public:
   Settings();

@@ -265,7 +265,7 @@ void Session::run_explain(Portal& portal, const dialect::Explain& explain) {
 std::string Session::run_fetch(Portal& portal, const dialect::FetchCursor& fetch) {
   using Direction = dialect::FetchCursor::Direction;
   Portal& cursor = find_portal(fetch.name);
-  if ((fetch.direction != Direction::forward && !(fetch.direction == Direction::relative && fetch.count == 1)) || fetch.count < 0) throw PgException("55000", "cursor can only scan forward");
+  if ((fetch.direction != Direction::forward && !(fetch.direction == Direction::relative && fetch.count == 1)) || fetch.count < 0) throw PgException("0A000", "a cursor that goes back is not supported on SQLite: it can only scan forward");
   start(cursor);
   cursor.rows = 0;
   const std::string kind = fetch.move ? "MOVE " : "FETCH ";
@@ -335,7 +335,7 @@ std::string Session::run_utility(Portal& portal, const Plan& plan) {
       make(portal, portal.columns, std::move(rows));
     } else {
       rows.push_back({show(asked->name)});
-      make(portal, {{asked->name, oid::text}}, std::move(rows));
+      make(portal, {{shown_name(asked->name), oid::text}}, std::move(rows));
     }
     return "SHOW";
   }
@@ -356,6 +356,7 @@ std::string Session::run_utility(Portal& portal, const Plan& plan) {
     auto prepared = std::make_shared<Prepared>();
     auto plans = std::make_shared<std::vector<Plan>>(1);
     plans->front().does = *declare->query;
+    plans->front().schema = plan.schema;
     prepared->plans = plans;
     cursor->statement = prepared;
     cursor->plan = prepared->plan();
@@ -381,6 +382,7 @@ std::string Session::run_utility(Portal& portal, const Plan& plan) {
     if (statements_.contains(made->name)) throw PgException("42P05", "prepared statement \"" + made->name + "\" already exists");
     auto plans = std::make_shared<std::vector<Plan>>(1);
     plans->front().does = *made->statement;
+    plans->front().schema = plan.schema;
     statements_.insert_or_assign(made->name, prepare(plans, made->statement->parameters));
     return "PREPARE";
   }

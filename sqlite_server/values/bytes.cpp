@@ -94,7 +94,7 @@ Parsed parse_uuid(std::string_view text) {
 }
 
 Parsed parse_uuid_binary(std::string_view bytes) {
-  if (bytes.size() != 16) return wrong_size("uuid");
+  if (bytes.size() != 16) return wrong_size("uuid", bytes.size(), 16);
   std::string digits;
   append_hex(digits, bytes);
   return parse_uuid(digits);

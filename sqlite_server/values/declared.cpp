@@ -4,15 +4,16 @@
 #include <termgate/sqlite_server/catalog.hpp>
 
 #include "catalog/schema.hpp"
+#include "values/forms.hpp"
 
 namespace termgate::sqlite_server {
 
 namespace oid = dialect::oid;
 
 DeclaredType type_of_declaration(std::string_view declared) noexcept {
-  const Oid type = dialect::oid_of_declared(declared);
+  const Oid whole = dialect::oid_of_declared(declared);
   const auto open = declared.find('('), close = declared.find(')');
-  if (open == std::string_view::npos || close == std::string_view::npos || close < open) return {type, -1};
+  if (open == std::string_view::npos || close == std::string_view::npos || close < open) return {whole, -1};
   std::int64_t numbers[2] = {-1, 0};
   std::size_t place = 0;
   bool digits = false;
@@ -25,13 +26,16 @@ DeclaredType type_of_declaration(std::string_view declared) noexcept {
       place = 1;
       digits = false;
     } else if (c != ' ') {
-      return {type, -1};
+      return {whole, -1};
     }
   }
+  // An array has the length of its elements.
+  const Oid element = element_of(whole), type = element != 0 ? element : whole;
   // As PostgreSQL bounds them; a length beyond is SQLite's business and none of ours.
-  if ((type == oid::varchar || type == oid::bpchar) && numbers[0] >= 1 && numbers[0] <= 10'485'760) return {type, static_cast<std::int32_t>(numbers[0] + 4)};
-  if (type == oid::numeric && numbers[0] >= 1 && numbers[0] <= 1000 && numbers[1] <= numbers[0]) return {type, static_cast<std::int32_t>((numbers[0] << 16 | numbers[1]) + 4)};
-  return {type, -1};
+  if ((type == oid::varchar || type == oid::bpchar) && numbers[0] >= 1 && numbers[0] <= 10'485'760) return {whole, static_cast<std::int32_t>(numbers[0] + 4)};
+  if (type == oid::numeric && numbers[0] >= 1 && numbers[0] <= 1000 && numbers[1] <= numbers[0]) return {whole, static_cast<std::int32_t>((numbers[0] << 16 | numbers[1]) + 4)};
+  if ((type == oid::timestamp || type == oid::timestamptz || type == oid::time) && numbers[0] >= 0 && numbers[0] <= 6) return {whole, static_cast<std::int32_t>(numbers[0])};
+  return {whole, -1};
 }
 
 }  // namespace termgate::sqlite_server

@@ -6,7 +6,9 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
+#include <termgate/sqlite_server/catalog.hpp>
 #include <termgate/sqlite_server/values.hpp>
 
 namespace termgate::sqlite_server {
@@ -18,6 +20,10 @@ inline ValueProblem no_such(std::string_view type, std::string_view text) {
   return {"22P02", "invalid input syntax for type " + std::string(type) + ": \"" + std::string(text) + "\""};
 }
 inline ValueProblem wrong_size(std::string_view type) { return {"22P03", "incorrect binary data format for type " + std::string(type)}; }
+// Of a type of one size: too few bytes are another error than too many.
+inline ValueProblem wrong_size(std::string_view type, std::size_t bytes, std::size_t wanted) {
+  return bytes < wanted ? ValueProblem{"08P01", "insufficient data left in message"} : wrong_size(type);
+}
 inline ValueProblem out_of_range(std::string_view text, std::string_view type) {
   return {"22003", "value \"" + std::string(text) + "\" is out of range for type " + std::string(type)};
 }
@@ -52,6 +58,9 @@ std::string float_text(double value, bool single);
 
 // numeric.cpp
 Parsed parse_numeric(std::string_view text);
+// Its digits as PostgreSQL prints them, with all its zeros.
+std::variant<std::string, ValueProblem> numeric_text(std::string_view text);
+std::variant<std::string, ValueProblem> numeric_text_of_binary(std::string_view bytes);
 Parsed parse_numeric_binary(std::string_view bytes);
 MaybeProblem append_numeric(std::string& out, const Stored& value, Format format);
 
@@ -59,6 +68,27 @@ MaybeProblem append_numeric(std::string& out, const Stored& value, Format format
 Parsed parse_time_like(std::string_view text, Oid type);
 Parsed parse_time_like_binary(std::string_view bytes, Oid type);
 MaybeProblem append_time_like(std::string& out, const Stored& value, Oid type, Format format);
+
+// spans.cpp: interval and time with time zone
+Parsed parse_interval_value(std::string_view text);
+Parsed parse_interval_binary(std::string_view bytes);
+MaybeProblem append_interval_binary(std::string& out, std::string_view text);
+Parsed parse_timetz(std::string_view text);
+Parsed parse_timetz_binary(std::string_view bytes);
+MaybeProblem append_timetz_binary(std::string& out, std::string_view text);
+
+// array_values.cpp: elements in one row, level by level; no lengths: an empty array.
+struct ArrayValue {
+  std::vector<std::size_t> lengths;
+  std::vector<std::optional<std::string>> elements;  // nullopt: NULL
+};
+// 0: not an array's type.
+Oid element_of(Oid array) noexcept;
+std::variant<ArrayValue, ValueProblem> read_array(std::string_view text);
+std::string array_text(const ArrayValue& array);
+Parsed parse_array(std::string_view text, Oid element, std::int32_t modifier);
+Parsed parse_array_binary(std::string_view bytes, Oid element);
+MaybeProblem append_array_binary(std::string& out, std::string_view text, Oid element);
 
 // bytes.cpp: bytea, uuid, json, jsonb and text
 Parsed parse_bytea(std::string_view text);

@@ -49,7 +49,7 @@ Parsed parse_integer(std::string_view text, Oid type) {
 }
 
 Parsed parse_integer_binary(std::string_view bytes, Oid type) {
-  if (bytes.size() != range_of(type).bytes) return wrong_size(spoken(type));
+  if (bytes.size() != range_of(type).bytes) return wrong_size(spoken(type), bytes.size(), range_of(type).bytes);
   switch (type) {
     case oid::int2: return Stored(std::int64_t{static_cast<std::int16_t>(read_big<std::uint16_t>(bytes))});
     case oid::int4: return Stored(std::int64_t{static_cast<std::int32_t>(read_big<std::uint32_t>(bytes))});
@@ -118,6 +118,20 @@ std::string float_text(double value, bool single) {
   const auto end = single ? std::to_chars(digits, digits + sizeof digits, static_cast<float>(value), std::chars_format::scientific)
                           : std::to_chars(digits, digits + sizeof digits, value, std::chars_format::scientific);
   std::string_view all(digits, static_cast<std::size_t>(end.ptr - digits));
+  // PostgreSQL never prints digits that are exactly halfway to the next number, though they read back as this one.
+  if (single) {
+    const auto number = static_cast<float>(value);
+    double shown = 0;
+    std::from_chars(all.data(), all.data() + all.size(), shown);
+    const auto half = [&](float towards) { return (static_cast<double>(number) + static_cast<double>(std::nextafter(number, towards))) / 2; };
+    const float infinity = std::numeric_limits<float>::infinity();
+    for (int places = static_cast<int>(all.find('e')) - (all.front() == '-' ? 1 : 0); places <= 9 && (shown == half(infinity) || shown == half(-infinity)); ++places) {
+      const auto longer = std::to_chars(digits, digits + sizeof digits, static_cast<double>(number), std::chars_format::scientific, std::max(places - 1, 1));
+      all = std::string_view(digits, static_cast<std::size_t>(longer.ptr - digits));
+      std::from_chars(all.data(), all.data() + all.size(), shown);
+      if (static_cast<float>(shown) != number) shown = half(infinity);
+    }
+  }
   std::string out;
   if (all.front() == '-') {
     out = "-";
@@ -167,7 +181,7 @@ Parsed parse_float(std::string_view text, Oid type) {
 }
 
 Parsed parse_float_binary(std::string_view bytes, Oid type) {
-  if (bytes.size() != (type == oid::float4 ? 4u : 8u)) return wrong_size(spoken(type));
+  if (const std::size_t wanted = type == oid::float4 ? 4 : 8; bytes.size() != wanted) return wrong_size(spoken(type), bytes.size(), wanted);
   const double number = type == oid::float4 ? static_cast<double>(std::bit_cast<float>(read_big<std::uint32_t>(bytes))) : std::bit_cast<double>(read_big<std::uint64_t>(bytes));
   if (std::isnan(number)) return Stored(std::string("NaN"));
   return Stored(number);

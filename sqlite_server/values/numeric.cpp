@@ -2,6 +2,7 @@
 //
 //   int16 groups, int16 weight (of the first group, in groups before the point less one), uint16 sign, int16 decimals, groups × int16
 #include "values/forms.hpp"
+#include "values/decimal.hpp"
 
 #include <charconv>
 #include <cmath>
@@ -14,15 +15,9 @@ constexpr std::uint16_t negative_sign = 0x4000, nan_sign = 0xC000, infinity_sign
 // More than anybody has; PostgreSQL's own limit is 131072 before the point.
 constexpr int places_max = 2000;
 
-struct Decimal {
-  bool negative = false;
-  std::string whole;     // no leading zeros; may be empty
-  std::string fraction;  // as many digits as are shown
-};
-
 bool digit(char c) noexcept { return c >= '0' && c <= '9'; }
 
-enum class Reading : std::uint8_t { fine, nothing, too_large };
+}  // namespace
 
 Reading read_decimal(std::string_view text, Decimal& out) {
   std::string_view body = trimmed(text);
@@ -70,6 +65,34 @@ std::string digits_of(const Decimal& number) {
   return out;
 }
 
+void round_to(Decimal& number, std::size_t scale) {
+  if (number.fraction.size() <= scale) return;
+  const bool up = number.fraction[scale] >= '5';
+  number.fraction.resize(scale);
+  if (!up) return;
+  std::string digits = number.whole + number.fraction;
+  std::size_t at = digits.size();
+  while (at > 0 && digits[at - 1] == '9') digits[--at] = '0';
+  if (at > 0) ++digits[at - 1];
+  else digits.insert(0, 1, '1');
+  number.whole = digits.substr(0, digits.size() - scale);
+  number.fraction = digits.substr(digits.size() - scale);
+}
+
+int compare(const Decimal& a, const Decimal& b) noexcept {
+  const bool a_below = a.negative && !is_zero(a), b_below = b.negative && !is_zero(b);
+  if (a_below != b_below) return a_below ? -1 : 1;
+  const int sign = a_below ? -1 : 1;
+  if (a.whole.size() != b.whole.size()) return a.whole.size() < b.whole.size() ? -sign : sign;
+  if (const int order = a.whole.compare(b.whole); order != 0) return order < 0 ? -sign : sign;
+  const std::size_t places = std::max(a.fraction.size(), b.fraction.size());
+  for (std::size_t i = 0; i < places; ++i) {
+    const char x = i < a.fraction.size() ? a.fraction[i] : '0', y = i < b.fraction.size() ? b.fraction[i] : '0';
+    if (x != y) return x < y ? -sign : sign;
+  }
+  return 0;
+}
+
 // What SQLite computes and sorts with, where it is the same number.
 Stored stored_as(const Decimal& number) {
   const std::string text = digits_of(number);
@@ -88,6 +111,8 @@ Stored stored_as(const Decimal& number) {
   std::from_chars(text.data(), text.data() + text.size(), real);
   return Stored(real);
 }
+
+namespace {
 
 std::optional<std::uint16_t> special(std::string_view text) {
   std::string word;
@@ -146,14 +171,25 @@ Parsed parse_numeric(std::string_view text) {
   return no_such("numeric", text);
 }
 
-Parsed parse_numeric_binary(std::string_view bytes) {
+std::variant<std::string, ValueProblem> numeric_text(std::string_view text) {
+  if (const auto sign = special(text)) return special_text(*sign);
+  Decimal number;
+  switch (read_decimal(text, number)) {
+    case Reading::fine: return digits_of(number);
+    case Reading::nothing: break;
+    case Reading::too_large: return ValueProblem{"22003", "value overflows numeric format"};
+  }
+  return no_such("numeric", text);
+}
+
+std::variant<std::string, ValueProblem> numeric_text_of_binary(std::string_view bytes) {
   if (bytes.size() < 8) return wrong_size("numeric");
   const auto groups = read_big<std::uint16_t>(bytes);
   const auto weight = static_cast<std::int16_t>(read_big<std::uint16_t>(bytes.substr(2)));
   const auto sign = read_big<std::uint16_t>(bytes.substr(4));
   const auto decimals = read_big<std::uint16_t>(bytes.substr(6));
   if (bytes.size() != 8 + std::size_t{groups} * 2 || decimals > 16383) return wrong_size("numeric");
-  if (sign == nan_sign || sign == infinity_sign || sign == negative_infinity_sign) return Stored(special_text(sign));
+  if (sign == nan_sign || sign == infinity_sign || sign == negative_infinity_sign) return special_text(sign);
   if (sign != 0 && sign != negative_sign) return wrong_size("numeric");
   if (weight > places_max / 4 || weight < -places_max / 4 || decimals > places_max || groups > places_max / 4) return ValueProblem{"22003", "value overflows numeric format"};
   std::string text = sign == negative_sign ? "-" : "";
@@ -172,7 +208,13 @@ Parsed parse_numeric_binary(std::string_view bytes) {
     for (int at = weight + 1; fraction.size() < decimals; ++at) fraction += group(at);
     text += "." + fraction.substr(0, decimals);
   }
-  return parse_numeric(text);
+  return numeric_text(text);
+}
+
+Parsed parse_numeric_binary(std::string_view bytes) {
+  const auto text = numeric_text_of_binary(bytes);
+  if (const auto* problem = std::get_if<ValueProblem>(&text)) return *problem;
+  return parse_numeric(std::get<std::string>(text));
 }
 
 MaybeProblem append_numeric(std::string& out, const Stored& value, Format format) {

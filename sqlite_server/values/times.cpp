@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <vector>
 
 namespace termgate::sqlite_server {
 
@@ -85,7 +86,7 @@ class Text {
   std::string_view left_;
 };
 
-enum class TimeReading : std::uint8_t { fine, nothing, out_of_range };
+enum class TimeReading : std::uint8_t { fine, nothing, out_of_range, zone_out_of_range, not_here };
 
 TimeReading read_date(Text& text, std::int64_t& days) {
   const std::size_t first = text.digits();
@@ -173,15 +174,15 @@ TimeReading read_zone(Text& text, std::optional<std::int64_t>& zone) {
       }
     }
   }
-  if (seconds >= 16 * 3600) return TimeReading::out_of_range;
+  if (seconds >= 16 * 3600) return TimeReading::zone_out_of_range;
   zone = east ? seconds : -seconds;
   return TimeReading::fine;
 }
 
 constexpr std::int64_t forever = std::numeric_limits<std::int64_t>::max(), never = std::numeric_limits<std::int64_t>::min();
 
-// Days, or microseconds of the day, or microseconds since 2000-01-01; `forever` and `never` are the infinities.
-TimeReading read(std::string_view whole, Oid type, std::int64_t& value) {
+// The ISO form: days, or microseconds of the day, or microseconds since 2000-01-01; `forever` and `never` are the infinities.
+TimeReading read_iso(std::string_view whole, Oid type, std::int64_t& value) {
   Text text(trimmed(whole));
   if (type != oid::time) {
     Text word = text;
@@ -231,6 +232,21 @@ TimeReading read(std::string_view whole, Oid type, std::int64_t& value) {
     if (type == oid::timestamptz && zone) value -= *zone * second_us;
   }
   return TimeReading::fine;
+}
+
+// Texts of time sort as time does from year 1 to 9999 only.
+constexpr std::int64_t shown_first_day = -730'119, shown_last_day = 2'921'939;
+
+TimeReading read(std::string_view whole, Oid type, std::int64_t& value) {
+  TimeReading reading = read_iso(whole, type, value);
+  if (reading == TimeReading::nothing) {
+    const auto iso = iso_of(whole);
+    if (!iso) return reading;
+    reading = read_iso(*iso, type, value);
+  }
+  if (reading != TimeReading::fine || type == oid::time || value == forever || value == never) return reading;
+  const std::int64_t unit = type == oid::date ? 1 : day_us;
+  return value < shown_first_day * unit || value >= (shown_last_day + 1) * unit ? TimeReading::not_here : reading;
 }
 
 void append_two(std::string& out, std::int64_t number) {
@@ -291,7 +307,13 @@ std::string written(std::int64_t value, Oid type) {
 }
 
 ValueProblem problem_of(TimeReading reading, std::string_view text, Oid type) {
+  if (reading == TimeReading::not_here) return {"0A000", "dates before year 1 and after year 9999 are not supported in an SQLite file: \"" + std::string(text) + "\""};
+  if (reading == TimeReading::zone_out_of_range) return {"22009", "time zone displacement out of range: \"" + std::string(text) + "\""};
   if (reading == TimeReading::out_of_range) return {"22008", "date/time field value out of range: \"" + std::string(text) + "\""};
+  const std::string word = lowered(trimmed(text));
+  for (const std::string_view moving : {"now", "today", "tomorrow", "yesterday"}) {
+    if (word.starts_with(moving)) return {"0A000", "the word \"" + std::string(moving) + "\" as a date or time is not supported on SQLite"};
+  }
   return {"22007", "invalid input syntax for type " + std::string(spoken(type)) + ": \"" + std::string(text) + "\""};
 }
 
@@ -306,19 +328,22 @@ Parsed parse_time_like(std::string_view text, Oid type) {
 
 Parsed parse_time_like_binary(std::string_view bytes, Oid type) {
   if (type == oid::date) {
-    if (bytes.size() != 4) return wrong_size("date");
+    if (bytes.size() != 4) return wrong_size("date", bytes.size(), 4);
     const auto days = static_cast<std::int32_t>(read_big<std::uint32_t>(bytes));
     if (days == std::numeric_limits<std::int32_t>::max()) return Stored(written(forever, type));
     if (days == std::numeric_limits<std::int32_t>::min()) return Stored(written(never, type));
     if (days < first_day || days > last_date_day) return ValueProblem{"22008", "date out of range"};
+    if (days < shown_first_day || days > shown_last_day) return problem_of(TimeReading::not_here, written(days, type), type);
     return Stored(written(days, type));
   }
-  if (bytes.size() != 8) return wrong_size(spoken(type));
+  if (bytes.size() != 8) return wrong_size(spoken(type), bytes.size(), 8);
   const auto micros = static_cast<std::int64_t>(read_big<std::uint64_t>(bytes));
   if (type == oid::time) {
     if (micros < 0 || micros > day_us) return ValueProblem{"22008", "time out of range"};
   } else if (micros != forever && micros != never && (micros < first_day * day_us || micros >= (last_timestamp_day + 1) * day_us)) {
     return ValueProblem{"22008", "timestamp out of range"};
+  } else if (micros != forever && micros != never && (micros < shown_first_day * day_us || micros >= (shown_last_day + 1) * day_us)) {
+    return problem_of(TimeReading::not_here, written(micros, type), type);
   }
   return Stored(written(micros, type));
 }
@@ -326,7 +351,7 @@ Parsed parse_time_like_binary(std::string_view bytes, Oid type) {
 MaybeProblem append_time_like(std::string& out, const Stored& value, Oid type, Format format) {
   const std::string text = text_of(value);
   std::int64_t number = 0;
-  const TimeReading reading = read(text, type, number);
+  const TimeReading reading = read_iso(text, type, number);
   if (format == Format::text) {
     // Written by whom it may be: what can be read goes out as PostgreSQL prints it.
     out += reading == TimeReading::fine ? written(number, type) : text;
@@ -354,5 +379,42 @@ std::optional<ValueProblem> read_time_like(std::string_view text, Oid type, std:
   return reading == TimeReading::fine ? std::nullopt : std::optional(problem_of(reading, text, type));
 }
 std::string write_time_like(std::int64_t value, Oid type) { return written(value, type); }
+bool shown_in_order(std::int64_t days) noexcept { return days >= shown_first_day && days <= shown_last_day; }
+
+namespace {
+
+std::string zone_text(std::int64_t east) {
+  std::string out(1, east < 0 ? '-' : '+');
+  const std::int64_t seconds = east < 0 ? -east : east;
+  append_two(out, seconds / 3600);
+  if (seconds % 3600 != 0) append_two(out += ':', seconds / 60 % 60);
+  if (seconds % 60 != 0) append_two(out += ':', seconds % 60);
+  return out;
+}
+
+}  // namespace
+
+std::optional<ValueProblem> read_timetz(std::string_view whole, std::int64_t& micros, std::int64_t& east) {
+  const auto read_here = [&](std::string_view from) {
+    Text text(trimmed(from));
+    if (text.digits() == 0) return TimeReading::nothing;
+    if (const TimeReading reading = read_time(text, micros); reading != TimeReading::fine) return reading;
+    std::optional<std::int64_t> zone;
+    if (const TimeReading reading = read_zone(text, zone); reading != TimeReading::fine) return reading;
+    east = zone.value_or(0);
+    return text.at_end() ? TimeReading::fine : TimeReading::nothing;
+  };
+  TimeReading reading = read_here(whole);
+  if (reading == TimeReading::nothing) {
+    if (const auto iso = iso_of(whole)) reading = read_here(*iso);
+  }
+  return reading == TimeReading::fine ? std::nullopt : std::optional(problem_of(reading, whole, oid::timetz));
+}
+
+std::string write_timetz(std::int64_t micros, std::int64_t east) {
+  std::string out;
+  append_time(out, micros);
+  return out + zone_text(east);
+}
 
 }  // namespace termgate::sqlite_server

@@ -1,6 +1,8 @@
 #include <termgate/sqlite_server/values.hpp>
 
 #include "values/forms.hpp"
+#include "functions/functions.hpp"
+#include "values/json.hpp"
 
 namespace termgate::sqlite_server {
 
@@ -8,7 +10,7 @@ namespace oid = dialect::oid;
 
 namespace {
 
-enum class Family : std::uint8_t { text, boolean, integer, real, numeric, bytea, time, uuid, jsonb, other };
+enum class Family : std::uint8_t { text, boolean, integer, real, numeric, bytea, time, timetz, interval, uuid, json, jsonb, array, other };
 
 Family family_of(Oid type) noexcept {
   switch (type) {
@@ -25,19 +27,32 @@ Family family_of(Oid type) noexcept {
     case oid::time:
     case oid::timestamp:
     case oid::timestamptz: return Family::time;
+    case oid::timetz: return Family::timetz;
+    case oid::interval: return Family::interval;
     case oid::uuid: return Family::uuid;
+    case oid::json: return Family::json;
     case oid::jsonb: return Family::jsonb;
     case 0:
     case oid::text:
     case oid::varchar:
     case oid::bpchar:
     case oid::name:
-    case oid::unknown:
-    case oid::json: return Family::text;
+    case oid::unknown: return Family::text;
     default: break;
   }
-  const dialect::Type* known = dialect::type_of(type);
-  return known != nullptr && known->stored == dialect::Stored::integer ? Family::integer : Family::other;
+  const dialect::Type* listed = dialect::type_of(type);
+  if (listed == nullptr) return element_of(type) != 0 ? Family::array : Family::other;
+  return listed->stored == dialect::Stored::integer ? Family::integer : Family::other;
+}
+
+// The functions of intervals and of JSON throw what they find.
+template <class Work>
+Parsed caught(const Work& work) {
+  try {
+    return work();
+  } catch (CallFailed& failed) {
+    return std::move(failed.problem);
+  }
 }
 
 ValueProblem no_binary(Oid type) { return {"0A000", "type " + std::string(spoken(type)) + " has no binary format here"}; }
@@ -67,7 +82,7 @@ std::string_view spoken(Oid type) noexcept {
   return known == nullptr ? "unknown" : known->name;
 }
 
-bool has_binary(Oid type) noexcept { return family_of(type) != Family::other; }
+bool has_binary(Oid type) noexcept { return family_of(type) != Family::other && (family_of(type) != Family::array || has_binary(element_of(type))); }
 
 std::optional<ValueProblem> append_value(std::string& out, const Stored& value, Oid type, Format format) {
   switch (family_of(type)) {
@@ -77,6 +92,15 @@ std::optional<ValueProblem> append_value(std::string& out, const Stored& value, 
     case Family::numeric: return append_numeric(out, value, format);
     case Family::bytea: return append_bytea(out, value, format);
     case Family::time: return append_time_like(out, value, type, format);
+    case Family::timetz:
+    case Family::interval:
+    case Family::array:
+      if (format == Format::text) {
+        out += text_of(value);
+        return std::nullopt;
+      }
+      if (family_of(type) == Family::array) return append_array_binary(out, text_of(value), element_of(type));
+      return family_of(type) == Family::timetz ? append_timetz_binary(out, text_of(value)) : append_interval_binary(out, text_of(value));
     case Family::uuid: return append_uuid(out, value, format);
     case Family::jsonb:
       if (format == Format::binary) out += '\1';  // its version
@@ -85,6 +109,7 @@ std::optional<ValueProblem> append_value(std::string& out, const Stored& value, 
     case Family::other:
       if (format == Format::binary) return no_binary(type);
       [[fallthrough]];
+    case Family::json:
     case Family::text: out += text_of(value); return std::nullopt;
   }
   return std::nullopt;
@@ -95,7 +120,7 @@ std::variant<Stored, ValueProblem> parse_value(std::string_view bytes, Oid type,
   switch (family_of(type)) {
     case Family::boolean:
       if (!binary) return parse_bool(bytes);
-      if (bytes.size() != 1) return wrong_size("boolean");
+      if (bytes.size() != 1) return wrong_size("boolean", bytes.size(), 1);
       return Stored(std::int64_t{bytes[0] != 0});
     case Family::integer: return binary ? parse_integer_binary(bytes, type) : parse_integer(bytes, type);
     case Family::real: return binary ? parse_float_binary(bytes, type) : parse_float(bytes, type);
@@ -103,18 +128,28 @@ std::variant<Stored, ValueProblem> parse_value(std::string_view bytes, Oid type,
     case Family::bytea: return binary ? Parsed(Stored(Blob{std::string(bytes)})) : parse_bytea(bytes);
     case Family::time: return binary ? parse_time_like_binary(bytes, type) : parse_time_like(bytes, type);
     case Family::uuid: return binary ? parse_uuid_binary(bytes) : parse_uuid(bytes);
+    case Family::timetz: return binary ? parse_timetz_binary(bytes) : parse_timetz(bytes);
+    case Family::interval: return caught([&] { return binary ? parse_interval_binary(bytes) : parse_interval_value(bytes); });
+    case Family::array: return binary ? parse_array_binary(bytes, element_of(type)) : parse_array(bytes, element_of(type), -1);
+    case Family::json:
+      return caught([&] {
+        check_json(bytes);
+        return Parsed(Stored(std::string(bytes)));
+      });
     case Family::jsonb:
       if (binary) {
         if (bytes.empty() || bytes[0] != '\1') return ValueProblem{"XX000", "unsupported jsonb version number " + std::to_string(bytes.empty() ? 0 : static_cast<unsigned char>(bytes[0]))};
         bytes.remove_prefix(1);
       }
-      return Stored(std::string(bytes));
+      return caught([&] { return Parsed(Stored(canonical_jsonb(bytes))); });
     case Family::other:
       if (binary) return no_binary(type);
       break;
     case Family::text: break;
   }
   if (bytes.find('\0') != std::string_view::npos) return ValueProblem{"22021", "invalid byte sequence for encoding \"UTF8\": 0x00"};
+  // The blanks at the end of a char do not count.
+  if (type == oid::bpchar) bytes = bytes.substr(0, bytes.find_last_not_of(' ') + 1);
   return Stored(std::string(bytes));
 }
 

@@ -60,8 +60,8 @@ if(TARGET termgate)
     endforeach()
   endif()
   if(TARGET termgate_net AND TARGET termgate_sqlite_server)
-    # [F7] clients: what drivers and psql see, against a PostgreSQL 15.
-    foreach(what proxy clients)
+    # [F7] clients: what drivers and psql see, against a PostgreSQL 15; statements: what ordinary SQL answers, against the same; expressions: random ones.
+    foreach(what proxy clients statements expressions)
       add_test(NAME live_sqlite_server_${what} COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/live/sqlite_server_${what}_test.py" $<TARGET_FILE:termgate> "${CMAKE_CURRENT_SOURCE_DIR}/support/pg_server.sh")
       set_tests_properties(live_sqlite_server_${what} PROPERTIES LABELS live TIMEOUT 300)
       if(TERMGATE_SANITIZE)

@@ -94,7 +94,7 @@ OWN = {
     r"\dn": "public|postgres\ntermgate|postgres",
     r"\du": "postgres||{}",
     r"\df": "",
-    r"\sv busy": "CREATE OR REPLACE VIEW public.busy AS\n SELECT id, name FROM customer",
+    r"\sv busy": "CREATE OR REPLACE VIEW public.busy AS\n SELECT customer.id, customer.name FROM customer",
 }
 TABS = [("select * from cust\t", "customer"), ("select nam\t", None), ("\\d ord\t", "orders"), ("update li\t", "line"), ("alter table cus\t", "customer"), ("\\dn te\t", "termgate"), ("insert into ord\t", "orders"),
         ("drop view b\t", "busy"), ("set search_pa\t", "search_path"), ("\\df now\t", None), ("\\c a\t", "app")]

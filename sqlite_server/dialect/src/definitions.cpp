@@ -1,7 +1,9 @@
 // CREATE, ALTER and DROP. Declared types stay in the table's text: types.hpp reads them back.
 #include <algorithm>
+#include <optional>
 
 #include "names.hpp"
+#include "typed.hpp"
 #include "writer.hpp"
 
 namespace termgate::dialect {
@@ -33,19 +35,19 @@ std::string made_name(const std::string& base, std::set<std::string>& used) {
 
 std::string Writer::declared(Node type_name) const {
   const Type& type = type_in(type_name);
-  if (type_name["arrayBounds"]) return std::string(type.name) + "_array_text";
-  std::string text(type.declared);
-  const bool with_length = type.oid == oid::varchar || type.oid == oid::bpchar || type.oid == oid::numeric;
-  if (const Node typmods = type_name["typmods"]; typmods && with_length) {
-    std::vector<std::string> parts;
-    for (const Node each : typmods.items()) {
-      const Node number = each.as("A_Const")["ival"];
-      if (!number) refuse("this type", type_name);
-      parts.push_back(std::to_string(number.integer("ival")));
-    }
-    text += "(" + joined(parts, ",") + ")";
+  std::string text = type_name["arrayBounds"] ? std::string(type.name) + "_array_text" : std::string(type.declared);
+  const Node typmods = type_name["typmods"];
+  if (!typmods) return text;
+  // Those that type_of_declaration() reads again: a length or precision that nobody keeps is none.
+  const bool kept = type.oid == oid::varchar || type.oid == oid::bpchar || type.oid == oid::numeric || type.oid == oid::timestamp || type.oid == oid::timestamptz || type.oid == oid::time;
+  std::vector<std::string> parts;
+  for (const Node each : typmods.items()) {
+    const Node number = each.as("A_Const")["ival"];
+    // char without a length has one of 1.
+    if (!number || !kept || number.integer("ival") < 0) refuse("this type's length or precision", type_name);
+    parts.push_back(std::to_string(number.integer("ival")));
   }
-  return text;
+  return text + "(" + joined(parts, ",") + ")";
 }
 
 std::string Writer::collation_name(Node names) {
@@ -56,7 +58,38 @@ std::string Writer::collation_name(Node names) {
   return {};
 }
 
+// By types where that needs no function of the session's: other programs write such tables, too. Else as it stands, if SQLite means the
+// same by it; what it would reckon otherwise is refused.
 std::string Writer::stored(Node expression_node) {
+  if (relations_ != nullptr && defined_) {
+    Translated scratch;
+    const std::string typed = Typed(scratch, sql_, *relations_, {}, false).over_columns(*defined_, expression_node);
+    static constexpr std::string_view alike[] = {"pg_i2", "pg_i4", "pg_i8add", "pg_i8sub", "pg_i8mul", "pg_num", "pg_numeric_cmp", "pg_like", "pg_ilike", "pg_regexp", "pg_iregexp", "pg_similar", "pg_substr",
+                                                 "pg_now", "pg_localtimestamp", "pg_current_date"};
+    bool plain = true;
+    for (std::size_t at = typed.find("pg_"); at != std::string::npos; at = typed.find("pg_", at + 3)) {
+      const std::size_t end = std::min(typed.find_first_not_of("abcdefghijklmnopqrstuvwxyz_0123456789", at), typed.size());
+      plain = false;
+      const std::string_view called = std::string_view(typed).substr(at, end - at);
+      // An index is of SQLite's lower(), which other programs keep, too: it tells letters of ASCII only.
+      const bool letters = indexed_ && (called == "pg_lower" || called == "pg_upper");
+      if (!letters && !only_faster_ && std::find(std::begin(alike), std::end(alike), called) == std::end(alike)) refuse("an expression in the schema that needs " + std::string(called) + "()");
+    }
+    if (plain) return typed;
+    if (only_faster_) return written(expression_node);
+    std::vector<Node> open{expression_node};
+    while (!open.empty()) {
+      const Node next = open.back();
+      open.pop_back();
+      // A constant that its type writes otherwise.
+      if (const Node constant_node = next.as("A_Const"); constant_node["sval"] && typed.find(quoted_text(constant_node["sval"].text("sval"))) == std::string::npos) refuse("this constant in an expression of the schema", constant_node);
+      next.children(open);
+    }
+  }
+  return written(expression_node);
+}
+
+std::string Writer::written(Node expression_node) {
   stored_ = true;
   std::string text = expression(expression_node).text;
   stored_ = false;
@@ -74,6 +107,20 @@ std::string Writer::deferral(const std::vector<Node>& constraints, std::size_t a
   return deferred ? " DEFERRABLE INITIALLY DEFERRED" : deferrable ? " DEFERRABLE" : "";
 }
 
+// Of an interval, a jsonb and some arrays equal values may have different texts, which a unique index would take for two.
+void Writer::check_key(const std::string& column, Node at) const {
+  if (!defined_) return;
+  for (const auto& each : defined_->columns) {
+    const Type* element = nullptr;
+    for (const Type& type : types()) {
+      if (type.array == each.type && each.type != 0) element = &type;
+    }
+    const Oid type = element != nullptr ? element->oid : each.type;
+    const bool unsure = type == oid::interval || type == oid::jsonb || type == oid::json || (element != nullptr && type == oid::numeric);
+    if (each.name == column && unsure) refuse("a unique column of type " + std::string(element != nullptr ? element->name : type_of(type)->name) + (element != nullptr ? "[]" : ""), at);
+  }
+}
+
 // CHECK, UNIQUE, PRIMARY KEY, FOREIGN KEY; `column` is empty for a table's own.
 std::string Writer::constraint(Node body, const std::string& table, const std::string& column, std::set<std::string>& used) {
   const std::string_view type = body["contype"].string();
@@ -86,6 +133,11 @@ std::string Writer::constraint(Node body, const std::string& table, const std::s
   } else if (type == "CONSTR_UNIQUE" || type == "CONSTR_PRIMARY") {
     if (body.flag("nulls_not_distinct")) refuse("NULLS NOT DISTINCT", body);
     if (body["indexname"]) refuse("USING INDEX", body);
+    if (own) {
+      for (const std::string& key : strings(body["keys"])) check_key(key, body);
+    } else {
+      check_key(column, body);
+    }
     text = std::string(type == "CONSTR_UNIQUE" ? "UNIQUE" : "PRIMARY KEY") + (own ? " " + key_list(body["keys"]) : "");
   } else if (type == "CONSTR_FOREIGN") {
     if (body["fk_matchtype"].string() == "f") refuse("MATCH FULL", body);
@@ -105,12 +157,103 @@ std::string Writer::constraint(Node body, const std::string& table, const std::s
   return name.empty() ? text : "CONSTRAINT " + quoted_name(name) + " " + text;
 }
 
+namespace {
+
+// The text of a constant under any casts and signs; nothing for what is reckoned.
+std::optional<std::string> constant_text(Node expression_node) {
+  if (const Node cast = expression_node.as("TypeCast")) return constant_text(cast["arg"]);
+  const Node constant = expression_node.as("A_Const");
+  if (!constant) {
+    const Node sign = expression_node.as("A_Expr");
+    if (!sign || sign["lexpr"] || last_name(sign["name"]) != "-") return std::nullopt;
+    const auto number = constant_text(sign["rexpr"]);
+    return number && !number->starts_with("-") ? std::optional("-" + *number) : std::nullopt;
+  }
+  if (constant["sval"]) return constant["sval"].text("sval");
+  if (constant["fval"]) return constant["fval"].text("fval");
+  if (constant["ival"]) return std::to_string(constant["ival"].integer("ival"));
+  if (constant["boolval"]) return constant["boolval"].flag("boolval") ? "true" : "false";
+  return std::nullopt;
+}
+
+// What now() and its kin are in a column of that type, by SQLite's own functions; empty: the type has no such default.
+std::string moment_now(Oid type) {
+  const auto bare = [](std::string_view format) { return "rtrim(rtrim(strftime('" + std::string(format) + "', 'now'), '0'), '.')"; };
+  switch (type) {
+    case oid::timestamptz: return bare("%Y-%m-%d %H:%M:%f") + " || '+00'";
+    case oid::timestamp: return bare("%Y-%m-%d %H:%M:%f");
+    case oid::date: return "date('now')";
+    case oid::time: return bare("%H:%M:%f");
+    case oid::timetz: return bare("%H:%M:%f") + " || '+00'";
+    default: return {};
+  }
+}
+
+bool is_now(Node expression_node) {
+  if (expression_node.is("SQLValueFunction")) {
+    const std::string_view op = expression_node.as("SQLValueFunction")["op"].string();
+    return op.starts_with("SVFOP_CURRENT_DATE") || op.starts_with("SVFOP_CURRENT_TIME") || op.starts_with("SVFOP_LOCALTIME");
+  }
+  const Node called = expression_node.as("FuncCall");
+  if (!called) return false;
+  const std::string name = last_name(called["funcname"]);
+  // now() AT TIME ZONE 'utc'
+  if (name == "timezone" && called["args"].size() == 2) return lowered(called["args"].at(0).as("A_Const")["sval"].text("sval")) == "utc" && is_now(called["args"].at(1));
+  if (called["args"]) return false;
+  return name == "now" || name == "transaction_timestamp" || name == "statement_timestamp" || name == "clock_timestamp";
+}
+
+}  // namespace
+
+// A DEFAULT stays in the schema: a constant as the column stores it, so that programs without the proxy store the same.
+std::string Writer::default_value(Node expression_node, Node type_name) {
+  if (relations_ == nullptr) return stored(expression_node);
+  const Type& type = type_in(type_name);
+  if (is_now(expression_node)) {
+    if (const std::string now = moment_now(type.oid); !now.empty() && !type_name["arrayBounds"] && !type_name["typmods"]) return now;
+    refuse("the current time as a DEFAULT of this type", expression_node);
+  }
+  if (expression_node.as("A_Const").flag("isnull")) return "NULL";
+  const auto text = constant_text(expression_node);
+  if (!text) {
+    // nextval() is what counts anyway; a random uuid is made of SQLite's own functions.
+    const Node called = expression_node.as("FuncCall");
+    const std::string name = called ? last_name(called["funcname"]) : "";
+    if (name == "gen_random_uuid" || name == "nextval" || name.starts_with("termgate_") || expression_node.is("A_ArrayExpr")) return stored(expression_node);
+    refuse("a DEFAULT that is not a constant", expression_node);
+  }
+  const Node number = expression_node.as("A_Const");
+  auto converted_text = relations_->stored_constant(*text, declared(type_name), number["fval"] || number["ival"] ? oid::numeric : Oid{0});
+  if (auto* problem = std::get_if<Problem>(&converted_text)) {
+    // PostgreSQL finds it where a row is inserted.
+    if (problem->sqlstate == "22001" || problem->sqlstate == "22003") refuse("a DEFAULT that the column cannot hold", expression_node);
+    refuse_as(problem->sqlstate, problem->message, expression_node);
+  }
+  return std::get<std::string>(converted_text);
+}
+
+namespace {
+
+// What is reckoned for a column of integers fails beyond them, as SQLite's abs() of the smallest number does (22003).
+std::string within_integer(const std::string& text, Node expression_node, Node type_name) {
+  const Type* type = type_name["arrayBounds"] ? nullptr : type_named(last_name(type_name["names"]));
+  if (type == nullptr || (type->oid != oid::int2 && type->oid != oid::int4 && type->oid != oid::int8) || !expression_node.is("A_Expr")) return text;
+  const std::string_view range = type->oid == oid::int2 ? "-32768 AND 32767" : type->oid == oid::int4 ? "-2147483648 AND 2147483647" : "-9223372036854775808 AND 9223372036854775807";
+  return "CASE WHEN (" + text + ") IS NULL OR (" + text + ") BETWEEN " + std::string(range) + " THEN " + text + " ELSE abs(-9223372036854775808) END";
+}
+
+}  // namespace
+
 std::string Writer::column_definition(Node body, const std::string& table, bool key, bool counted, std::set<std::string>& used) {
   const std::string name = body.text("colname");
   std::string text = quoted_name(name) + " ";
   const std::vector<Node> constraints = body["constraints"].items();
   if (counted) {
-    text += "INTEGER PRIMARY KEY AUTOINCREMENT";
+    // SQLite counts a key only where its type is INTEGER, in any letters: these tell a client's integer from its bigint.
+    const Type* counts = body["typeName"] ? &type_in(body["typeName"]) : nullptr;
+    const bool always = std::any_of(constraints.begin(), constraints.end(), [](Node each) { return each.as("Constraint")["contype"].string() == "CONSTR_IDENTITY" && each.as("Constraint")["generated_when"].string() == "a"; });
+    text += counts != nullptr && counts->oid == oid::int4 ? (always ? "INTegER" : "INTeger") : always ? "INTEGer" : "INTEGER";
+    text += " PRIMARY KEY AUTOINCREMENT";
   } else {
     if (!body["typeName"]) refuse("a column without a type", body);
     text += declared(body["typeName"]);
@@ -130,9 +273,9 @@ std::string Writer::column_definition(Node body, const std::string& table, bool 
       if (!not_null) text += " NOT NULL";
       not_null = true;
     } else if (type == "CONSTR_DEFAULT") {
-      text += " DEFAULT (" + stored(each["raw_expr"]) + ")";
+      text += " DEFAULT (" + default_value(each["raw_expr"], body["typeName"]) + ")";
     } else if (type == "CONSTR_GENERATED") {
-      text += " GENERATED ALWAYS AS (" + stored(each["raw_expr"]) + ") STORED";
+      text += " GENERATED ALWAYS AS (" + within_integer(stored(each["raw_expr"]), each["raw_expr"], body["typeName"]) + ") STORED";
     } else if (type == "CONSTR_PRIMARY") {
       if (!counted) text += " " + constraint(each, table, name, used);
     } else {
@@ -141,6 +284,21 @@ std::string Writer::column_definition(Node body, const std::string& table, bool 
     }
   }
   return text;
+}
+
+// What the expressions of a CREATE TABLE may name.
+void Writer::define(Node relation_node, const std::vector<Node>& elements) {
+  if (relations_ == nullptr) return;
+  const Typed typed(out_, sql_, *relations_, {}, false);
+  defined_.emplace();
+  defined_->name = relation_node.text("relname");
+  for (const Node element : elements) {
+    const Node column_node = element.as("ColumnDef");
+    if (!column_node || !column_node["typeName"]) continue;
+    const Oid type = type_of_name(column_node["typeName"]);
+    const bool array = static_cast<bool>(column_node["typeName"]["arrayBounds"]);
+    defined_->columns.push_back({column_node.text("colname"), type, array ? -1 : typed.typmod_of(column_node["typeName"], type), false});
+  }
 }
 
 void Writer::create_table(Node body) {
@@ -172,6 +330,7 @@ void Writer::create_table(Node body) {
       if (constraint_body["conname"]) used.insert(constraint_body.text("conname"));
     }
   }
+  define(relation_node, elements);
   // A column that counts is SQLite's own counted key, or nothing.
   std::string counted;
   for (const Node element : elements) {
@@ -209,22 +368,53 @@ void Writer::create_table_as(Node body) {
   const Node into = body["into"];
   const Node relation_node = into["rel"];
   out_.tag = into.flag("skipData") ? "CREATE TABLE AS" : "SELECT";
+  if (relations_ != nullptr && Typed::wants(body["query"], *relations_)) return create_table_typed(body);
   std::string text = query(body["query"].body(), {strings(into["colNames"])});
   if (into.flag("skipData")) text = "SELECT * FROM (" + text + ") WHERE false";
   add(std::string("CREATE ") + (relation_node["relpersistence"].string() == "t" ? "TEMP " : "") + "TABLE " + (body.flag("if_not_exists") ? "IF NOT EXISTS " : "") + relation_name(relation_node) + " AS " + text);
+}
+
+// With the types of the query's columns, and then its rows.
+void Writer::create_table_typed(Node body) {
+  const Node into = body["into"], relation_node = into["rel"];
+  if (body.flag("if_not_exists") && relations_->find(relation_node.text("relname")) != nullptr) return accept("CREATE TABLE AS", "relation \"" + relation_node.text("relname") + "\" already exists, skipping");
+  std::vector<Column> columns;
+  std::vector<std::string> values, parts;
+  const std::string rows = Typed(out_, sql_, *relations_, {}).copied(body["query"].body(), strings(into["colNames"]), columns, values);
+  out_.effect = Effect::definition;
+  for (const Column& each : columns) {
+    const Type* type = type_of(each.type);
+    const Type* element = nullptr;
+    for (const Type& candidate : types()) {
+      if (type == nullptr && candidate.array == each.type) element = &candidate;
+    }
+    if (type == nullptr && element == nullptr) refuse("a column of this type", relation_node);
+    std::string declared_text = element != nullptr ? std::string(element->name) + "_array_text" : std::string(type->declared);
+    if (each.typmod >= 4 && each.type == oid::numeric) declared_text += "(" + std::to_string((each.typmod - 4) >> 16) + "," + std::to_string((each.typmod - 4) & 0xffff) + ")";
+    if (each.typmod >= 4 && (each.type == oid::varchar || each.type == oid::bpchar)) declared_text += "(" + std::to_string(each.typmod - 4) + ")";
+    parts.push_back(quoted_name(each.name) + " " + declared_text);
+  }
+  const std::string name = relation_name(relation_node);
+  add(std::string("CREATE ") + (relation_node["relpersistence"].string() == "t" ? "TEMP " : "") + "TABLE " + name + " (" + joined(parts, ", ") + ")");
+  if (!into.flag("skipData")) add("INSERT INTO " + name + " " + rows);
 }
 
 void Writer::create_index(Node body) {
   out_.effect = Effect::definition;
   out_.tag = "CREATE INDEX";
   const Node relation_node = body["relation"];
+  if (const auto* known = relations_ != nullptr ? relations_->find(relation_node.text("relname")) : nullptr) defined_ = *known;
+  // One that is not unique decides no answer.
+  only_faster_ = !body.flag("unique");
   const std::string method = body.text("accessMethod");
   if (!method.empty() && method != "btree" && method != "hash") refuse("index method " + method, relation_node);
   if (body.flag("nulls_not_distinct")) refuse("NULLS NOT DISTINCT", relation_node);
+  indexed_ = true;
   std::vector<std::string> parts;
   std::string made = relation_node.text("relname");
   for (const Node element : body["indexParams"].items()) {
     const Node each = element.as("IndexElem");
+    if (body.flag("unique") && !each["expr"]) check_key(each.text("name"), relation_node);
     std::string text = each["expr"] ? stored(each["expr"]) : quoted_name(each.text("name"));
     made += "_" + (each["expr"] ? result_name(each["expr"]) : each.text("name"));
     if (each["collation"]) {
@@ -245,14 +435,22 @@ void Writer::create_view(Node body) {
   out_.tag = "CREATE VIEW";
   if (body["withCheckOption"] && body["withCheckOption"].string() != "NO_CHECK_OPTION") refuse("WITH CHECK OPTION");
   const Node relation_node = body["view"];
-  stored_ = true;
-  const std::string text = query(body["query"].as("SelectStmt"));
-  stored_ = false;
+  // The types of its columns stand in its text, as SQLite keeps none of an expression.
+  std::string types, text;
+  if (relations_ != nullptr && Typed::wants(body["query"], *relations_)) {
+    text = Typed(out_, sql_, *relations_, {}).view(body["query"].as("SelectStmt"), types);
+    if (text.find("pg_") != std::string::npos) out_.notices.push_back("the view calls functions that programs which open the file without the proxy do not have");
+    types = " /* columns: " + types + " */";
+  } else {
+    stored_ = true;
+    text = query(body["query"].as("SelectStmt"));
+    stored_ = false;
+  }
   if (!out_.parameters.empty()) refuse_as("42P02", "a view cannot have parameters");
   const bool temporary = relation_node["relpersistence"].string() == "t";
   const std::string name = relation_name(relation_node);
   if (body.flag("replace")) add("DROP VIEW IF EXISTS " + name);
-  add(std::string("CREATE ") + (temporary ? "TEMP " : "") + "VIEW " + name + (body["aliases"] ? " " + key_list(body["aliases"]) : "") + " AS " + text);
+  add(std::string("CREATE ") + (temporary ? "TEMP " : "") + "VIEW " + name + (body["aliases"] ? " " + key_list(body["aliases"]) : "") + types + " AS " + text);
 }
 
 void Writer::alter_table(Node body) {
@@ -287,6 +485,13 @@ void Writer::alter_table(Node body) {
       if ((type != "CONSTR_PRIMARY" && type != "CONSTR_UNIQUE") || each["indexname"]) refuse("ADD CONSTRAINT other than PRIMARY KEY and UNIQUE", relation_node);
       std::string name = each.text("conname");
       if (name.empty()) name = type == "CONSTR_PRIMARY" ? table + "_pkey" : table + "_" + joined(strings(each["keys"]), "_") + "_key";
+      if (type == "CONSTR_PRIMARY" && relations_ != nullptr) {
+        const Relations::Relation* known = relations_->find(relation_node.text("relname"));
+        for (const std::string& key : strings(each["keys"])) {
+          const bool nullable = known != nullptr && std::any_of(known->columns.begin(), known->columns.end(), [&](const Relations::RelationColumn& column) { return column.name == key && !column.not_null; });
+          if (nullable) refuse("ADD PRIMARY KEY of a column that may be NULL", relation_node);
+        }
+      }
       add("CREATE UNIQUE INDEX " + quoted_name(name) + " ON " + relation_name(relation_node) + " " + key_list(each["keys"]));
     } else if (what == "AT_ChangeOwner" || what == "AT_SetRelOptions" || what == "AT_ResetRelOptions" || what == "AT_SetLogged" || what == "AT_SetUnLogged" || what == "AT_ClusterOn" || what == "AT_DropCluster" ||
                what == "AT_SetStatistics" || what == "AT_SetStorage" || what == "AT_ReplicaIdentity") {

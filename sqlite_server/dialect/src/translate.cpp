@@ -1,7 +1,10 @@
 #include <termgate/dialect/translate.hpp>
 
+#include <utility>
+
 #include "names.hpp"
 #include "tree.hpp"
+#include "typed.hpp"
 #include "writer.hpp"
 
 namespace termgate::dialect {
@@ -10,6 +13,7 @@ void Writer::statement(Node node) {
   const Deeper deeper(*this);
   const std::string_view kind = node.kind();
   const Node body = node.body();
+  if (typed(node)) return;
   if (kind == "SelectStmt") {
     Node first = body;
     while (first["larg"]) first = first["larg"];
@@ -47,6 +51,35 @@ void Writer::statement(Node node) {
 
 namespace {
 
+constexpr std::size_t numbered_parameters_max = 100;
+
+// SQLite keeps the numbers of ?1, ?2 in a list that it searches for each: where thousands come in their order, a bare ? means the same.
+std::string unnumbered(std::string_view sql) {
+  std::string out;
+  out.reserve(sql.size());
+  std::size_t highest = 0;
+  for (std::size_t at = 0; at < sql.size();) {
+    if (sql[at] == '\'' || sql[at] == '"') {
+      const auto end = sql.find(sql[at], at + 1);
+      out += sql.substr(at, end == std::string_view::npos ? end : end - at + 1);
+      if (end == std::string_view::npos) break;
+      at = end + 1;
+      continue;
+    }
+    if (sql[at] != '?') {
+      out += sql[at++];
+      continue;
+    }
+    std::size_t number = 0, end = at + 1;
+    while (end < sql.size() && sql[end] >= '0' && sql[end] <= '9') number = number * 10 + static_cast<std::size_t>(sql[end++] - '0');
+    if (number == highest + 1) out += '?';
+    else out += sql.substr(at, end - at);
+    highest = std::max(highest, number);
+    at = end;
+  }
+  return out;
+}
+
 // Nothing that is written here has comments: where one begins, an operator has met another one's sign, and SQLite would read what follows otherwise than the grammar has.
 bool has_comment(std::string_view sql) {
   for (std::size_t at = 0; at + 1 < sql.size(); ++at) {
@@ -63,7 +96,17 @@ bool has_comment(std::string_view sql) {
 
 }  // namespace
 
-std::variant<std::vector<Translated>, Problem> translate(std::string_view text, const Limits& limits) {
+// By types, where the file's tables are known and this is about them.
+bool Writer::typed(Node node) {
+  const std::string_view kind = node.kind();
+  if (relations_ == nullptr || (kind != "SelectStmt" && kind != "InsertStmt" && kind != "UpdateStmt" && kind != "DeleteStmt")) return false;
+  if (!Typed::wants(node, *relations_)) return false;
+  const std::vector<Oid> declared = std::exchange(out_.parameters, {});
+  Typed(out_, sql_, *relations_, declared).statement(node);
+  return true;
+}
+
+std::variant<std::vector<Translated>, Problem> translate(std::string_view text, const Limits& limits, const Relations* relations, std::span<const Oid> declared) {
   if (text.size() > limits.text_bytes_max) return Problem{"54000", "this text is longer than can be translated", 0};
   if (text.find('\0') != std::string_view::npos) return Problem{"22021", "invalid byte sequence for encoding \"UTF8\": 0x00", 0};
   const std::string sql(text);
@@ -76,10 +119,21 @@ std::variant<std::vector<Translated>, Problem> translate(std::string_view text, 
       out.offset = static_cast<std::size_t>(raw.integer("stmt_location"));
       const std::int64_t length = raw.integer("stmt_len");
       out.length = length > 0 ? static_cast<std::size_t>(length) : sql.size() - out.offset;
-      Writer writer(out, sql);
-      writer.statement(raw["stmt"]);
-      for (const std::string& written : out.sql) {
-        if (has_comment(written)) refuse_as("XX000", "this statement cannot be translated: two of its signs would begin a comment", {});
+      out.parameters.assign(declared.begin(), declared.end());
+      Writer writer(out, sql, 0, relations);
+      try {
+        writer.statement(raw["stmt"]);
+        for (const std::string& written : out.sql) {
+          if (has_comment(written) && !(out.typed && written.starts_with("CREATE"))) refuse_as("XX000", "this statement cannot be translated: two of its signs would begin a comment", {});
+        }
+        if (out.parameters.size() > numbered_parameters_max) {
+          for (std::string& written : out.sql) written = unnumbered(written);
+        }
+      } catch (Refused& refused) {
+        if (!out.typed) throw;
+        // The statements beside it may yet make what it misses.
+        out.problem = std::move(refused.problem);
+        out.sql.clear();
       }
     }
   } catch (const Refused& refused) {

@@ -25,7 +25,8 @@ void Writer::accept(std::string_view tag, std::string_view notice) {
 std::shared_ptr<Translated> Writer::inner(Node node) {
   auto result = std::make_shared<Translated>();
   result->parameters = out_.parameters;
-  Writer writer(*result, sql_, depth_);
+  Writer writer(*result, sql_, depth_, relations_);
+  out_.typed = relations_ != nullptr;
   writer.statement(node);
   for (std::size_t i = 0; i < result->parameters.size(); ++i) {
     if (out_.parameters.size() <= i) out_.parameters.push_back(result->parameters[i]);
@@ -96,7 +97,8 @@ void Writer::transaction(Node body) {
   };
   if (!is("TRANS_STMT_BEGIN", What::begin, "BEGIN") && !is("TRANS_STMT_START", What::begin, "START TRANSACTION") && !is("TRANS_STMT_COMMIT", What::commit, "COMMIT") && !is("TRANS_STMT_ROLLBACK", What::rollback, "ROLLBACK") &&
       !is("TRANS_STMT_SAVEPOINT", What::savepoint, "SAVEPOINT") && !is("TRANS_STMT_RELEASE", What::release, "RELEASE") && !is("TRANS_STMT_ROLLBACK_TO", What::rollback_to, "ROLLBACK")) {
-    refuse("a prepared transaction");
+    // In PostgreSQL a PREPARE TRANSACTION that fails has ended the block; the session looks for this message's beginning.
+    refuse(kind == "TRANS_STMT_PREPARE" ? "PREPARE TRANSACTION" : "a prepared transaction");
   }
   for (const Node item : body["options"].items()) {
     const Node option = item.as("DefElem");
@@ -115,15 +117,11 @@ void Writer::copy(Node body) {
   Copy copy;
   copy.from = body.flag("is_from");
   if (body["relation"]) copy.table = relation_name(body["relation"]);
-  for (const std::string& column_name : strings(body["attlist"])) copy.columns.push_back(quoted_name(column_name));
+  for (const std::string& column_name : strings(body["attlist"])) copy.columns.push_back(column_name);
   if (body["query"]) copy.query = inner(body["query"]);
   if (body["whereClause"]) copy.where = expression(body["whereClause"]).text;
   std::optional<std::string> delimiter, quote, escape, null;
-  const auto names = [](Node list) {
-    std::vector<std::string> result;
-    for (const std::string& name : strings(list)) result.push_back(quoted_name(name));
-    return result;
-  };
+  const auto names = [](Node list) { return strings(list); };
   std::set<std::string> seen;
   for (const Node item : body["options"].items()) {
     const Node option = item.as("DefElem");
@@ -217,7 +215,8 @@ void Writer::prepare(Node body) {
   prepare.name = body.text("name");
   auto statement_text = std::make_shared<Translated>();
   for (const Node type : body["argtypes"].items()) statement_text->parameters.push_back(type_of_name(type.as("TypeName")));
-  Writer writer(*statement_text, sql_, depth_);
+  Writer writer(*statement_text, sql_, depth_, relations_);
+  out_.typed = relations_ != nullptr;
   writer.statement(body["query"]);
   prepare.statement = std::move(statement_text);
   out_.tag = "PREPARE";
@@ -234,7 +233,10 @@ bool Writer::utility(Node node) {
     out_.returns_rows = true;
     const std::string name = body.text("name");
     if (name == "all") out_.columns = {{false, "name", oid::text}, {false, "setting", oid::text}, {false, "description", oid::text}};
-    else out_.columns = {{false, name, oid::text}};
+    else {
+      const std::string small = lowered(name);
+      out_.columns = {{false, small == "timezone" ? "TimeZone" : small == "datestyle" ? "DateStyle" : small == "intervalstyle" ? "IntervalStyle" : name, oid::text}};
+    }
     out_.utility = ShowVariable{lowered(name)};
   } else if (kind == "TransactionStmt") transaction(body);
   else if (kind == "CopyStmt") copy(body);

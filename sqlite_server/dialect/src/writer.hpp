@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -34,11 +35,12 @@ struct Sql {
 
 class Writer {
  public:
-  Writer(Translated& out, std::string_view sql, std::size_t depth = 0) : out_(out), sql_(sql), depth_(depth) {}
+  Writer(Translated& out, std::string_view sql, std::size_t depth = 0, const Relations* relations = nullptr) : out_(out), sql_(sql), depth_(depth), relations_(relations) {}
 
   void statement(Node node);
 
  private:
+  friend class Typed;
   // Counts how deep the walk is.
   class Deeper {
    public:
@@ -67,6 +69,9 @@ class Writer {
   struct OutputNames {
     std::vector<std::string> names;  // instead of the targets' own, from the left
   };
+
+  // translate.cpp
+  bool typed(Node node);
 
   // expressions.cpp
   Sql expression(Node node);
@@ -139,6 +144,8 @@ class Writer {
   // definitions.cpp
   void create_table(Node body);
   void create_table_as(Node body);
+  void define(Node relation_node, const std::vector<Node>& elements);
+  void create_table_typed(Node body);
   void create_index(Node body);
   void create_view(Node body);
   void alter_table(Node body);
@@ -147,9 +154,12 @@ class Writer {
   std::string declared(Node type_name) const;
   std::string column_definition(Node body, const std::string& table, bool key, bool counted, std::set<std::string>& used);
   std::string constraint(Node body, const std::string& table, const std::string& column, std::set<std::string>& used);
+  void check_key(const std::string& column, Node at) const;
+  std::string default_value(Node expression_node, Node type_name);
   std::string deferral(const std::vector<Node>& constraints, std::size_t after) const;
   std::string collation_name(Node names);
   std::string stored(Node expression_node);
+  std::string written(Node expression_node);
 
   // utility.cpp
   bool utility(Node node);
@@ -169,8 +179,12 @@ class Writer {
   Translated& out_;
   std::string_view sql_;  // the whole text: positions point into it
   std::size_t depth_;
+  const Relations* relations_ = nullptr;
+  bool only_faster_ = false;  // what is written decides no answer
+  std::optional<Relations::Relation> defined_;  // whose columns CHECK, DEFAULT and indexes speak of
   std::string returned_;  // what RETURNING is about: SQLite knows no qualified names there
   bool name_all_ = false;  // SQLite would make names of its own
+  bool indexed_ = false;  // of an index's expression
   bool stored_ = false;  // what is written stays in the schema, and other programs read it
   std::vector<std::vector<Renamed>> scopes_;
   // Set-returning functions of the target list being written, as items for its FROM; null where they may not stand.

@@ -65,6 +65,7 @@ if(TARGET termgate_dialect)
   termgate_test(unit_dialect LABEL unit
     SOURCES
       unit/sqlite_server/dialect/oracle.cpp
+      unit/sqlite_server/dialect/resolution.cpp
       unit/sqlite_server/dialect/tools.cpp
       unit/sqlite_server/dialect/translate.cpp
     LIBRARIES Termgate::dialect SQLite::SQLite3 Threads::Threads)

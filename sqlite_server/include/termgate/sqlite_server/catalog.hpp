@@ -24,6 +24,8 @@ struct sqlite3;
 
 namespace termgate::sqlite_server {
 
+class FileRelations;
+
 // The OID and atttypmod of what a CREATE TABLE declares; docs/reference/sqlite-types.md is the table. typmod -1: no length given.
 struct DeclaredType {
   Oid oid;
@@ -31,6 +33,11 @@ struct DeclaredType {
   bool operator==(const DeclaredType&) const = default;
 };
 DeclaredType type_of_declaration(std::string_view declared) noexcept;
+
+// What a column of that type stores for a value, by PostgreSQL's rules of assignment: its canonical form (values.hpp), rounded, or a problem
+// where it is out of range, too long, or none of the type. `from`: the type that the value has, as SQLite holds one (0 and unknown: a
+// literal, a text to be read); whether the one may be assigned to the other is the caller's to know. NULL stays NULL.
+std::variant<Stored, ValueProblem> converted(const Stored& value, DeclaredType to, Oid from);
 
 struct Setting {
   std::string name;
@@ -102,6 +109,8 @@ class Catalog {
   virtual std::string reg_text(std::int64_t value, Oid type) = 0;
   // Fills in where columns of results come from, by the names that SQLite gives.
   virtual void find_origins(std::vector<Origin>& origins) = 0;
+  // The file's tables as the open transaction sees them, for dialect::translate().
+  virtual std::shared_ptr<const FileRelations> relations() = 0;
   // Before the connection is closed: lets go of its own statements. Nothing may be asked behind it.
   virtual void let_go() noexcept = 0;
 

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -25,6 +26,7 @@ struct Column {
   bool star = false;  // `*` or `t.*`: as many columns as the relation has; name and type are empty
   std::string name;   // what PostgreSQL would call it
   Oid type = 0;       // where the text says it
+  std::int32_t typmod = -1;
 };
 
 enum class Effect : std::uint8_t {
@@ -33,6 +35,40 @@ enum class Effect : std::uint8_t {
   definition,  // changes the schema
   utility,     // `utility` says what; no SQL
   none,        // accepted and without effect here (GRANT, COMMENT, LOCK TABLE)
+};
+
+// `position` counts bytes from 1; 0: none.
+struct Problem {
+  std::string sqlstate;  // 42601 syntax, 0A000 no counterpart, 54001 too deep or too long, 22P02 and kin for constants
+  std::string message;
+  std::size_t position = 0;
+};
+
+// What translate() asks about the file. With it, statements about the file's own tables are typed by PostgreSQL's rules; without it,
+// and for statements about the catalog alone, they are translated by their text.
+class Relations {
+ public:
+  struct RelationColumn {
+    std::string name;
+    Oid type = 0;  // 0: a view's expression, whose type nothing tells
+    std::int32_t typmod = -1;
+    bool generated = false;
+    bool not_null = false;
+  };
+  struct Relation {
+    std::string name;
+    bool catalog = false;  // of pg_catalog or information_schema
+    bool rowid = false;    // has SQLite's own column of that name
+    std::vector<RelationColumn> columns;
+    std::vector<std::size_t> key;  // the primary key's, by place
+  };
+  virtual ~Relations() = default;
+  // By a name as SQLite calls it, any case; nullptr: there is none.
+  virtual const Relation* find(std::string_view name) const = 0;
+  // A constant of that type as SQLite text, converted as PostgreSQL's input function does.
+  virtual std::variant<std::string, Problem> constant(std::string_view text, Oid type, std::int32_t typmod = -1) const = 0;
+  // A constant as a column stores it that is declared so (types.hpp), as SQLite text. `from`: its own type, 0 of a literal without one.
+  virtual std::variant<std::string, Problem> stored_constant(std::string_view text, std::string_view declared, Oid from) const = 0;
 };
 
 struct Translated {
@@ -46,20 +82,16 @@ struct Translated {
   std::vector<Oid> parameters;    // by number from $1; 0: the text does not say
   Utility utility;                // where effect is utility
   std::vector<std::string> notices;  // what was left out, one sentence each
-};
-
-// `position` counts bytes from 1; 0: none.
-struct Problem {
-  std::string sqlstate;  // 42601 syntax, 0A000 no counterpart, 54001 too deep or too long, 22P02 and kin for constants
-  std::string message;
-  std::size_t position = 0;
+  bool typed = false;                // every expression has a type: `columns` and `parameters` are complete
+  std::optional<Problem> problem;    // of a typed statement that cannot be written; the ones beside it can
 };
 
 struct Limits {
   std::size_t text_bytes_max = 1 << 20;
 };
 
-std::variant<std::vector<Translated>, Problem> translate(std::string_view text, const Limits& limits = {});
+// `declared`: the types that the client gave for the parameters; 0: it gave none.
+std::variant<std::vector<Translated>, Problem> translate(std::string_view text, const Limits& limits = {}, const Relations* relations = nullptr, std::span<const Oid> declared = {});
 
 // The statements of a text, each from behind the one before to its own end: where the proxy's session sees them, for it asks the same
 // grammar. Nothing where that grammar cannot read the text. The views are of `text`.

@@ -1,0 +1,341 @@
+// Function calls: the function that PostgreSQL's rules choose, written as typed_functions.cpp says.
+#include <algorithm>
+#include <utility>
+
+#include "names.hpp"
+#include "typed.hpp"
+
+namespace termgate::dialect {
+
+using resolution::Context;
+using resolution::spoken;
+
+namespace {
+
+enum Frame : std::int64_t {
+  nondefault = 0x1,
+  range = 0x2,
+  rows = 0x4,
+  groups = 0x8,
+  start_unbounded = 0x20,
+  end_unbounded = 0x100,
+  start_current = 0x200,
+  end_current = 0x400,
+  start_preceding = 0x800,
+  exclusions = 0x38000
+};
+
+std::string types_in_words(const std::vector<Value>& args) {
+  std::vector<std::string> words;
+  for (const Value& each : args) words.push_back(spoken(each.type));
+  return joined(words, ", ");
+}
+
+bool needs_window(std::string_view name) {
+  static constexpr std::string_view all[] = {"row_number", "rank", "dense_rank",  "percent_rank", "cume_dist", "ntile",
+                                             "lag",        "lead", "first_value", "last_value",   "nth_value"};
+  return std::find(std::begin(all), std::end(all), name) != std::end(all);
+}
+
+}  // namespace
+
+Value Typed::templated(std::string_view sql, const std::vector<Value>& args, Oid type, Node at) const {
+  Value result;
+  result.type = type;
+  result.at = at;
+  for (std::size_t i = 0; i < sql.size(); ++i) {
+    if (sql[i] != '$') {
+      result.text += sql[i];
+      continue;
+    }
+    const auto number = static_cast<std::size_t>(sql[++i] - '1');
+    if (number >= args.size()) refuse("this call", at);
+    const std::string text = exact(args[number]);
+    result.text += text != args[number].text ? text : wrapped(args[number], primary);
+  }
+  return result;
+}
+
+Value Typed::written_call(const resolution::Function& found, const std::vector<Value>& args, Node at) {
+  const std::string signature = signature_of(found.row->name, found.row->arguments);
+  // These are listed for the operators that they stand behind, whose second operand is an array.
+  const Written* written = found.row->variadic != 0 ? nullptr : written_function(signature);
+  if (written == nullptr)
+    refuse_as("0A000", "the function " + std::string(found.row->name) + "(" + types_in_words(args) + ") is not translated for SQLite files", at);
+  if (!written->sql.empty()) {
+    Value result = templated(written->sql, args, found.result, at);
+    result.level = written->level;
+    return result;
+  }
+  std::vector<std::string> parts;
+  for (const Value& each : args) parts.push_back(exact(each));
+  return supplied(found.row->name, joined(parts, ", "), found.result, at);
+}
+
+Value Typed::supplied(std::string_view name, const std::string& arguments, Oid type, Node at) {
+  Value result{quoted_name(name) + "(" + arguments + ")", primary, type};
+  result.at = at;
+  return result;
+}
+
+// "pg_to_json(…)" of a value, which reads it by its type.
+std::string Typed::json_text(const Value& value) {
+  const resolution::TypeRow* row = resolution::type_row(value.type);
+  if (row == nullptr || value.type == 2249) refuse("JSON of " + spoken(value.type), value.at);
+  return "pg_to_json(" + exact(value) + ", " + quoted_text(row->name) + ")";
+}
+
+Value Typed::special_call(const std::string& name, Node body, std::vector<Value>& args, bool& done) {
+  done = true;
+  // A sequence by its name; what is no constant is refused.
+  if ((name == "nextval" || name == "currval" || name == "setval") && !args.empty() && args[0].constant) {
+    std::vector<std::string> parts{quoted_text(*args[0].constant)};
+    if (args.size() > 1) parts.push_back(coerce(args[1], oid::int8).text);
+    if (args.size() > 2) parts.push_back(coerce(args[2], oid::boolean).text);
+    return supplied(name, joined(parts, ", "), oid::int8, body);
+  }
+  if (name.starts_with("termgate_")) {
+    std::vector<std::string> parts;
+    for (const Value& each : args) parts.push_back(exact(decided(each)));
+    return supplied(name, joined(parts, ", "), 0, body);
+  }
+  if (name == "pg_typeof" && args.size() == 1) return {"pg_regtype(" + quoted_text(spoken(args[0].type)) + ")", primary, 2206};
+  const bool binary = name.starts_with("jsonb_") || name == "to_jsonb";
+  if ((name == "to_json" || name == "to_jsonb") && args.size() == 1) {
+    if (args[0].parameter != 0) refuse_as("42804", "could not determine polymorphic type because input has type unknown", body);
+    const Value arg = decided(args[0]);
+    // NULL of any type is NULL, and no JSON null.
+    return {"CASE WHEN " + arg.text + " IS NOT NULL THEN " + (binary ? "pg_to_jsonb" + json_text(arg).substr(10) : json_text(arg)) + " END", primary,
+            binary ? oid::jsonb : oid::json};
+  }
+  if (name == "json_build_array" || name == "jsonb_build_array" || name == "json_build_object" || name == "jsonb_build_object") {
+    const bool object = name.ends_with("object");
+    if (object && args.size() % 2 != 0) refuse_as("22023", "argument list must have even number of elements", body);
+    std::vector<std::string> parts;
+    for (std::size_t i = 0; i < args.size(); ++i) {
+      if (args[i].parameter != 0) refuse_as("22023", "could not determine data type for argument " + std::to_string(i + 1), body);
+      parts.push_back(object && i % 2 == 0 ? as_text(args[i], oid::text).text : json_text(decided(args[i])));
+    }
+    return supplied("pg_" + name, joined(parts, ", "), binary ? oid::jsonb : oid::json, body);
+  }
+  if (name == "concat" || name == "concat_ws") {
+    std::vector<std::string> parts;
+    for (std::size_t i = 0; i < args.size(); ++i) {
+      const bool any = args[i].parameter != 0 && (name == "concat" || i > 0);
+      std::string text = any ? args[i].text : as_text(args[i], oid::text).text;
+      if (args[i].type == oid::bpchar) text = exact(args[i]);
+      if (args[i].type == oid::boolean) text = "substr(" + text + ", 1, 1)";
+      parts.push_back(std::move(text));
+    }
+    return supplied(name, joined(parts, ", "), oid::text, body);
+  }
+  done = false;
+  return {};
+}
+
+// Where an aggregate or a window function may stand; the columns within an aggregate are none of its query's own.
+void Typed::check_place(const resolution::Function& found, bool windowed, std::size_t before, Node body) {
+  const std::string name(found.row->name);
+  if (!windowed) {
+    if (found.row->kind == 'w') refuse_as("42P20", "window function " + name + " requires an OVER clause", body);
+    if (place_ != Place::plain || scopes_.empty()) {
+      const std::string_view where = place_ == Place::where       ? "WHERE"
+                                     : place_ == Place::group     ? "GROUP BY"
+                                     : place_ == Place::from      ? "JOIN conditions"
+                                     : place_ == Place::returning ? "RETURNING"
+                                                                  : "VALUES";
+      refuse_as("42803", "aggregate functions are not allowed in " + std::string(where), body);
+    }
+    if (in_aggregate_) refuse_as("42803", "aggregate function calls cannot be nested", body);
+    scopes_.back().loose.resize(before);
+    scopes_.back().aggregates = true;
+  } else if (place_ != Place::plain) {
+    refuse_as("42P20", "window functions are not allowed here", body);
+  }
+}
+
+Value Typed::call(Node body) {
+  const std::vector<std::string> path = strings(body["funcname"]);
+  if (path.empty()) refuse("this call", body);
+  if (path.size() > 2 || (path.size() == 2 && path[0] != "pg_catalog" && path[0] != "public"))
+    refuse_as("3F000", "schema \"" + path[0] + "\" does not exist", body);
+  const std::string& name = path.back();
+  if (body.flag("agg_within_group")) refuse("WITHIN GROUP", body);
+  if (body["agg_order"]) refuse("ORDER BY within an aggregate", body);
+  if (body.flag("func_variadic")) refuse("VARIADIC", body);
+  // An aggregate's arguments are looked at once it is known to be one.
+  const std::size_t level = scopes_.size();
+  const std::size_t before = level == 0 ? 0 : scopes_.back().loose.size();
+  std::vector<Value> args;
+  std::vector<Oid> types;
+  const bool aggregated = !body["over"] && resolution::is_aggregate(name);
+  if (aggregated && in_aggregate_) refuse_as("42803", "aggregate function calls cannot be nested", body);
+  const bool outside = std::exchange(in_aggregate_, in_aggregate_ || aggregated);
+  for (const Node arg : body["args"].items()) {
+    if (arg.is("NamedArgExpr")) refuse("a named argument", body);
+    args.push_back(expression(arg));
+    types.push_back(args.back().type);
+  }
+  in_aggregate_ = outside;
+  bool done = false;
+  Value special = special_call(name, body, args, done);
+  if (done) return special;
+  if (name == "coalesce" || name == "nullif") refuse("this call", body);
+  using State = resolution::Function::State;
+  if (body.flag("agg_star")) types.clear();
+  const resolution::Function found = resolution::find_function(name, types, args.size() == 1 && (args[0].constant || args[0].null));
+  switch (found.state) {
+    case State::found:
+      break;
+    case State::cast:
+      return coerce(args[0], found.result, Context::explicitly).type == found.result ? coerce(args[0], found.result, Context::explicitly)
+                                                                                     : (refuse("this cast", body), Value());
+    case State::ambiguous:
+      refuse_as("42725", "function " + name + "(" + types_in_words(args) + ") is not unique", body);
+    case State::polymorphic:
+      refuse_as("42804", "could not determine polymorphic type because input has type unknown", body);
+    default:
+      refuse_as("42883", "function " + name + "(" + types_in_words(args) + ") does not exist", body);
+  }
+  if (found.row->set) refuse("a set-returning function here", body);
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    // count($1) leaves the type open, as PostgreSQL does.
+    if (args[i].parameter != 0 && i < found.row->arguments.size() && found.row->arguments[i] == 2276) continue;
+    args[i] = coerce(args[i], found.arguments[i]);
+    if (args[i].type != found.arguments[i]) refuse("this argument of " + name + "()", body);
+  }
+  const bool windowed = static_cast<bool>(body["over"]);
+  if (found.row->kind == 'f') {
+    if (windowed) refuse_as("42809", "OVER specified, but " + name + " is not a window function nor an aggregate function", body);
+    if (body.flag("agg_distinct") || body["agg_filter"])
+      refuse_as("42809", "DISTINCT or FILTER specified, but " + name + " is not an aggregate function", body);
+    return written_call(found, args, body);
+  }
+  check_place(found, windowed, before, body);
+  return aggregate(found, args, body);
+}
+
+// How sum() and avg() of that type are written; false: they are not.
+bool Typed::sum_of(std::string_view name, const Value& arg, bool distinct, bool windowed, std::string& written, std::vector<std::string>& parts) const {
+  const bool whole = arg.type == oid::int2 || arg.type == oid::int4;
+  if (arg.type == oid::numeric || arg.type == oid::int8 || (name == "avg" && whole)) {
+    written = name == "sum" ? "pg_numeric_sum" : "pg_numeric_avg";
+    parts.push_back(distinct ? exact(arg) + (arg.type == oid::numeric ? " COLLATE pg_numeric" : "") : exact(arg));
+  } else if (whole) {
+    parts.push_back(arg.text);
+  } else if (arg.type == oid::float8 && !windowed) {
+    written = name == "sum" ? "pg_float8_sum" : "pg_float8_avg";
+    parts.push_back(exact(arg));
+  } else {
+    return false;
+  }
+  return true;
+}
+
+Value Typed::aggregate(const resolution::Function& found, std::vector<Value>& args, Node body) {
+  const std::string_view name = found.row->name;
+  if (args.empty() && !body.flag("agg_star") && found.row->kind == 'a' && !needs_window(name))
+    refuse_as("42809", std::string(name) + "(*) must be used to call a parameterless aggregate function", body);
+  const Oid first = args.empty() ? Oid{0} : args[0].type;
+  const bool distinct = body.flag("agg_distinct");
+  const bool windowed = static_cast<bool>(body["over"]);
+  Value result;
+  result.type = found.result;
+  result.at = body;
+  const auto no = [&]() {
+    refuse_as("0A000", "the aggregate " + std::string(name) + "(" + types_in_words(args) + ") is not translated for SQLite files", body);
+  };
+  std::string written(name), argument;
+  std::vector<std::string> parts;
+  if (args.empty() && !body.flag("agg_star") && found.row->kind == 'a')
+    refuse_as("42809", std::string(name) + "(*) must be used to call a parameterless aggregate function", body);
+  if (body.flag("agg_star")) {
+    if (name != "count") refuse_as("42809", std::string(name) + "(*) specified, but " + std::string(name) + " is not a parameterless aggregate function", body);
+    argument = "*";
+  } else if (needs_window(name)) {
+    if (distinct || body["agg_filter"]) refuse("DISTINCT or FILTER of a window function", body);
+    for (std::size_t i = 0; i < args.size(); ++i) parts.push_back(exact(args[i]));
+  } else if (name == "count") {
+    parts.push_back(distinct ? sortable(args[0], false) : exact(args[0]));
+  } else if (name == "min" || name == "max") {
+    if (first == oid::interval || resolution::is_array(first)) no();
+    if ((first == oid::numeric && windowed) || (first == oid::bpchar && (!args[0].stored || windowed || args[0].typmod < 5))) no();
+    parts.push_back(exact(args[0]));
+    if (first == oid::numeric) written = name == "min" ? "pg_numeric_min" : "pg_numeric_max";
+    // They compare without the blanks that they show.
+    if (first == oid::bpchar) parts = {args[0].text};
+  } else if (name == "sum" || name == "avg") {
+    if (!sum_of(name, args[0], distinct, windowed, written, parts)) no();
+  } else if (name == "bool_and" || name == "every" || name == "bool_or") {
+    written = name == "bool_or" ? "max" : "min";
+    parts.push_back(exact(args[0]));
+  } else if (name == "string_agg" && first == oid::text) {
+    if (distinct || windowed) no();
+    written = "pg_string_agg";
+    parts = {args[0].text, args[1].text};
+  } else if ((name == "json_agg" || name == "jsonb_agg") && !windowed && !distinct) {
+    written = "pg_" + std::string(name);
+    parts.push_back(json_text(args[0]));
+  } else if ((name == "json_object_agg" || name == "jsonb_object_agg") && !windowed && !distinct) {
+    written = "pg_" + std::string(name);
+    parts = {as_text(args[0], oid::text).text, json_text(args[1])};
+  } else if (name == "array_agg" && !resolution::is_array(first) && !windowed) {
+    if (distinct) no();
+    written = "pg_array_of_all";
+    parts.push_back(element_text(args[0]));
+  } else {
+    no();
+  }
+  if (argument.empty()) argument = (distinct ? "DISTINCT " : "") + joined(parts, ", ");
+  result.text = quoted_name(written) + "(" + argument + ")";
+  if (const Node filter = body["agg_filter"]) {
+    const std::size_t before = scopes_.back().loose.size();
+    result.text += " FILTER (WHERE " + condition(filter, "FILTER").text + ")";
+    if (!windowed) scopes_.back().loose.resize(before);
+  }
+  if (first == oid::bpchar && (name == "min" || name == "max")) result.text = "pg_pad(" + result.text + ", " + std::to_string(args[0].typmod - 4) + ")";
+  if (windowed)
+    result.text +=
+        " OVER " + (body["over"]["name"] && !body["over"]["partitionClause"] && !body["over"]["orderClause"] && body["over"].integer("frameOptions") == 1058
+                        ? quoted_name(body["over"].text("name"))
+                        : "(" + window(body["over"]) + ")");
+  return result;
+}
+
+std::string Typed::window(Node body) {
+  std::vector<std::string> parts;
+  if (body["refname"]) parts.push_back(quoted_name(body.text("refname")));
+  if (body["partitionClause"]) {
+    std::vector<std::string> keys;
+    for (const Node item : body["partitionClause"].items()) keys.push_back(sortable(decided(expression(item)), false));
+    parts.push_back("PARTITION BY " + joined(keys, ", "));
+  }
+  if (body["orderClause"]) {
+    std::vector<std::string> keys;
+    for (const Node item : body["orderClause"].items()) {
+      bool descending = false;
+      const std::string tail = order_tail(item.as("SortBy"), descending);
+      keys.push_back(sortable(decided(expression(item.as("SortBy")["node"])), true) + tail);
+    }
+    parts.push_back("ORDER BY " + joined(keys, ", "));
+  }
+  const std::int64_t frame = body.integer("frameOptions");
+  if ((frame & nondefault) != 0) {
+    if ((frame & exclusions) != 0) refuse("EXCLUDE in a window", body);
+    const auto edge = [&](bool start) -> std::string {
+      if ((frame & (start ? start_unbounded : end_unbounded)) != 0) return start ? "UNBOUNDED PRECEDING" : "UNBOUNDED FOLLOWING";
+      if ((frame & (start ? start_current : end_current)) != 0) return "CURRENT ROW";
+      if ((frame & rows) == 0) refuse("RANGE or GROUPS with an offset", body);
+      const Value offset = coerce(expression(body[start ? "startOffset" : "endOffset"]), oid::int8);
+      if (offset.type != oid::int8) refuse("this offset of a window", body);
+      const bool preceding = start ? (frame & start_preceding) != 0 : (frame & 0x1000) != 0;
+      return wrapped(offset, bits) + (preceding ? " PRECEDING" : " FOLLOWING");
+    };
+    std::string text = (frame & groups) != 0 ? "GROUPS" : (frame & rows) != 0 ? "ROWS" : "RANGE";
+    text += " BETWEEN " + edge(true) + " AND " + edge(false);
+    parts.push_back(std::move(text));
+  }
+  return joined(parts, " ");
+}
+
+}  // namespace termgate::dialect

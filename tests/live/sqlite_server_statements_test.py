@@ -1,0 +1,302 @@
+#!/usr/bin/env python3
+"""Every statement of sqlite_server_statements.txt, on a PostgreSQL 15 and on an SQLite file behind the proxy: the same answer, or a clear refusal.
+
+    sqlite_server_statements_test.py TERMGATE PG_SERVER [--write] [--only REGEX] [--show]
+
+Compared are the columns' names, types and type modifiers, the values, the tag, the SQLSTATE, the types of the parameters, and what
+COPY sends. A case without parameters runs by the simple protocol, by the extended one in text, and in binary; one with parameters
+in text and in binary. Each run is a transaction that is rolled back.
+
+The file says of each case what comes out, in the line before it:
+
+    (nothing)        the same as PostgreSQL
+    ~ FORM CODE      refused with this SQLSTATE: 0A000, or a code of its own with a message that names what is missing
+    ! FORM WHAT      differs; to be mended
+    !! REASON        differs, and docs/use/sqlite-proxy.md says so
+
+The test fails where the file is not true. --write makes it true, but never writes over `!!`. --only runs the cases that a regular
+expression finds; --show prints what both sides answered.
+"""
+import os
+import re
+import struct
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "support"))
+import pgraw  # noqa: E402
+from proxy_lab import Lab  # noqa: E402
+
+LIST = f"{HERE}/sqlite_server_statements.txt"
+# What a refusal may be besides 0A000: the message names a function, operator or type that the front does not have, or a limit.
+REFUSALS = ("0A000", "42883", "42704", "54000", "54001", "42501")
+OIDS = {"bool": 16, "bytea": 17, "name": 19, "int8": 20, "int2": 21, "int4": 23, "text": 25, "oid": 26, "json": 114, "float4": 700, "float8": 701,
+        "bpchar": 1042, "varchar": 1043, "date": 1082, "time": 1083, "timestamp": 1114, "timestamptz": 1184, "interval": 1186, "timetz": 1266, "numeric": 1700, "uuid": 2950, "jsonb": 3802,
+        "int4[]": 1007, "int8[]": 1016, "text[]": 1009, "bool[]": 1000, "numeric[]": 1231,
+        "float8[]": 1022, "date[]": 1182, "uuid[]": 2951, "?": 0}
+
+
+class Case:
+    """`line`: as it stands in the file; `mark`: the line before it. Parts are one statement each, apart by ` ;; `."""
+
+    def __init__(self, line, mark):
+        self.line, self.mark = line, mark
+        self.parts = [Part(text) for text in line.split(" ;; ")]
+
+    def forms(self):
+        return ["text", "binary"] if any(part.parameters is not None for part in self.parts) else ["simple", "text", "binary"]
+
+
+class Part:
+    """SQL, with ` <- type:value | …` its parameters, or with ` <<< data` what COPY brings."""
+
+    def __init__(self, text):
+        self.parameters = self.copy = None
+        if " <<< " in text:
+            text, data = text.split(" <<< ", 1)
+            self.copy = data.replace("\\n", "\n").replace("\\t", "\t")
+        elif " <- " in text:
+            text, values = text.rsplit(" <- ", 1)
+            self.parameters = [tuple(value.strip().split(":", 1)) for value in values.split(" | ")]
+        self.sql = text
+
+
+class Side:
+    """One of both servers, by its raw protocol."""
+
+    def __init__(self, name, port):
+        self.name, self.port = name, port
+        self.connect()
+
+    def connect(self):
+        # What never ends is ended, and shows as a difference.
+        options = "-c termgate.scope=list -c termgate.term=1 -c TimeZone=UTC -c statement_timeout=2s"
+        self.wire = pgraw.Connection(self.port, database="app", parameters=[("options", options)], wait=60)
+
+    def run(self, case, form, oracle):
+        """What each part answers, up to the first that fails."""
+        try:
+            return self.transaction(case, form, oracle)
+        except (pgraw.Closed, pgraw.Silent) as ended:
+            print(f"{self.name}: {ended}: {case.line}")
+            self.connect()
+            return [{"error": type(ended).__name__, "message": str(ended)}]
+
+    def transaction(self, case, form, oracle):
+        self.wire.query("BEGIN")
+        answers = []
+        for part in case.parts:
+            answers.append(self.simple(part) if form == "simple" or part.copy is not None or not extended(part.sql) else self.extended(part, form, oracle))
+            if "error" in answers[-1]:
+                break
+        self.wire.query("ROLLBACK")
+        return answers
+
+    def simple(self, part):
+        self.wire.send(pgraw.query(part.sql))
+        messages = []
+        while not messages or messages[-1].type != "Z":
+            messages += self.wire.until("ZG")
+            if messages[-1].type == "G":
+                self.wire.send(pgraw.copy_data(part.copy or ""), pgraw.copy_done())
+        return answer_of(messages)
+
+    def extended(self, part, form, oracle):
+        given = part.parameters or []
+        types = [OIDS[kind] for kind, _ in given]
+        values = [None if value == "NULL" else value.encode() for _, value in given]
+        formats = []
+        if form == "binary" and given:
+            values, formats = [oracle.binary(kind, value, part, i) for i, (kind, value) in enumerate(given)], [1]
+        results = [1] if form == "binary" else []
+        self.wire.send(pgraw.parse("", part.sql, types), pgraw.describe("S", ""), pgraw.bind("", "", values, formats, results), pgraw.describe("P", ""), pgraw.execute(""), pgraw.sync())
+        return answer_of(self.wire.until("Z"))
+
+
+def extended(sql):
+    return re.match(r"(select|insert|update|delete|with|values|table)\b", sql, re.I)
+
+
+def answer_of(messages):
+    answer = {}
+    rows, copied = [], b""
+    for message in messages:
+        if message.type == "T":
+            answer.setdefault("columns", []).append(columns_of(message.body))
+        elif message.type == "t":
+            count = struct.unpack_from("!H", message.body)[0]
+            answer["parameters"] = list(struct.unpack_from(f"!{count}I", message.body, 2))
+        elif message.type == "D":
+            rows.append(message.row())
+        elif message.type == "C":
+            answer["tag"] = message.body.rstrip(b"\0").decode()
+        elif message.type == "E":
+            answer["error"] = message.fields()["C"]
+            answer["message"] = message.fields()["M"]
+        elif message.type == "d":
+            copied += message.body
+    answer["rows"], answer["copy"] = rows, copied
+    return answer
+
+
+def columns_of(body):
+    found, at = [], 2
+    for _ in range(struct.unpack_from("!H", body)[0]):
+        end = body.index(b"\0", at)
+        _, _, kind, _, modifier, _ = struct.unpack_from("!IHIhih", body, end + 1)
+        found.append((body[at:end].decode(), kind, modifier))
+        at = end + 19
+    return found
+
+
+class Oracle:
+    """PostgreSQL's binary form of a value, and the type that it gives a parameter without one."""
+
+    def __init__(self, side):
+        self.side, self.held = side, {}
+
+    def binary(self, kind, value, part, i):
+        if value == "NULL":
+            return None
+        key = (kind, value) if kind != "?" else (kind, value, part.sql, i)
+        if key not in self.held:
+            type_oid = OIDS[kind] if kind != "?" else self.type_of(part, i)
+            wire = self.side.wire
+            wire.query("ROLLBACK")
+            name = wire.value(f"select format_type({type_oid or 25}, null)")
+            wire.send(pgraw.parse("", f"select $1::{name}"), pgraw.bind("", "", [value], [], [1]), pgraw.execute(""), pgraw.sync())
+            row = [message for message in wire.until("Z") if message.type == "D"]
+            # No value of the type: the bytes of its text, which both sides must refuse.
+            self.held[key] = row[0].row()[0] if row else value.encode()
+        return self.held[key]
+
+    def type_of(self, part, i):
+        wire = self.side.wire
+        wire.send(pgraw.parse("", part.sql, [OIDS[kind] for kind, _ in part.parameters]), pgraw.describe("S", ""), pgraw.sync())
+        found = [answer.get("parameters") for answer in [answer_of(wire.until("Z"))]][0]
+        return found[i] if found else 25
+
+
+def differs(postgres, front):
+    """Nothing where they are the same; what differs, in a few words, else."""
+    for i, (wanted, got) in enumerate(zip(postgres, front)):
+        where = f"part {i + 1}: " if len(postgres) > 1 else ""
+        if "error" in got:
+            if got["error"] == wanted.get("error"):
+                return ""
+            if got["error"] in REFUSALS:
+                return "~" + got["error"]
+            return where + (f"error {got['error']} for {wanted['error']}" if "error" in wanted else f"error {got['error']}")
+        if "error" in wanted:
+            return where + f"no error {wanted['error']}"
+        for what, name in (("rows", "values"), ("copy", "COPY's data"), ("tag", "tag"), ("parameters", "parameter types")):
+            if wanted.get(what) != got.get(what):
+                return where + name
+        for a, b in zip(wanted.get("columns", [[]]), got.get("columns", [[]])):
+            if [x[0] for x in a] != [x[0] for x in b]:
+                return where + "column names"
+            if [x[1] for x in a] != [x[1] for x in b]:
+                return where + "column types"
+            if a != b:
+                return where + "type modifiers"
+    return ""
+
+
+def shown(answers):
+    return [{name: value for name, value in answer.items() if value not in ([], b"")} for answer in answers]
+
+
+def outcome(case, postgres, front, oracle, show):
+    """The mark that is true of the case, and what both sides said where they differ."""
+    mark = detail = ""
+    for form in case.forms():
+        # Both sides at work on the same case one after the other; the oracle asks PostgreSQL outside of the block.
+        for part in case.parts:
+            for i, (kind, value) in enumerate(part.parameters or []):
+                oracle.binary(kind, value, part, i)
+        wanted, got = postgres.run(case, form, oracle), front.run(case, form, oracle)
+        found = differs(wanted, got)
+        if show:
+            print(f"   {form}: {shown(wanted)}\n     front: {shown(got)}")
+        if found and not found.startswith("~"):
+            return f"! {form} {found}", f"{form}: PostgreSQL {shown(wanted)}, front {shown(got)}"
+        if found and not mark:
+            mark = f"~ {form} {found[1:]}"
+    return mark, detail
+
+
+def read_list():
+    """(head and comments as they stand, or Case) in the file's order; the setup's statements."""
+    items, setup, mark, part = [], [], "", "setup"
+    for line in open(LIST, encoding="utf-8").read().splitlines():
+        if line.startswith("## "):
+            part = line[3:].strip()
+            items.append(line)
+        elif not line or line.startswith("#"):
+            items.append(line)
+        elif part == "setup":
+            items.append(line)
+            setup.append(line)
+        elif line[0] in "!~":
+            mark = line
+        else:
+            items.append(Case(line, mark))
+            mark = ""
+    return items, setup
+
+
+def write_list(items):
+    lines = []
+    for item in items:
+        if isinstance(item, Case):
+            lines += [item.mark] if item.mark else []
+            lines.append(item.line)
+        else:
+            lines.append(item)
+    with open(LIST, "w", encoding="utf-8") as file:
+        file.write("\n".join(lines) + "\n")
+
+
+def compare(lab, items, sides, only):
+    counts = {"the same": 0, "refused": 0, "differ": 0}
+    for item in items:
+        if not isinstance(item, Case) or (only and not re.search(only, item.line)):
+            continue
+        mark, detail = outcome(item, *sides, Oracle(sides[0]), "--show" in sys.argv)
+        counts["refused" if mark.startswith("~") else "differ" if mark else "the same"] += 1
+        if item.mark.startswith("!!"):
+            if not mark.startswith("!"):
+                lab.check(f"known to differ, and does not: {item.line}", False)
+        elif "--write" in sys.argv:
+            item.mark = mark
+        elif mark != item.mark:
+            lab.check(f"[{item.mark or 'the same'}] is now [{mark or 'the same'}]: {item.line}", False, detail)
+    print(", ".join(f"{count} {what}" for what, count in counts.items()))
+    lab.check("every statement was run", sum(counts.values()) > 0)
+
+
+def main():
+    lab = Lab("sqlite-statements", os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]))
+    only = sys.argv[sys.argv.index("--only") + 1] if "--only" in sys.argv else None
+    try:
+        lab.run(lab.termgate, "init", "--db", f"sqlite:{lab.folder}/app.db")
+        proxy = lab.proxy(f"sqlite:{lab.folder}/app.db")
+        server = lab.server("15", "fsync=off")
+        server.sql("create database app")
+        items, setup = read_list()
+        sides = [Side("PostgreSQL", server.port), Side("front", proxy.port)]
+        for statement in setup:
+            for side in sides:
+                answer = side.simple(Part(statement))
+                lab.check(f"set up on {side.name}", "error" not in answer, f"{statement}: {answer}") if "error" in answer else None
+        compare(lab, items, sides, only)
+        if "--write" in sys.argv:
+            write_list(items)
+        lab.check("the proxy ends cleanly", proxy.stop() == 0, proxy.log()[-2000:])
+    finally:
+        status = lab.conclude()
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
