@@ -117,8 +117,9 @@ std::uint64_t CatalogState::fingerprint() {
   return hash;
 }
 
-// A committed schema has a number of its own, which is never used again. What this connection is changing has not: a rollback gives
-// the number back. So within a write, and where there are temporary relations, the texts are compared.
+// A committed schema has a number of its own, which is never used again, and within a write that has changed nothing of the schema it still has
+// that number. What this connection is changing has not: a rollback gives the number back. So then, and where there are temporary relations, the
+// texts are compared.
 std::shared_ptr<const Schema> CatalogState::schema() {
   const Reading reading(*this);
   const auto ask = [&](std::optional<Query>& kept, std::string_view sql) {
@@ -129,9 +130,9 @@ std::shared_ptr<const Schema> CatalogState::schema() {
     return answer;
   };
   const std::int64_t cookie = ask(cookie_, "PRAGMA main.schema_version").value_or(-1);
-  bool committed = sqlite3_txn_state(connection_, "main") != SQLITE_TXN_WRITE;
-  if (committed) committed = !ask(temporary_, "SELECT 1 FROM temp.sqlite_schema LIMIT 1");
-  if (schema_ != nullptr && mark_.cookie == cookie && committed && mark_.committed) return schema_;
+  const bool temporary = ask(temporary_, "SELECT 1 FROM temp.sqlite_schema LIMIT 1").has_value();
+  if (schema_ != nullptr && mark_.cookie == cookie && mark_.committed && !temporary) return schema_;
+  const bool committed = !temporary && sqlite3_txn_state(connection_, "main") != SQLITE_TXN_WRITE;
   const std::uint64_t print = fingerprint();
   if (schema_ == nullptr || mark_.fingerprint != print || mark_.cookie != cookie) {
     schema_ = read_schema(connection_);
