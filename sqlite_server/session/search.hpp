@@ -10,6 +10,7 @@ namespace termgate::sqlite_server {
 inline std::size_t find_text(std::string_view text, std::string_view wanted, std::size_t from = 0) {
   if (from > text.size()) return std::string_view::npos;
   if (wanted.empty()) return from;
+  if (text.empty()) return std::string_view::npos;  // an empty view may have no address, which memmem() must have
   const void* found = memmem(text.data() + from, text.size() - from, wanted.data(), wanted.size());
   return found == nullptr ? std::string_view::npos : static_cast<std::size_t>(static_cast<const char*>(found) - text.data());
 }
