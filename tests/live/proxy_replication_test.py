@@ -18,6 +18,7 @@ WRITES = [
     "INSERT INTO t VALUES (1)",
     "SELECT 1; INSERT INTO t VALUES (2)",
     "BEGIN READ WRITE",
+    "SELECT * FROM opens; COMMIT; SELECT * FROM writer",
     "BEGIN; SET TRANSACTION READ WRITE; INSERT INTO t VALUES (3); COMMIT",
     "SET default_transaction_read_only = off",
     "SELECT set_config('default_transaction_read_only', 'off', false)",
@@ -65,6 +66,19 @@ def connections(server, major):
             lab.check(f"{major} {mode}: {text}", error is None, error)
         rows, error = client.ask("IDENTIFY_SYSTEM")
         lab.check(f"{major} {mode}: IDENTIFY_SYSTEM", error is None and len(rows) == 1, error)
+        # The server reads a backslash as the session starts it.
+        for strings in ("on", "off"):
+            one = Wire(proxy.port, user="repl", replication="database", options=f"-c standard_conforming_strings={strings}")
+            try:
+                one.ask("SELECT '\\'; INSERT INTO t VALUES (7); --'")
+            except Refused:
+                pass
+            one.close()
+        two = Wire(proxy.port, user="repl", replication="database")
+        two.send(query("SELECT * FROM opens"), query("SELECT * FROM writer"))
+        two.rest()
+        two.close()
+        lab.check(f"{major} {mode}: nothing was written by what is hidden", state(server) == before, state(server))
         # A view of the owner's makes the session writable; up to 13 the server does not report it.
         client.send(query("SELECT * FROM opens"))
         try:
@@ -102,6 +116,7 @@ def prepare(server):
     for text in ("CREATE ROLE repl LOGIN REPLICATION", "CREATE TABLE t (a int)", "GRANT ALL ON t TO repl", "SELECT termgate.seal('x', 5)",
                  "CREATE FUNCTION writes(v int) RETURNS int LANGUAGE sql AS 'INSERT INTO t VALUES (v) RETURNING a'",
                  "CREATE VIEW opens AS SELECT set_config('default_transaction_read_only', 'off', false)", "GRANT SELECT ON opens TO repl",
+                 "CREATE VIEW writer AS SELECT writes(6)", "GRANT SELECT ON writer TO repl",
                  "GRANT pg_read_all_data TO repl" if int(server.major) >= 14 else "ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO repl"):
         server.sql(text)
 

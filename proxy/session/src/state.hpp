@@ -309,6 +309,7 @@ class Session::State {
   Pipeline pipeline_;
   Script script_;
   SessionLock session_lock_;
+  bool replication_busy_ = false;  // a Query of a replication connection is not answered yet
 };
 
 }  // namespace termgate::session

@@ -250,7 +250,7 @@ TEST_CASE("session: replication is refused unless a rule lets it through", "[F6]
 
   // What would write, or make it possible. No check can stand in front of it, for there is no extended protocol.
   for (const std::string& text : std::vector<std::string>{
-           "INSERT INTO t VALUES (1)", "SELECT 1; INSERT INTO t VALUES (1)", "BEGIN READ WRITE", "BEGIN; SET TRANSACTION READ WRITE", "SET default_transaction_read_only = off", "SET transaction_read_only = off",
+           "INSERT INTO t VALUES (1)", "SELECT 1; INSERT INTO t VALUES (1)", "BEGIN READ WRITE", "BEGIN; SET TRANSACTION READ WRITE", "SELECT a FROM t; COMMIT; SELECT a FROM u", "SET default_transaction_read_only = off", "SET transaction_read_only = off",
            "RESET default_transaction_read_only", "RESET ALL", "DISCARD ALL", "SELECT f()", "SELECT set_config('default_transaction_read_only', 'off', false)", "SELECT pg_notify('c', 'x')", "NOTIFY c",
            "SELECT lo_create(1)", "COPY t FROM STDIN", "COPY t TO PROGRAM 'true'", "DO $$BEGIN END$$", "CALL p()", "VACUUM t", "PREPARE TRANSACTION 'x'", "COMMIT PREPARED 'x'", "start_replication",
            "SHOWN", "IDENTIFY_SYSTEM_ALL; INSERT INTO t VALUES (1)", "/* */ INSERT INTO t VALUES (1)", "SET standard_conforming_strings = off", "PREPARE p AS INSERT INTO t VALUES (1)", "EXECUTE p", "CREATE TABLE u (a int)"}) {
@@ -263,6 +263,12 @@ TEST_CASE("session: replication is refused unless a rule lets it through", "[F6]
     observed.client(query(text)).to_server(query(text));
     observed.replay();
   }
+
+  // The next query waits for the answer, which says whether something has changed the default.
+  Script pipelined = allowed(Enforce::on);
+  pipelined.client(query("SELECT a FROM t")).to_server(query("SELECT a FROM t"));
+  pipelined.client(query("SELECT b FROM t")).ends("0A000", "Termgate takes one query at a time in a replication connection: send the next when the answer has come");
+  pipelined.replay();
 
   // Something that the text does not show has changed the default.
   Script writable = allowed(Enforce::on);
