@@ -60,7 +60,7 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // A lane that reads. Throws PgException 53300 where all are at work for too long.
+  // A connection that reads. Throws PgException 53300 where all are at work for too long.
   std::unique_ptr<SqlConnection> borrow();
   void give_back(std::unique_ptr<SqlConnection> lane) noexcept;
 

@@ -112,6 +112,20 @@ def subscription(server, major):
     proxy.stop()
 
 
+def physical(server, major):
+    """A base backup with the log streamed beside it: two physical replication connections."""
+    proxy = lab.proxy(server.url, "--allow-replication")
+    program = os.path.join(lab.run(lab.pg_server, "bin", "15"), "pg_basebackup")
+    if major == "15":
+        lab.run(program, "-h", "127.0.0.1", "-p", proxy.port, "-U", "repl", "-D", f"{lab.folder}/copy{major}", "-X", "stream", "--checkpoint=fast", env={**os.environ, "PGPASSWORD": ""})
+        lab.check(f"{major}: pg_basebackup copies the server", os.path.exists(f"{lab.folder}/copy{major}/PG_VERSION"))
+    client = Wire(proxy.port, user="repl", replication="true")
+    rows, error = client.ask("IDENTIFY_SYSTEM")
+    lab.check(f"{major}: IDENTIFY_SYSTEM of a physical connection", error is None and len(rows) == 1, error)
+    client.close()
+    proxy.stop()
+
+
 def prepare(server):
     for text in ("CREATE ROLE repl LOGIN REPLICATION", "CREATE TABLE t (a int)", "GRANT ALL ON t TO repl", "SELECT termgate.seal('x', 5)",
                  "CREATE FUNCTION writes(v int) RETURNS int LANGUAGE sql AS 'INSERT INTO t VALUES (v) RETURNING a'",
@@ -128,6 +142,7 @@ def main():
             prepare(server)
             connections(server, major)
             subscription(server, major)
+            physical(server, major)
             server.stop()
     except Exception as error:  # the servers must be stopped
         lab.check("the test ran to its end", False, repr(error))

@@ -66,7 +66,7 @@ class Connection final : public session::SessionHost {
   statements::Cache& statements() override;
   void happened(const session::Incident& incident) override;
 
-  // Answers of blocking_pool.
+  // Answers of the blocking pool.
   void admitted(session::Admission admission);
   void resolved(Resolver::Addresses addresses, const std::string& problem);
 

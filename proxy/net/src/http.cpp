@@ -163,7 +163,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection<Owner>
     // Of two the reader in front of us may have believed the other one.
     const auto hosts = request.count(http::field::host);
     if (hosts > 1 || (hosts == 0 && request.version() >= 11)) return answer({400, "one Host header is wanted\n"}, false);
-    // Whether the process lives is said even where all blocking_pool wait for a name server.
+    // Whether the process lives is answered even where every thread of the blocking pool waits for a name server.
     if (request.target() == "/healthz" && request.method() == http::verb::get && host_is_ours(request[http::field::host], owner_.options)) return answer({200, "ok\n"}, request.keep_alive());
     // The answer may take its time, and the loop has others to serve.
     owner_.blocking_pool.run([self = this->shared_from_this(), method = std::string(request.method_string()), target = std::string(request.target()),
