@@ -1,10 +1,10 @@
-// Engine: one SQLite file for many sessions. Readers: lanes from a pool, each session on one of its own while it reads. The one
-// writer: storage/sqlite's WriteQueue, whose baton everyone who writes must have; autocommit writes share a commit, a block keeps
-// the baton until it ends. Any thread.
+// Engine: one SQLite file for many sessions. A session reads on a connection (a "lane") that it borrows from a pool. There is one
+// writer, storage/sqlite's WriteQueue: a session must hold its baton to write. Autocommit writes share a commit; a block keeps the
+// baton until it ends. Any thread.
 //
-// Who waits for the baton says which scope and term it waits for. A holder watchdog ends (F4)
-//   - after the eviction grace a session that has passed a waiter's scope with a lower term,
-//   - after `idle_holder_max` one that keeps the baton while its client says nothing.
+// A session that waits for the baton gives the scope and term that it waits for. The holder watchdog (F4) ends
+//   - a session that has passed a waiter's scope with a lower term, after the eviction grace;
+//   - a session that keeps the baton while its client sends nothing, after `idle_holder_max`.
 // Processes that wait through the library, the command or the extension tell (lock_wait.hpp) and count like sessions; anybody else's
 // waiting for the file cannot be seen, for SQLite's waiters leave no trace.
 #pragma once
