@@ -19,7 +19,7 @@ typedef struct Layer1 {
   int passing_count;
 } Layer1;
 
-// The functions that we call, all of sql/postgres/install/0015_guard.sql.
+// The functions that we call, all of sql/postgres/install/0016_guard.sql.
 typedef enum CallKind { CALL_DECLARED, CALL_WAIT, CALL_VERDICT, CALL_BY_ROW, CALL_WOULD_REFUSE, CALLS } CallKind;
 typedef struct Call {
   const char *name;
@@ -421,7 +421,7 @@ void layer1_verdict(const ScopeName *scope, int64 term, const Fence *fence, bool
     refuse();
   }
   trusted_since = DatumGetInt64(answer[0]);
-  // A standby's session may live to see the promotion, which puts everything in doubt.
+  // A standby's session may live to see the promotion, which makes all fences untrusted.
   trust_known = !RecoveryInProgress();
 }
 

@@ -46,7 +46,7 @@ BEGIN
   IF p_queue_key <> @schema@._queue_key(p_scope) THEN
     RETURN NULL;
   END IF;
-  PERFORM @schema@._need_no_doubt(p_scope, p_generation);
+  PERFORM @schema@._need_trusted(p_scope, p_generation);
   IF p_term < p_fence THEN
     PERFORM @schema@._stale(p_scope, p_term, p_fence);
   ELSIF p_term > coalesce(p_fence, 0) THEN
@@ -75,8 +75,8 @@ BEGIN
     v_term := @schema@._declared_term();
     PERFORM @schema@._need_scope(@schema@._declared_scope(), 'declared termgate.scope') WHERE @schema@._declared_scope() IS NOT NULL;
     RETURN 'TG002 no term declared; ' || @schema@._what_is_declared();
-  ELSIF @schema@._doubt(p_generation) IS NOT NULL THEN
-    RETURN format('TG004 the fence of scope "%s" is in doubt', p_scope);
+  ELSIF @schema@._why_untrusted(p_generation) IS NOT NULL THEN
+    RETURN format('TG004 the fence of scope "%s" is untrusted', p_scope);
   ELSIF p_term < p_fence THEN
     RETURN format('TG001 stale term %s for scope "%s": the fence stands at %s', p_term, p_scope, p_fence);
   ELSIF p_term > coalesce(p_fence, 0) THEN
