@@ -23,19 +23,19 @@ else
   libraries=lib/postgresql share=share/postgresql programs=bin
   from_libraries=$bin/../$libraries from_share=$bin/../$share
 fi
-mkdir -p "$dir/$programs" "$dir/$libraries" "$dir/$share/extension"
-for one in "$bin"/*; do cp -L "$one" "$dir/$programs/"; done
-if [ "$libraries" = lib/postgresql ]; then
-  for one in "$bin"/../lib/*; do [ -d "$one" ] || ln -sf "$(cd "$(dirname "$one")" && pwd)/$(basename "$one")" "$dir/lib/"; done
-fi
-for one in "$from_libraries"/*; do ln -sfn "$(cd "$from_libraries" && pwd)/$(basename "$one")" "$dir/$libraries/"; done
-for one in "$from_share"/*; do [ "$(basename "$one")" = extension ] || ln -sfn "$(cd "$from_share" && pwd)/$(basename "$one")" "$dir/$share/"; done
-for one in "$from_share"/extension/*; do ln -sfn "$(cd "$from_share/extension" && pwd)/$(basename "$one")" "$dir/$share/extension/"; done
+mkdir -p "$dir/$programs" "$dir/$libraries" "$dir/$share"
+# A second name is as good as a copy, where the system allows one.
+cp -flL "$bin"/* "$dir/$programs/" 2>/dev/null || cp -fL "$bin"/* "$dir/$programs/"
+from_libraries=$(cd "$from_libraries" && pwd) from_share=$(cd "$from_share" && pwd)
+cp -rsf "$from_libraries"/. "$dir/$libraries/"
+cp -rsf "$from_share"/. "$dir/$share/"
+if [ "$libraries" = lib/postgresql ]; then cp -rsf "$(cd "$bin/../lib" && pwd)"/. "$dir/lib/"; fi
 for one in "$@"; do
   case "$one" in
-    *.so) install -m 755 "$one" "$dir/$libraries/" ;;
-    *) install -m 644 "$one" "$dir/$share/extension/" ;;
+    *.so) rm -f "$dir/$libraries/$(basename "$one")"; install -m 755 "$one" "$dir/$libraries/" ;;
+    *) rm -f "$dir/$share/extension/$(basename "$one")"; install -m 644 "$one" "$dir/$share/extension/" ;;
   esac
 done
-chmod -R a+rX "$dir"
+find "$dir" -type d -exec chmod a+rx {} +
+chmod -R a+rX "$dir/$programs"
 echo "$dir/$programs"

@@ -88,19 +88,48 @@ static bool too_early(Snapshot snapshot, FullTransactionId raised) {
   return hides(snapshot, raised) || (outer != snapshot && hides(outer, raised));
 }
 
+// Mode observe must refuse nothing, so an error of layer 1's is what it has seen. Not a cancelled statement, which is the client's wish.
+static void count_refusal(const ScopeName *scope, int64 term, const Fence *fence, bool early) {
+  MemoryContext context = CurrentMemoryContext;
+  ResourceOwner owner = CurrentResourceOwner;
+  char *message = NULL;
+  if (IsInParallelMode()) {
+    return;  // there are no savepoints here, and no writes either
+  }
+  BeginInternalSubTransaction(NULL);
+  PG_TRY();
+  {
+    MemoryContextSwitchTo(context);
+    message = layer1_would_refuse(scope, term, fence, early);
+    ReleaseCurrentSubTransaction();
+  }
+  PG_CATCH();
+  {
+    ErrorData *error;
+    MemoryContextSwitchTo(context);
+    error = CopyErrorData();
+    if (error->sqlerrcode == ERRCODE_QUERY_CANCELED) {
+      PG_RE_THROW();
+    }
+    FlushErrorState();
+    RollbackAndReleaseCurrentSubTransaction();
+    message = error->message;
+  }
+  PG_END_TRY();
+  MemoryContextSwitchTo(context);
+  CurrentResourceOwner = owner;
+  if (message != NULL) {
+    sessions_count_observed(message);
+  }
+}
+
 static void observe(const ScopeName *scope, int64 term, Snapshot snapshot) {
   Fence fence;
-  char *message;
   bool early;
   layer1_read_fence(scope, &fence);
   early = too_early(snapshot, fence.raised);
-  if (fence.found && fence.term == term && layer1_trusts(&fence) && !early) {
-    return;
-  }
-  message = layer1_would_refuse(scope, term, &fence, early);
-  if (message != NULL) {
-    sessions_count_observed(message);
-    pfree(message);
+  if (!fence.found || fence.term != term || !layer1_trusts(&fence) || early) {
+    count_refusal(scope, term, &fence, early);
   }
 }
 
@@ -138,21 +167,13 @@ static void check(const ScopeName *scope, int64 term, const ScopeKeys *keys, Sna
   sessions_show_pass(scope, term);
 }
 
-static void observe_nothing_declared(void) {
-  char *message = layer1_would_refuse(NULL, 0, NULL, false);
-  if (message != NULL) {
-    sessions_count_observed(message);
-    pfree(message);
-  }
-}
-
 // What the session declares is odd or missing. Layer 1 refuses, or says what it means.
 static void check_odd(Snapshot snapshot) {
   ScopeName scope;
   ScopeKeys keys;
   int64 term;
   if (guard_mode() == GUARD_OBSERVE) {
-    observe_nothing_declared();
+    count_refusal(NULL, 0, NULL, false);
     return;
   }
   layer1_declared(&scope, &term);

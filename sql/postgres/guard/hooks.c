@@ -133,9 +133,9 @@ static void before_function(Oid function) {
   if (!function_leaves_no_trace(function) || explaining || in_layer1_call || !guarding()) {
     return;
   }
-  if (IsParallelWorker()) {
+  if (IsInParallelMode()) {
     ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-                    errmsg("%s cannot be checked in a parallel worker of a guarded session", format_procedure(function)),
+                    errmsg("%s cannot be checked in a parallel query of a guarded session", format_procedure(function)),
                     errhint("The function that calls it is not PARALLEL SAFE: ALTER FUNCTION ... PARALLEL UNSAFE.")));
   }
   check_statement_runs();

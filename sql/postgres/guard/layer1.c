@@ -119,11 +119,26 @@ static Oid function_of(const char *schema, const char *name, int arguments, cons
   return LookupFuncName(names, arguments, types, true);
 }
 
-static bool find_functions(const char *schema) {
+static Oid owner_of_function(Oid function) {
+  HeapTuple row = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
+  Oid owner = InvalidOid;
+  if (HeapTupleIsValid(row)) {
+    owner = ((Form_pg_proc)GETSTRUCT(row))->proowner;
+    ReleaseSysCache(row);
+  }
+  return owner;
+}
+
+static bool find_functions(const Layer1 *found) {
   int i;
   for (i = 0; i < CALLS; ++i) {
-    if (!OidIsValid(function_of(schema, calls[i].name, calls[i].arguments, calls[i].types))) {
-      return not_usable(other_version, "schema \"%s\" has no function %s", schema, calls[i].name);
+    Oid function = function_of(found->schema, calls[i].name, calls[i].arguments, calls[i].types);
+    if (!OidIsValid(function)) {
+      return not_usable(other_version, "schema \"%s\" has no function %s", found->schema, calls[i].name);
+    }
+    if (owner_of_function(function) != found->owner) {
+      return not_usable("All of layer 1 belongs to one role: run termgate init as that role.", "function %s and table fences belong to two roles",
+                        calls[i].name);
     }
   }
   return true;
@@ -175,16 +190,29 @@ static bool find_table(Layer1 *found) {
 
 static bool find(Layer1 *found) {
   char *schema;
+  Oid user;
+  int security;
+  bool complete;
   found->schema_oid = schema_of_extension();
   schema = OidIsValid(found->schema_oid) ? get_namespace_name(found->schema_oid) : NULL;
   if (schema == NULL) {
     return not_usable("As a superuser: CREATE EXTENSION termgate_guard SCHEMA termgate;", "extension termgate_guard was not created there");
   }
   memcpy(found->schema, schema, Min(strlen(schema) + 1, sizeof found->schema));
-  if (!find_table(found) || !find_functions(found->schema)) {
+  if (!find_table(found)) {
     return false;
   }
-  find_passing(found);
+  // A guarded role need have no right to look into the schema. An error puts the user back, as it ends the transaction or the savepoint.
+  GetUserIdAndSecContext(&user, &security);
+  SetUserIdAndSecContext(found->owner, security | SECURITY_LOCAL_USERID_CHANGE);
+  complete = find_functions(found);
+  if (complete) {
+    find_passing(found);
+  }
+  SetUserIdAndSecContext(user, security);
+  if (!complete) {
+    return false;
+  }
   found->queue_seed = seed(found->schema, 1);
   found->turnstile_seed = seed(found->schema, 2);
   return true;

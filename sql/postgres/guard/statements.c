@@ -28,7 +28,7 @@ static const Oid traceless[] = {
     3779,  // pg_create_physical_replication_slot
     3780,  // pg_drop_replication_slot
     3782,  // pg_logical_slot_get_changes
-    3784,  // pg_logical_slot_get_binary_changes
+    3783,  // pg_logical_slot_get_binary_changes
     3786,  // pg_create_logical_replication_slot
     3878,  // pg_replication_slot_advance
     4220,  // pg_copy_physical_replication_slot
@@ -38,7 +38,7 @@ static const Oid traceless[] = {
     4224,  // pg_copy_logical_replication_slot
     6003,  // pg_replication_origin_create
     6004,  // pg_replication_origin_drop
-    6009,  // pg_replication_origin_advance
+    6012,  // pg_replication_origin_advance
 };
 
 static int compare_oids(const void *a, const void *b) {
