@@ -37,5 +37,4 @@ for one in "$@"; do
   esac
 done
 find "$dir" -type d -exec chmod a+rx {} +
-chmod -R a+rX "$dir/$programs"
 echo "$dir/$programs"

@@ -54,25 +54,28 @@ static bool guarded_placeholder = false;
 
 static void assign_mode(int value pg_attribute_unused(), void *extra pg_attribute_unused()) { check_forget(); }
 
-// A library of session_preload_libraries comes after the start-up packet, whose value for our setting may be refused: then this one stands.
-static bool is_session_library(void) {
-  char *names = session_preload_libraries_string == NULL ? NULL : pstrdup(session_preload_libraries_string);
+// The place of this library in a list of names or paths, from 0; -1 where it is not there.
+static int place_in_list(const char *list) {
   List *libraries = NIL;
   ListCell *cell;
-  bool found = false;
-  if (names == NULL || !SplitDirectoriesString(names, ',', &libraries)) {
-    return false;
+  int place = 0;
+  if (list == NULL || !SplitDirectoriesString(pstrdup(list), ',', &libraries)) {
+    return -1;
   }
   foreach (cell, libraries) {
     const char *name = lfirst(cell);
     const char *base = strrchr(name, '/');
-    found = found || strncmp(base == NULL ? name : base + 1, "termgate_guard", 14) == 0;
+    if (strncmp(base == NULL ? name : base + 1, "termgate_guard", 14) == 0) {
+      return place;
+    }
+    ++place;
   }
-  return found;
+  return -1;
 }
 
 static void define_settings(void) {
-  int boot = !preloaded && is_session_library() ? GUARD_ENFORCE : GUARD_OFF;
+  // A library of session_preload_libraries comes after the start-up packet, whose value for our setting may be refused: then this one stands.
+  int boot = !preloaded && place_in_list(session_preload_libraries_string) >= 0 ? GUARD_ENFORCE : GUARD_OFF;
   mode_setting = boot;
   DefineCustomEnumVariable("termgate.guard", "Whether this session's writes need a passed check: off, observe or enforce.",
                            "Set it for a role or a database: ALTER ROLE app SET termgate.guard = enforce.", &mode_setting, boot, modes,
@@ -156,4 +159,18 @@ Datum termgate_guard_layer1_call(PG_FUNCTION_ARGS) {
   need_layer1();
   hooks_layer1_call(!PG_ARGISNULL(0) && PG_GETARG_BOOL(0));
   PG_RETURN_VOID();
+}
+
+PG_FUNCTION_INFO_V1(termgate_guard_state);
+// Whether the server has loaded the library, and before all others. No more of the list is shown: it is not for everybody.
+Datum termgate_guard_state(PG_FUNCTION_ARGS) {
+  TupleDesc description;
+  Datum values[2];
+  bool nulls[2] = {false, false};
+  if (get_call_result_type(fcinfo, NULL, &description) != TYPEFUNC_COMPOSITE) {
+    elog(ERROR, "guard_state() returns a row");
+  }
+  values[0] = BoolGetDatum(preloaded);
+  values[1] = BoolGetDatum(preloaded && place_in_list(shared_preload_libraries_string) == 0);
+  PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(description), values, nulls)));
 }

@@ -1,6 +1,5 @@
 -- The guard's functions and views, in the schema of layer 1. No tables: what is kept is layer 1's. Run by CREATE EXTENSION as a superuser.
 -- Rows, locks: none. Keeps F1, F2, F5, F6 for guarded sessions.
-\echo Use "CREATE EXTENSION termgate_guard SCHEMA termgate" to load this file. \quit
 
 -- guard_session() -> version, schema, preloaded, database: guards this session from now on. An error where it cannot.
 CREATE FUNCTION @extschema@.guard_session(OUT version text, OUT schema text, OUT preloaded boolean, OUT database text)
@@ -11,6 +10,10 @@ CREATE FUNCTION @extschema@.guard_passed(scope text, term bigint) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'termgate_guard_passed';
 CREATE FUNCTION @extschema@.guard_layer1_call(begins boolean) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'termgate_guard_layer1_call';
+
+-- For doctor(): whether the server has loaded the library, and as the first of its list.
+CREATE FUNCTION @extschema@.guard_state(OUT preloaded boolean, OUT first boolean)
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'termgate_guard_state';
 
 CREATE FUNCTION @extschema@._guarded_sessions(OUT pid integer, OUT role oid, OUT scope text, OUT term bigint, OUT passed boolean, OUT since timestamptz)
 RETURNS SETOF record LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'termgate_guarded_sessions';

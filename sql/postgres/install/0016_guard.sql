@@ -88,3 +88,74 @@ BEGIN
 EXCEPTION WHEN OTHERS THEN
   RETURN SQLERRM;
 END $$;
+
+-- What a role's connections to this database start with: termgate.guard as ALTER ROLE and ALTER DATABASE have set it, the most specific one; NULL: not set.
+CREATE OR REPLACE FUNCTION @schema@._guard_setting(p_role oid) RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT split_part(c.setting, '=', 2)
+    FROM pg_db_role_setting s CROSS JOIN LATERAL unnest(s.setconfig) c(setting)
+   WHERE c.setting LIKE 'termgate.guard=%' AND s.setrole IN (0, p_role)
+     AND s.setdatabase IN (0, (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()))
+   ORDER BY s.setrole <> 0 AND s.setdatabase <> 0 DESC, s.setrole <> 0 DESC, s.setdatabase <> 0 DESC LIMIT 1
+$$;
+
+-- Rows for doctor(): what makes the guard worth less than it looks. Nothing where nobody uses it.
+CREATE OR REPLACE FUNCTION @schema@._doctor_guard() RETURNS TABLE (severity text, object text, problem text, remedy text)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_loaded boolean := current_setting('termgate.guarded', true) IN ('on', 'off');
+  v_extension boolean := EXISTS (SELECT FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'termgate_guard' AND n.nspname = @schema_lit@);
+  v_modes text[] := ARRAY(SELECT DISTINCT @schema@._guard_setting(r.oid) FROM pg_roles r WHERE @schema@._guard_setting(r.oid) IN ('enforce', 'observe'));
+  v_state record;
+  v_database text := format('database %I', current_database());
+BEGIN
+  IF NOT v_extension AND v_modes = '{}' THEN
+    RETURN;
+  ELSIF NOT v_loaded THEN
+    RETURN QUERY SELECT 'error', v_database, 'termgate.guard is set or its extension is here, and the library is not loaded: no session is guarded',
+      'shared_preload_libraries = ''termgate_guard'' in postgresql.conf, and a restart';
+    RETURN;
+  ELSIF NOT v_extension THEN
+    RETURN QUERY SELECT 'error', v_database, 'roles are guarded here, and extension termgate_guard is not in schema @schema@: all their writes get TG004',
+      'as a superuser: CREATE EXTENSION termgate_guard SCHEMA @schema@';
+    RETURN;
+  END IF;
+  SELECT g.preloaded, g.first INTO v_state FROM @schema@.guard_state() g;
+  RETURN QUERY
+    SELECT 'warning', 'library termgate_guard', 'loaded by sessions and not by the server: logins with replication=database and background workers are not guarded',
+           'shared_preload_libraries = ''termgate_guard'' in postgresql.conf, and a restart' WHERE NOT v_state.preloaded;
+  RETURN QUERY
+    SELECT 'warning', 'library termgate_guard', 'another library stands before it in shared_preload_libraries: what that one writes at the end of a transaction comes after the guard''s last look',
+           'name termgate_guard first, and restart the server' WHERE v_state.preloaded AND NOT v_state.first;
+  RETURN QUERY
+    SELECT 'info', 'role ' || quote_ident(r.rolname), 'termgate.guard = observe: nothing is refused there', format('ALTER ROLE %I SET termgate.guard = enforce, when termgate.guard_observed stays as it is', r.rolname)
+      FROM pg_roles r WHERE r.rolcanlogin AND NOT r.rolsuper AND @schema@._guard_setting(r.oid) = 'observe' ORDER BY r.rolname LIMIT 100;
+  IF NOT 'enforce' = ANY (v_modes) THEN
+    RETURN;
+  END IF;
+  RETURN QUERY
+    SELECT 'warning', 'role ' || quote_ident(r.rolname), format('may write to %s and is not guarded', w.example), format('ALTER ROLE %I SET termgate.guard = enforce, or guard the database', r.rolname)
+      FROM pg_roles r CROSS JOIN LATERAL (
+        SELECT c.oid::regclass::text AS example FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+         WHERE c.relkind IN ('r', 'p') AND n.nspname NOT IN (@schema_lit@, 'information_schema') AND NOT starts_with(n.nspname, 'pg_')
+           AND (has_table_privilege(r.oid, c.oid, 'INSERT, UPDATE, DELETE, TRUNCATE') OR has_any_column_privilege(r.oid, c.oid, 'INSERT, UPDATE')) LIMIT 1) w
+     WHERE r.rolcanlogin AND NOT r.rolsuper AND r.rolname <> current_user AND coalesce(@schema@._guard_setting(r.oid), 'off') = 'off' ORDER BY r.rolname LIMIT 100;
+  RETURN QUERY
+    SELECT 'warning', 'role ' || quote_ident(r.rolname), format('is not guarded, and can SET ROLE to %I, which is: who is guarded is decided by the login', g.rolname), format('ALTER ROLE %I SET termgate.guard = enforce', r.rolname)
+      FROM pg_roles r JOIN pg_roles g ON g.oid <> r.oid AND NOT g.rolsuper AND pg_has_role(r.oid, g.oid, 'MEMBER')
+     WHERE r.rolcanlogin AND NOT r.rolsuper AND r.rolname <> current_user AND coalesce(@schema@._guard_setting(r.oid), 'off') = 'off'
+       AND EXISTS (SELECT FROM pg_db_role_setting s WHERE s.setrole = g.oid AND 'termgate.guard=enforce' = ANY (s.setconfig)) ORDER BY r.rolname, g.rolname LIMIT 100;
+  RETURN QUERY
+    SELECT 'warning', 'role ' || quote_ident(r.rolname), 'is guarded and has REPLICATION: replication commands make and drop slots, and no hook sees them', format('ALTER ROLE %I NOREPLICATION', r.rolname)
+      FROM pg_roles r WHERE r.rolcanlogin AND r.rolreplication AND NOT r.rolsuper AND @schema@._guard_setting(r.oid) = 'enforce' ORDER BY r.rolname LIMIT 100;
+  IF to_regclass('pg_catalog.pg_parameter_acl') IS NOT NULL THEN
+    RETURN QUERY EXECUTE
+      'SELECT ''warning'', CASE a.grantee WHEN 0 THEN ''PUBLIC'' ELSE ''role '' || quote_ident(pg_get_userbyid(a.grantee)) END, format(''may change %s'', p.parname), '
+      'format(''REVOKE %s ON PARAMETER %s FROM %s'', a.privilege_type, p.parname, CASE a.grantee WHEN 0 THEN ''PUBLIC'' ELSE quote_ident(pg_get_userbyid(a.grantee)) END) '
+      'FROM pg_parameter_acl p, LATERAL aclexplode(p.paracl) a WHERE p.parname IN (''termgate.guard'', ''termgate.guard_foreign'', ''shared_preload_libraries'', ''session_preload_libraries'') '
+      'AND NOT EXISTS (SELECT FROM pg_roles r WHERE r.oid = a.grantee AND r.rolsuper)';
+  END IF;
+  RETURN QUERY
+    SELECT 'info', 'server ' || quote_ident(f.srvname), 'leads to a database of this name: what is written by way of it is written by another session, guarded if its login is', 'guard the roles of its user mappings'
+      FROM pg_foreign_server f WHERE 'dbname=' || current_database() = ANY (f.srvoptions) ORDER BY f.srvname LIMIT 100;
+END $$;

@@ -119,7 +119,7 @@ class Attacks(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.rig = Rig(CHOSEN.major, CHOSEN.library, CHOSEN.settings)
+        cls.rig = Rig(CHOSEN.major, CHOSEN.library, CHOSEN.settings, programs=CHOSEN.programs)
         cls.addClassCleanup(cls.rig.close)
         admin = cls.rig.admin
         admin.rows(PREPARED)
@@ -177,7 +177,8 @@ class Attacks(unittest.TestCase):
 
 if __name__ == "__main__":
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    arguments.add_argument("--library", required=True)
+    arguments.add_argument("--library", help="termgate_guard.so, built for that major", default="")
+    arguments.add_argument("--programs", help="instead: the bin folder of a server in which the extension is installed")
     arguments.add_argument("--major", default="15")
     arguments.add_argument("--setting", dest="settings", action="append", default=[])
     arguments.add_argument("names", nargs="*")

@@ -77,11 +77,12 @@ class Rig:
       SELECT nextval('q'), nextval('cached');
       SELECT termgate.seal('s', 5), termgate.seal('other', 9)"""
 
-    def __init__(self, major, library, settings=(), preload="termgate_guard"):
+    def __init__(self, major, library, settings=(), preload="termgate_guard", programs=None):
         self.major, self.scratch = major, Path(tempfile.mkdtemp(prefix="termgate-guard."))
         os.chmod(self.scratch, 0o755)
-        files = [library, *GUARD.glob("termgate_guard*.sql"), GUARD / "termgate_guard.control"]
-        self.bin = Path(sh(PG_HOME, major, self.scratch / "home", *files))
+        files = [library or '/nowhere', *GUARD.glob("termgate_guard*.sql"), GUARD / "termgate_guard.control"]
+        # `programs`: of an installation that has the extension already, by ./run extension.
+        self.bin = Path(programs) if programs else Path(sh(PG_HOME, major, self.scratch / "home", *files))
         self.environment = dict(os.environ, PG_SERVER_BIN=str(self.bin))
         self.start("fsync=off", "max_prepared_transactions=20", "wal_level=logical", "check_function_bodies=on", *([f"shared_preload_libraries={preload}"] if preload else []), *settings)
         self.install()

@@ -620,6 +620,38 @@ class Servers(Guarded):
                 self.assertEqual(session.run("INSERT INTO termgate.mine VALUES (1)"), "TG004", session.errors)
                 self.assertIn("as which this session may act", session.message())
 
+    def test_layer1_is_upgraded_and_granted_beside_the_extension(self):
+        self.rig.layer1()
+        owner = self.rig.session("termgate_owner")
+        self.sessions.append(owner)
+        owner.rows("SELECT termgate._grant('plain', 'operate')")
+        self.assertEqual(owner.rows("SELECT * FROM termgate._revoke('plain')"), [])
+        self.assertEqual(self.session(term=5).run("INSERT INTO t VALUES (1, 1)"), "ok")
+        self.assertEqual(self.session("plain").run("SELECT termgate.guard_session()"), "42501", "the schema is not for it any more")
+
+    def doctor(self):
+        return {(row[0], row[1]): row[2] for row in self.rig.admin.rows("SELECT * FROM termgate.doctor()")}
+
+    def test_doctor(self):
+        found = self.doctor()
+        self.assertIn("is not guarded", found["warning", "role free"])
+        self.assertIn("observe", found["info", "role watched"])
+        self.assertNotIn("is not guarded", found.get(("warning", "role app"), ""))
+        self.assertIn("is not guarded, and can SET ROLE to", {**found, **self.with_("GRANT lead TO free", "REVOKE lead FROM free")}["warning", "role free"])
+        self.assertIn("REPLICATION", self.with_("ALTER ROLE app REPLICATION", "ALTER ROLE app NOREPLICATION")["warning", "role app"])
+        if int(CHOSEN.major) >= 15:
+            self.assertIn("may change termgate.guard", self.with_("GRANT SET ON PARAMETER termgate.guard TO app", "REVOKE SET ON PARAMETER termgate.guard FROM app")["warning", "role app"])
+        gone = self.with_("DROP EXTENSION termgate_guard", "CREATE EXTENSION termgate_guard SCHEMA termgate")
+        self.assertIn("TG004", gone["error", "database postgres"])
+        self.assertIn("is not guarded", self.with_("ALTER ROLE app IN DATABASE postgres SET termgate.guard = off", "ALTER ROLE app IN DATABASE postgres RESET termgate.guard")["warning", "role app"])
+
+    def with_(self, change, back):
+        self.rig.admin.rows(change)
+        try:
+            return self.doctor()
+        finally:
+            self.rig.admin.rows(back)
+
     def test_drop_extension_closes(self):
         session = self.session(term=5)
         self.assertEqual(session.run("INSERT INTO t VALUES (1, 1)"), "ok")
@@ -635,13 +667,14 @@ class Servers(Guarded):
 
 if __name__ == "__main__":
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    arguments.add_argument("--library", required=True)
+    arguments.add_argument("--library", help="termgate_guard.so, built for that major", default="")
+    arguments.add_argument("--programs", help="instead: the bin folder of a server in which the extension is installed")
     arguments.add_argument("--major", default="15")
     arguments.add_argument("--setting", dest="settings", action="append", default=[])
     arguments.add_argument("names", nargs="*")
     CHOSEN = arguments.parse_args()
     CHOSEN.newer = CHOSEN.major in ("16", "17", "18")
-    RIG = Rig(CHOSEN.major, CHOSEN.library, CHOSEN.settings)
+    RIG = Rig(CHOSEN.major, CHOSEN.library, CHOSEN.settings, programs=CHOSEN.programs)
     try:
         unittest.main(argv=[sys.argv[0], *CHOSEN.names], verbosity=2)
     finally:
