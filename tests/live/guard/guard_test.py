@@ -11,7 +11,7 @@ import sys
 import time
 import unittest
 
-from guard_rig import Rig, Session
+from guard_rig import GUARD, ROOT, Rig, Session, sh
 from pgraw import Closed, bind, describe, execute, function_call, parse, query, sync
 
 # pg_proc's OIDs that statements.c lists.
@@ -652,6 +652,94 @@ class Servers(Guarded):
         finally:
             self.rig.admin.rows(back)
 
+    def test_foreign_tables(self):
+        admin = self.rig.admin
+        admin.rows("CREATE FUNCTION writes_far() RETURNS int LANGUAGE plpgsql AS 'BEGIN INSERT INTO public.log VALUES (7); RETURN 1; END'; CREATE VIEW far_view AS SELECT public.writes_far() AS a; CREATE EXTENSION postgres_fdw")
+        admin.rows(f"""CREATE SERVER here FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '127.0.0.1', port '{self.rig.port}', dbname 'postgres'); CREATE USER MAPPING FOR PUBLIC SERVER here OPTIONS (user 'postgres', password_required 'false');
+                       CREATE FOREIGN TABLE far (a int) SERVER here OPTIONS (table_name 'far_view'); GRANT SELECT ON far TO PUBLIC; CREATE FOREIGN TABLE far_log (n bigint) SERVER here OPTIONS (table_name 'log'); GRANT ALL ON far_log TO PUBLIC""")
+        self.addCleanup(admin.rows, "DROP EXTENSION postgres_fdw CASCADE; DROP VIEW far_view; DROP FUNCTION writes_far()")
+        session = self.session()
+        self.assertEqual(session.run("SELECT * FROM far"), "ok", "what docs/evidence/bypasses.md says: it writes over there")
+        self.assertEqual(self.rig.value("SELECT count(*) FROM log"), "1")
+        admin.rows("ALTER ROLE app SET termgate.guard_foreign = on")
+        self.addCleanup(admin.rows, "ALTER ROLE app RESET termgate.guard_foreign")
+        session = self.session()
+        self.assertEqual(session.run("SELECT * FROM far"), "TG002")
+        self.assertEqual(session.run("SET termgate.guard_foreign = off"), "42501")
+        self.assertEqual(self.session(term=4).run("INSERT INTO far_log VALUES (1)"), "TG001")
+        self.assertEqual(session.run(f"INSERT INTO far_log SELECT 1 WHERE termgate.check_term('{self.scope}', 5) IS NOT NULL"), "TG002", "its rows may be committed over there before our last look")
+        self.assertEqual(self.rig.value("SELECT count(*) FROM log"), "1")
+        self.assertEqual(self.session(term=5).run("SELECT * FROM far", "INSERT INTO far_log VALUES (1)"), "ok")
+        self.assertIn("leads to a database of this name", self.doctor()["info", "server here"])
+
+    def test_concurrent_index_builds_and_vacuum(self):
+        self.rig.admin.rows("CREATE TABLE indexed (a int PRIMARY KEY); INSERT INTO indexed SELECT generate_series(1, 1000); ALTER TABLE indexed OWNER TO app; GRANT SELECT ON indexed TO free")
+        self.addCleanup(self.rig.admin.rows, "DROP TABLE indexed")
+        session = self.session(term=5)
+        self.assertEqual(session.run("CREATE INDEX CONCURRENTLY i ON indexed (a)", "REINDEX INDEX CONCURRENTLY i", "VACUUM (FULL) indexed", "VACUUM indexed", "CLUSTER indexed USING indexed_pkey", "ANALYZE indexed", "DROP INDEX CONCURRENTLY i"), "ok", session.errors)
+        # A raise while it waits for an older snapshot: its next transaction is refused.
+        old = self.session("free")
+        self.assertEqual(old.run("BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT * FROM indexed LIMIT 1"), "ok")
+        session.start("CREATE INDEX CONCURRENTLY late ON indexed (a)")
+        self.rig.wait_until(f"SELECT EXISTS (SELECT FROM pg_locks WHERE pid = {session.pid} AND NOT granted)")
+        self.raise_to(6)
+        self.assertEqual(old.run("COMMIT"), "ok")
+        self.assertEqual(session.finish(), "TG001")
+        self.assertEqual(self.rig.value("SELECT bool_and(indisvalid) FROM pg_index WHERE indrelid = 'indexed'::regclass"), "f", "an invalid index stays, as of any build that failed")
+
+    def test_protected_tables_in_a_guarded_session(self):
+        self.rig.admin.rows(f"CREATE TABLE kept (a int); GRANT ALL ON kept TO PUBLIC; SELECT termgate.protect('kept', scope => '{self.scope}')")
+        self.addCleanup(self.rig.admin.rows, "DROP TABLE kept")
+        for term, wanted in ((None, "TG002"), (4, "TG001"), (5, "ok")):
+            self.assertEqual(self.session(term=term).run("INSERT INTO kept VALUES (1)"), wanted)
+        session = self.session()
+        self.assertEqual(session.run("BEGIN", f"SELECT termgate.check_term('{self.scope}', 5)", "INSERT INTO kept VALUES (2)", "COMMIT"), "ok", session.errors)
+        other = self.session(term=9, scope="other")
+        self.assertEqual(other.run("INSERT INTO kept VALUES (3)"), "TG002", "the guard is content with any scope, the table is not")
+
+    def test_a_dump_is_restored(self):
+        programs = self.rig.bin
+        if not (programs / "pg_dump").exists():
+            self.skipTest("this server comes without pg_dump")
+        dump = self.rig.scratch / "dump.sql"
+        address = ["-h", "127.0.0.1", "-p", str(self.rig.port), "-U", "postgres"]
+        sh(programs / "pg_dump", *address, "-f", dump, "postgres")
+        self.assertIn("CREATE EXTENSION IF NOT EXISTS termgate_guard WITH SCHEMA termgate", dump.read_text())
+        self.rig.admin.rows("CREATE DATABASE restored")
+        self.addCleanup(self.rig.admin.rows, "DROP DATABASE restored")
+        self.rig.admin.rows("ALTER DATABASE restored SET termgate.guard = enforce")
+        with self.assertRaisesRegex(AssertionError, "TG00"):
+            self.rig.psql("-f", dump, database="restored")
+        self.rig.psql("-f", dump, database="restored", env=dict(os.environ, PGOPTIONS="-c termgate.guard=off"))
+        with self.rig.session("app", "s", 5, database="restored") as session:
+            self.assertEqual(session.run("INSERT INTO t VALUES (77, 1)"), "TG004", session.errors)
+            self.assertIn("untrusted", session.message())
+
+    def test_uninstall_names_the_extension(self):
+        text = (ROOT / "sql/postgres/uninstall.sql").read_text().replace("@schema_lit@", "'termgate'").replace("@schema@", '"termgate"')
+        text = text.replace("@own_relations@", "ARRAY['fences']").replace("@own_functions@", "ARRAY['check_term']")
+        with self.assertRaisesRegex(AssertionError, "DROP EXTENSION termgate_guard"):
+            self.rig.psql("-1", "-c", text)
+
+    def test_pg_regress(self):
+        """The extension's own script, by the server's own test program."""
+        program = "/usr/lib/postgresql/15/lib/pgxs/src/test/regress/pg_regress"
+        if CHOSEN.major != "15" or not os.path.exists(program):
+            self.skipTest("pg_regress of PostgreSQL 15 only")
+        self.rig.admin.rows("CREATE DATABASE regression")
+        self.addCleanup(self.rig.admin.rows, "DROP DATABASE regression")
+        self.rig.admin.rows("GRANT CREATE ON DATABASE regression TO termgate_owner")
+        self.rig.layer1("regression")
+        with self.rig.session("postgres", database="regression") as admin:
+            admin.rows("CREATE EXTENSION termgate_guard SCHEMA termgate")
+        out = self.rig.scratch / "regress"
+        out.mkdir()
+        try:
+            sh(program, "--use-existing", "--dbname=regression", "--host=127.0.0.1", f"--port={self.rig.port}", "--user=postgres", "--bindir=/usr/lib/postgresql/15/bin",
+               f"--inputdir={GUARD}", f"--outputdir={out}", "guard")
+        except AssertionError as failure:
+            self.fail((out / "regression.diffs").read_text() if (out / "regression.diffs").exists() else str(failure))
+
     def test_drop_extension_closes(self):
         session = self.session(term=5)
         self.assertEqual(session.run("INSERT INTO t VALUES (1, 1)"), "ok")
@@ -663,6 +751,36 @@ class Servers(Guarded):
         finally:
             self.rig.admin.rows("CREATE EXTENSION termgate_guard SCHEMA termgate")
         self.assertEqual(session.run("INSERT INTO t VALUES (2, 2)"), "ok", session.errors)
+
+
+class SessionLibrary(unittest.TestCase):
+    """Loaded by session_preload_libraries: weaker, as docs/use/guard.md says."""
+
+    def test_what_it_guards_and_what_not(self):
+        rig = Rig(CHOSEN.major, CHOSEN.library, CHOSEN.settings, preload=None, programs=CHOSEN.programs)
+        self.addCleanup(rig.close)
+        rig.admin.rows("ALTER ROLE app RESET termgate.guard")
+        rig.admin.rows("ALTER ROLE app SET session_preload_libraries = 'termgate_guard'")
+        for options in ("", "-c termgate.guard=off", "-c termgate.guard=observe"):
+            with rig.session("app", options=options) as session:
+                self.assertEqual(session.run("INSERT INTO t VALUES (1, 1)"), "TG002", options)
+        with rig.session("app", "s", 4) as session:
+            self.assertEqual(session.run("INSERT INTO t VALUES (1, 1)"), "TG001")
+        with rig.session("app", "s", 5) as session:
+            self.assertEqual(session.run("INSERT INTO t VALUES (1, 1)", "SET termgate.term = 'x'"), "ok", session.errors)
+            self.assertEqual(session.run("INSERT INTO t VALUES (2, 1)"), "TG005")
+        with rig.session("app", options="-c termgate.scope=s -c termgate.term=x") as session:
+            self.assertEqual(session.run("INSERT INTO t VALUES (2, 1)"), "TG005", "malformed at the start is not undeclared")
+        with self.assertRaises(Closed):
+            rig.session("app", options="-c session_preload_libraries=")
+        with rig.session("free") as session:
+            self.assertEqual(session.run("INSERT INTO t VALUES (2, 1)"), "ok")
+            self.assertEqual(session.run("SELECT * FROM termgate.guard_session()", "INSERT INTO t VALUES (3, 1)"), "TG002", "the function brings the library")
+        found = {(row[0], row[1]): row[2] for row in rig.admin.rows("SELECT * FROM termgate.doctor()")}
+        self.assertTrue(("error", "database postgres") in found or ("warning", "library termgate_guard") in found, found)
+        rig.admin.rows("ALTER ROLE app REPLICATION")
+        with rig.session("app", parameters=[("replication", "database")]) as session:
+            self.assertEqual(session.run("INSERT INTO t VALUES (4, 1)"), "TG002" if CHOSEN.major in ("13", "14") else "ok", "not loaded there from 15 on")
 
 
 if __name__ == "__main__":
