@@ -142,6 +142,15 @@ for path in tracked("*.md"):
         if not (path.parent / target).exists():
             breach(path, f"links to {target}, which is not there")
 
+# The guard is C, and knows of the project only names in SQL.
+for path in tracked("sql/postgres/guard/*.c", "sql/postgres/guard/*.h"):
+    text = path.read_text(encoding="utf-8")
+    for kind, name in re.findall(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', text, re.M):
+        if path.name != "server.h" and name not in ("guard.h", "server.h", "stdlib.h"):
+            breach(path, f"includes {name}: the server's headers come by way of server.h, and nothing else of ours belongs here")
+    if not text.startswith("//"):
+        breach(path, "has no head that says what it is for")
+
 # A word that means a date for someone to come back belongs in an issue.
 for path in tracked("*.cpp", "*.hpp", "*.sql", "*.sh", "*.cmake", "run", "test"):
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
