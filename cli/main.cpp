@@ -51,9 +51,9 @@ std::string shown(std::string_view message) {
 }
 
 // Every message of an error goes through here, and none with a password.
-void complain(bool json, std::string_view code, const std::string& said, int status, std::vector<std::string> given) {
+void complain(bool json, std::string_view code, const std::string& text, int status, std::vector<std::string> given) {
   if (const char* url = std::getenv("TERMGATE_DB")) given.emplace_back(url);
-  const std::string message = without_passwords(said, given);
+  const std::string message = without_passwords(text, given);
   if (json)
     print_json({{"error", {{"code", code}, {"message", is_utf8(message) ? message : printable(message)}, {"exit", status}}}});
   else
@@ -170,9 +170,9 @@ int run_all(const std::vector<std::string>& words, const std::string& program) {
   add_storm_command(commands);
   add_drill_command(commands);
   if (words.size() > 1 && words[0] == "help") {
-    std::vector<std::string> asked(words.begin() + 1, words.end());
-    asked.emplace_back("--help");
-    return run_all(asked, program);
+    std::vector<std::string> help_words(words.begin() + 1, words.end());
+    help_words.emplace_back("--help");
+    return run_all(help_words, program);
   }
   if (words.empty() || words[0] == "--help" || words[0] == "help" || words[0] == "-h") {
     print_overview(commands);
@@ -194,9 +194,9 @@ int run_all(const std::vector<std::string>& words, const std::string& program) {
     if (command.name == words[0]) return run_command(command, {words.begin() + 1, words.end()}, program);
   }
   if (!family.empty()) {
-    const bool asked = words.size() > 1 && words[1] == "--help";
-    fmt::print(asked ? stdout : stderr, "termgate {} is one of:{}\n", words[0], family);
-    return asked ? Exit::done : Exit::wrong_usage;
+    const bool wanted = words.size() > 1 && words[1] == "--help";
+    fmt::print(wanted ? stdout : stderr, "termgate {} is one of:{}\n", words[0], family);
+    return wanted ? Exit::done : Exit::wrong_usage;
   }
   throw UsageError(fmt::format("there is no command \"{}\"; `termgate --help` lists them", words[0]));
 }

@@ -202,7 +202,7 @@ std::vector<Load> loads_of(const Plan& plan, const Bench& bench) {
 using Warm = std::set<std::tuple<std::string, int, int>>;  // scenario, writers, batch: what has run before
 
 // One load, all scenarios, all rounds.
-std::vector<Result> run_load(const Bench& bench, const Plan& plan, const Load& load, Warm& warm, const std::function<void(const std::string&)>& tell) {
+std::vector<Result> run_load(const Bench& bench, const Plan& plan, const Load& load, Warm& warm, const std::function<void(const std::string&)>& report) {
   std::vector<Result> results;
   for (const std::string& scenario : plan.scenarios) results.push_back({load, scenario, {}, {}, {}, {}, {}});
   if (load.batch > 1) {
@@ -216,7 +216,7 @@ std::vector<Result> run_load(const Bench& bench, const Plan& plan, const Load& l
       const std::size_t at = (turn + static_cast<std::size_t>(round)) % results.size();
       Result& result = results[at];
       const std::string scenario = result.scenario == "unfenced-one" ? "unfenced" : result.scenario;
-      tell(scenario);
+      report(scenario);
       bench.target.prepare(scenario, result.load);
       std::vector<std::unique_ptr<Writer>> writers;
       for (int index = 0; index < load.writers; ++index) writers.push_back(bench.target.writer(scenario, result.load, index, bench.seed));

@@ -193,16 +193,16 @@ class OdbcTarget final : public Target {
     load.names = plain_;
     const auto insert = writer("unfenced", load, 0, 1);
     const std::shared_ptr<Connection> connection = connection_of(0);
-    Latencies inserted, asked;
+    Latencies inserted, selected;
     for (int i = 0; i < 60 && !interrupted(); ++i) {
       const auto before = std::chrono::steady_clock::now();
       insert->write();
       const auto between = std::chrono::steady_clock::now();
       connection->run("SELECT 1");
       inserted.count(between - before);
-      asked.count(std::chrono::steady_clock::now() - between);
+      selected.count(std::chrono::steady_clock::now() - between);
     }
-    return {std::max(inserted.percentile(0.5) - asked.percentile(0.5), std::chrono::nanoseconds(0)), "p50 of an INSERT, less that of SELECT 1: an upper bound"};
+    return {std::max(inserted.percentile(0.5) - selected.percentile(0.5), std::chrono::nanoseconds(0)), "p50 of an INSERT, less that of SELECT 1: an upper bound"};
   }
 
   bool can_be_durable() const override { return true; }

@@ -219,19 +219,19 @@ boost::json::object document_of(const HistoryJudgement& judged) {
   boost::json::array breaches;
   for (const testkit::Breach& breach : verdict.breaches) {
     breaches.push_back({{"law", testkit::law_of(breach.kind)}, {"kind", testkit::name_of(breach.kind)}, {"scope", breach.scope}, {"text", breach.text},
-                        {"history", testkit::tell(breach, judged.operations)}});
+                        {"history", testkit::describe(breach, judged.operations)}});
   }
   return {{"operations", judged.recorded}, {"clients", judged.clients}, {"committed", verdict.committed}, {"refused", verdict.refused}, {"unknown_committed", verdict.unknown_committed},
           {"unknown_absent", verdict.unknown_absent}, {"raises", verdict.raises}, {"rows_of_others", judged.others}, {"breaches", std::move(breaches)}};
 }
 
-void tell(const HistoryJudgement& judged) {
+void print_judgement(const HistoryJudgement& judged) {
   const testkit::Verdict& verdict = judged.verdict;
   print_line(fmt::format("history: {} operations of {} clients; writes: {} acknowledged, {} refused, without an answer {} that had committed and {} that had not; {} terms; rows of others {}", judged.recorded,
                          judged.clients, verdict.committed, verdict.refused, verdict.unknown_committed, verdict.unknown_absent, verdict.raises, judged.others));
   // Its first line is the breach; names in it are other people's text.
   for (const testkit::Breach& breach : verdict.breaches) {
-    const std::string text = testkit::tell(breach, judged.operations);
+    const std::string text = testkit::describe(breach, judged.operations);
     for (std::size_t at = 0; at < text.size();) {
       const std::size_t end = std::min(text.find('\n', at), text.size());
       print_line((at == 0 ? "BREACH " : "") + escaped(std::string_view(text).substr(at, end - at)));
@@ -283,7 +283,7 @@ int run_verify(const Arguments& arguments) {
   for (const Breach& item : findings)
     print_line(
         fmt::format("BREACH {} scope \"{}\" {}: {}", item.kind, printable(item.scope), printable(item.object), printable(item.detail)));
-  if (judged) tell(*judged);
+  if (judged) print_judgement(*judged);
   if (!unordered.empty())
     print_line(fmt::format("not looked at: whether rows of {} were written under a lower term than earlier rows; adopted rows have no order that could show it", printable(fmt::format("{}", fmt::join(unordered, ", ")))));
   if (kept) print_line(judged ? "the law is kept: no breach in the history, none in the stored rows" : "the law is kept: no breach in the stored rows");

@@ -302,7 +302,7 @@ class Run {
     return false;
   }
 
-  void said(int number, const std::string& line) {
+  void on_line(int number, const std::string& line) {
     const std::string shown = without_passwords(line, plan_.secrets);
     output_.push_back(fmt::format("{}| {}", number, printable(shown)));
     if (output_.size() > 1000) output_.pop_front();
@@ -338,7 +338,7 @@ class Run {
       }
 #endif
     }
-    instances_[number - 1] = std::make_unique<Instance>(number, plan_.command, settings, [this](int who, const std::string& line) { said(who, line); });
+    instances_[number - 1] = std::make_unique<Instance>(number, plan_.command, settings, [this](int who, const std::string& line) { on_line(who, line); });
     step(fmt::format("instance {} started (pid {})", number, instances_[number - 1]->pid()));
   }
 
@@ -590,7 +590,7 @@ class Run {
 #ifdef TERMGATE_WITH_POSTGRES
     if (relays_[0] && connections_ == 0) why += ". It has made no connection by way of the drill: it has to take its server from TERMGATE_DB, DATABASE_URL or PGHOST and PGPORT";
 #endif
-    if (lines_tell_) why += ". It said that it was refused, and nothing else says so";
+    if (lines_show_it_) why += ". It said that it was refused, and nothing else says so";
     if (storm::is_sqlite(plan_.url) && !plan_.evidence) why += ". A write to a table that nothing guards is not seen on SQLite, but for --evidence";
     fail(Verdict::did_not_try, fmt::format("no refused write was seen: {}. It said last: {}", why, last_lines(first)));
   }
@@ -611,9 +611,9 @@ class Run {
     for (const Line& line : first.lines()) {
       if (line.number < std::max(lines_before_, lines_seen_)) continue;
       lines_seen_ = line.number + 1;
-      const bool tells = plan_.expect_refusal ? matches(*plan_.expect_refusal, line.text) : line.text.find(ours) != std::string::npos;
-      if (!tells) continue;
-      lines_tell_ = true;
+      const bool shows = plan_.expect_refusal ? matches(*plan_.expect_refusal, line.text) : line.text.find(ours) != std::string::npos;
+      if (!shows) continue;
+      lines_show_it_ = true;
       if (!refused() && plan_.expect_refusal && !reads_along()) saw("output", without_passwords(printable(line.text), plan_.secrets));
     }
   }
@@ -666,7 +666,7 @@ class Run {
     }
     for (const Write& write : writes_) {
       const bool allowed = std::any_of(plan_.allowed_writes.begin(), plan_.allowed_writes.end(), [&](const std::regex& pattern) { return matches(pattern, write.statement); });
-      if (!allowed) evidence(fmt::format("committed by instance 1, {:.1f} s after it was resumed, while the fence stood at {}: {} ({})", std::chrono::duration<double>(write.asked - resumed_).count(),
+      if (!allowed) evidence(fmt::format("committed by instance 1, {:.1f} s after it was resumed, while the fence stood at {}: {} ({})", std::chrono::duration<double>(write.requested - resumed_).count(),
                                          *fence, without_passwords(printable(write.statement), plan_.secrets), write.tag));
     }
     writes_.clear();
@@ -695,7 +695,7 @@ class Run {
       return;
     }
     for (const Refusal& refusal : seen.refusals) {
-      if (refusal.asked < resumed_) {
+      if (refusal.requested < resumed_) {
         if (refusal.message.starts_with(ours)) ++no_writes_;
         continue;
       }
@@ -709,7 +709,7 @@ class Run {
       }
     }
     for (Write& write : seen.writes) {
-      if (write.asked >= resumed_) writes_.push_back(std::move(write));
+      if (write.requested >= resumed_) writes_.push_back(std::move(write));
     }
     endings_.insert(endings_.end(), seen.endings.begin(), seen.endings.end());
 #endif
@@ -739,7 +739,7 @@ class Run {
   std::int64_t audited_before_ = 0, lines_before_ = 0, lines_seen_ = 0;
   // Refusals that the audit may know of and that were no writes after the resumption: read along, or seals that the law told of.
   std::int64_t no_writes_ = 0, seals_of_law_ = 0;
-  bool lines_tell_ = false, resumed_once_ = false, moved_on_ = false;
+  bool lines_show_it_ = false, resumed_once_ = false, moved_on_ = false;
   std::string owner_, next_owner_;  // of the lease, under instance 1 and under instance 2; the latter empty where one does not tell them apart
   Clock::time_point resumed_{};
   std::vector<Write> writes_;

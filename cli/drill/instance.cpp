@@ -113,7 +113,7 @@ class Keeper {
         if (waits[0].revents & (POLLHUP | POLLIN)) break;
         continue;
       }
-      if (order == 's') tell('s', stop() ? 1 : 0);
+      if (order == 's') report('s', stop() ? 1 : 0);
       if (order == 'c') signal_all(SIGCONT);
       if (order == 't') {
         // Continued first: a stopped process does not see SIGTERM.
@@ -127,7 +127,7 @@ class Keeper {
   }
 
  private:
-  void tell(char what, std::int32_t number) const {
+  void report(char what, std::int32_t number) const {
     const Word word{what, number};
     send(control_, &word, sizeof word, MSG_NOSIGNAL);
   }
@@ -139,7 +139,7 @@ class Keeper {
     const auto argv = pointers(command_);
     child_ = fork();
     if (child_ < 0) {
-      tell('x', errno);
+      report('x', errno);
       return false;
     }
     if (child_ == 0) {
@@ -159,7 +159,7 @@ class Keeper {
     int why = 0;
     const bool failed = read(failure[0], &why, sizeof why) == sizeof why;
     close(failure[0]);
-    tell(failed ? 'x' : 'p', failed ? why : child_);
+    report(failed ? 'x' : 'p', failed ? why : child_);
     return !failed;
   }
 
@@ -170,13 +170,13 @@ class Keeper {
       if (pid > 0) {
         if (pid == child_) {
           child_ = -1;
-          tell('e', status);
+          report('e', status);
         }
         continue;
       }
       if (pid < 0 && errno == ECHILD && !gone_) {
         gone_ = true;
-        tell('g', 0);
+        report('g', 0);
       }
       return;
     }
@@ -225,8 +225,8 @@ int keep(const Arguments& arguments) {
 
 // ---- the drill's side ------------------------------------------------------------------------------
 
-Instance::Instance(int number, const std::vector<std::string>& command, const std::vector<std::string>& settings, std::function<void(int, const std::string&)> said)
-    : number_(number), said_(std::move(said)) {
+Instance::Instance(int number, const std::vector<std::string>& command, const std::vector<std::string>& settings, std::function<void(int, const std::string&)> on_line)
+    : number_(number), on_line_(std::move(on_line)) {
   int control[2], output[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, control) != 0) throw Error("drill: no socket for a process");
   if (pipe2(output, O_CLOEXEC) != 0) {
@@ -277,7 +277,7 @@ Instance::~Instance() {
   if (output_ >= 0) close(output_);
 }
 
-void Instance::tell(char order) { send(control_, &order, 1, MSG_NOSIGNAL); }
+void Instance::send_order(char order) { send(control_, &order, 1, MSG_NOSIGNAL); }
 
 bool Instance::read_control() {
   Word word{};
@@ -329,7 +329,7 @@ void Instance::add_line() {
   kept_bytes_ += rest_.size();
   lines_.push_back({next_line_++, std::move(rest_)});
   rest_.clear();
-  said_(number_, lines_.back().text);
+  on_line_(number_, lines_.back().text);
   while (kept_bytes_ > kept_bytes_max && lines_.size() > 1) {
     kept_bytes_ -= lines_.front().text.size();
     lines_.pop_front();
@@ -363,19 +363,19 @@ bool Instance::await(const std::function<bool()>& what, milliseconds patience) {
 
 void Instance::stop() {
   stopped_ = false;
-  tell('s');
+  send_order('s');
   if (!await([this] { return stopped_ || !running(); }, milliseconds(5000)) || !stopped_) throw Error("the command could not be stopped");
   read_out();
 }
 
-void Instance::resume() { tell('c'); }
+void Instance::resume() { send_order('c'); }
 
 bool Instance::end(milliseconds patience) {
   if (gone_) return true;
-  tell('t');
+  send_order('t');
   const bool by_itself = await([this] { return gone_; }, patience);
   if (!by_itself) {
-    tell('k');
+    send_order('k');
     await([this] { return gone_; }, milliseconds(10'000));
   }
   read_out();

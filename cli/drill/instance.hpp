@@ -34,7 +34,7 @@ class Instance {
 
   // Starts the command. `settings`: NAME=value, in place of what the environment has under these names. `said` is called for each line, from pump().
   // Throws UsageError where the command cannot be executed.
-  Instance(int number, const std::vector<std::string>& command, const std::vector<std::string>& settings, std::function<void(int, const std::string&)> said);
+  Instance(int number, const std::vector<std::string>& command, const std::vector<std::string>& settings, std::function<void(int, const std::string&)> on_line);
   ~Instance();  // kills what is left of it
   Instance(const Instance&) = delete;
   Instance& operator=(const Instance&) = delete;
@@ -57,7 +57,7 @@ class Instance {
   std::int64_t lines_so_far() const { return next_line_; }
 
  private:
-  void tell(char order);
+  void send_order(char order);
   bool read_control();  // false: nothing there
   bool read_output();
   void read_out();
@@ -66,7 +66,7 @@ class Instance {
   bool await(const std::function<bool()>& what, std::chrono::milliseconds patience);
 
   const int number_;
-  std::function<void(int, const std::string&)> said_;
+  std::function<void(int, const std::string&)> on_line_;
   pid_t keeper_ = -1, pid_ = -1;
   int control_ = -1, output_ = -1;
   int failure_ = 0;  // errno of the execution

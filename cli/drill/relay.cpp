@@ -109,12 +109,12 @@ void Relay::read_from(Pair& pair, bool from_client) {
     return;
   }
   // Noted before it is passed on: whoever acts upon an answer finds it noted.
-  const auto tell = [&](auto& conversation) {
+  const auto hand_over = [&](auto& conversation) {
     if (from_client) conversation.from_client(chunk, std::chrono::steady_clock::now());
     else conversation.from_server(chunk);
   };
-  if (speaks_ == Speaks::tds) tell(pair.tds);
-  else tell(pair.conversation);
+  if (speaks_ == Speaks::tds) hand_over(pair.tds);
+  else hand_over(pair.conversation);
   gather(pair);
   way.bytes += chunk;
 }

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t text_bytes_kept = 400;
 constexpr std::size_t names_max = 10'000;
-constexpr std::size_t asked_max = 100'000;
+constexpr std::size_t requests_max = 100'000;
 
 std::string_view take_text(std::string_view& body) {
   const auto end = std::min(body.find('\0'), body.size());
@@ -46,16 +46,16 @@ void Conversation::from_server(std::string_view bytes) {
 }
 
 void Conversation::client_message(char type, std::string_view body, Moment now) {
-  if (asked_.size() >= asked_max) {
+  if (requests_.size() >= requests_max) {
     readable_ = false;
     return;
   }
   // Names are the client's to choose and to forget: at some number they are forgotten here, and with them only texts.
   if (statements_.size() > names_max) statements_.clear();
   if (portals_.size() > names_max) portals_.clear();
-  if (type == 'Q') asked_.push_back({Asked::Kind::simple, now, beginning(take_text(body))});
-  if (type == 'F') asked_.push_back({Asked::Kind::simple, now, "a function call"});
-  if (type == 'S') asked_.push_back({Asked::Kind::sync, now, {}});
+  if (type == 'Q') requests_.push_back({Request::Kind::simple, now, beginning(take_text(body))});
+  if (type == 'F') requests_.push_back({Request::Kind::simple, now, "a function call"});
+  if (type == 'S') requests_.push_back({Request::Kind::sync, now, {}});
   if (type == 'P') {
     const std::string name(take_text(body));
     statements_[name] = beginning(take_text(body));
@@ -67,14 +67,14 @@ void Conversation::client_message(char type, std::string_view body, Moment now) 
   }
   if (type == 'E') {
     const auto found = portals_.find(std::string(take_text(body)));
-    asked_.push_back({Asked::Kind::execute, now, found == portals_.end() ? "" : found->second});
+    requests_.push_back({Request::Kind::execute, now, found == portals_.end() ? "" : found->second});
   }
 }
 
 void Conversation::server_message(char type, std::string_view body) {
   if (type == 'C') completed(take_text(body));
   if (type == 'H') copy_out_ = true;
-  if ((type == 's' || type == 'I') && !asked_.empty() && asked_.front().kind == Asked::Kind::execute) asked_.pop_front();
+  if ((type == 's' || type == 'I') && !requests_.empty() && requests_.front().kind == Request::Kind::execute) requests_.pop_front();
   if (type == 'E') failed(body);
   if (type == 'Z') ready(body.empty() ? 'I' : body[0]);
 }
@@ -82,11 +82,11 @@ void Conversation::server_message(char type, std::string_view body) {
 void Conversation::completed(std::string_view tag) {
   const bool copied_out = copy_out_;
   copy_out_ = false;
-  const Asked one = asked_.empty() ? Asked{Asked::Kind::simple, latest_, {}} : asked_.front();
-  if (!asked_.empty() && one.kind == Asked::Kind::execute) asked_.pop_front();
+  const Request one = requests_.empty() ? Request{Request::Kind::simple, latest_, {}} : requests_.front();
+  if (!requests_.empty() && one.kind == Request::Kind::execute) requests_.pop_front();
   if (tag == "SAVEPOINT") savepoints_.push_back(open_.size());
   if (tag == "COMMIT") {
-    for (Write& write : open_) write.asked = one.when;
+    for (Write& write : open_) write.requested = one.when;
     writes.insert(writes.end(), open_.begin(), open_.end());
     open_.clear();
     savepoints_.clear();
@@ -110,18 +110,18 @@ void Conversation::failed(std::string_view body) {
     body.remove_prefix(1);
     fields[field] = std::string(take_text(body));
   }
-  const Moment asked = asked_.empty() ? latest_ : asked_.front().when;
-  if (fields['C'].starts_with("TG")) refusals.push_back({fields['C'], fields['M'], fields['W'], asked});
+  const Moment requested = requests_.empty() ? latest_ : requests_.front().when;
+  if (fields['C'].starts_with("TG")) refusals.push_back({fields['C'], fields['M'], fields['W'], requested});
   if (fields['V'] == "FATAL") endings.push_back(fields['C'] + " " + fields['M']);
   failed_ = true;
   // What follows in an extended query is skipped by the server up to Sync.
-  while (!asked_.empty() && asked_.front().kind == Asked::Kind::execute) asked_.pop_front();
+  while (!requests_.empty() && requests_.front().kind == Request::Kind::execute) requests_.pop_front();
 }
 
 void Conversation::ready(char status) {
-  while (!asked_.empty()) {
-    const bool executes = asked_.front().kind == Asked::Kind::execute;
-    asked_.pop_front();
+  while (!requests_.empty()) {
+    const bool executes = requests_.front().kind == Request::Kind::execute;
+    requests_.pop_front();
     if (!executes) break;
   }
   copy_out_ = false;

@@ -21,13 +21,13 @@ using Moment = std::chrono::steady_clock::time_point;
 struct Refusal {  // an error of Termgate's: the code starts with TG
   std::string code, message;
   std::string context;  // where in the server's functions
-  Moment asked;         // when the statement came from the client
+  Moment requested;         // when the statement came from the client
 };
 
 struct Write {  // a committed one
   std::string tag;        // "INSERT 0 3"
   std::string statement;  // its beginning
-  Moment asked;           // of a transaction block: when its COMMIT came
+  Moment requested;           // of a transaction block: when its COMMIT came
 };
 
 // Cuts a stream of bytes into messages.
@@ -83,7 +83,7 @@ class Conversation {
   std::vector<std::string> endings;   // what the server said when it ended the session by itself: SQLSTATE and message
 
  private:
-  struct Asked {
+  struct Request {
     enum class Kind { simple, execute, sync } kind;
     Moment when;
     std::string text;
@@ -97,7 +97,7 @@ class Conversation {
   Messages client_{true}, server_{false};
   bool readable_ = true;
   Moment latest_{};                 // when the client last sent something
-  std::deque<Asked> asked_;         // and not yet answered
+  std::deque<Request> requests_;         // and not yet answered
   std::unordered_map<std::string, std::string> statements_, portals_;  // texts by name
   std::vector<Write> open_;         // of the open transaction
   std::vector<std::size_t> savepoints_;

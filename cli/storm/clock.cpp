@@ -115,9 +115,9 @@ std::string libfaketime_problem(const std::string& library, const std::string& f
     std::this_thread::sleep_for(milliseconds(5));
   }
   forget_clock(pid);
-  std::ifstream said(log);
+  std::ifstream lines(log);
   std::string last;
-  for (std::string line; std::getline(said, line);) {
+  for (std::string line; std::getline(lines, line);) {
     if (!line.empty()) last = line;
   }
   const auto blank = last.find(' ');
@@ -130,7 +130,7 @@ std::string libfaketime_problem(const std::string& library, const std::string& f
 #endif
 }
 
-int tell_clocks(const Arguments&) {
+int print_clocks(const Arguments&) {
   print_line(fmt::format("{} {}", wall_ms(), steady_ms()));
   return Exit::done;
 }

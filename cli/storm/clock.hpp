@@ -56,6 +56,6 @@ class Clocks {
 // What the library leaves in shared memory when its process is killed. After the process has been waited for.
 void forget_clock(pid_t pid) noexcept;
 
-int tell_clocks(const Arguments& arguments);  // the hidden command `storm-clock`: the wall clock and the monotonic one, in milliseconds
+int print_clocks(const Arguments& arguments);  // the hidden command `storm-clock`: the wall clock and the monotonic one, in milliseconds
 
 }  // namespace termgate::cli::storm

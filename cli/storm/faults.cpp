@@ -491,7 +491,7 @@ std::string Faults::run_restart() const {
 void Faults::restart_server(Choice& choice) {
   constexpr const char* started = "SELECT pg_postmaster_start_time()";
   // Since when the server runs, as soon as it answers; nothing where it does not.
-  const auto asked = [&](milliseconds patience) {
+  const auto query = [&](milliseconds patience) {
     for (const auto end = std::chrono::steady_clock::now() + patience;; std::this_thread::sleep_for(milliseconds(50))) {
       try {
         return connect(named(plan_.url, plan_.names.application() + "-restart"))->run(started).rows.at(0).at(0);
@@ -501,10 +501,10 @@ void Faults::restart_server(Choice& choice) {
     }
   };
   const milliseconds pause = choice.span(milliseconds(2000), milliseconds(6000));
-  const std::string before = asked(milliseconds(5000));
+  const std::string before = query(milliseconds(5000));
   std::string problem = before.empty() ? "the server was away before" : run_restart();
   if (problem.empty()) {
-    const std::string after = asked(milliseconds(60'000));
+    const std::string after = query(milliseconds(60'000));
     if (after.empty()) problem = "the server did not come back";
     else if (after == before) problem = "the server was not started again by it";
   }

@@ -334,17 +334,17 @@ Faults::Acquired Faults::acquire(char kind, const std::string& scope, const Leas
 void Faults::probe_named(const std::string& tag, const std::string& pid, const LeaseOptions& options, milliseconds within) {
   const std::string scope = "storm-" + plan_.names.run + "-new-" + tag;
   const auto begun = std::chrono::steady_clock::now();
-  std::string said = "it was acquired, and the table was not read";
+  std::string outcome = "it was acquired, and the table was not read";
   try {
     static_cast<void>(database_->try_acquire_lease(Scope(scope), plan_.ttl, options));
   } catch (const Blocked& error) {
-    said = error.what();
+    outcome = error.what();
   } catch (const Error&) {
     return;  // cut, or the server is away
   }
   const auto took = std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - begun);
-  if (took > within) hostage("held up", scope, fmt::format("an acquisition was answered after {} ms, and had to be within {} ms: {}", took.count(), within.count(), said));
-  else if (said.find("pid " + pid) == std::string::npos) hostage("not named", scope, fmt::format("pid {} holds the adopted table, and is not named: {}", pid, said));
+  if (took > within) hostage("held up", scope, fmt::format("an acquisition was answered after {} ms, and had to be within {} ms: {}", took.count(), within.count(), outcome));
+  else if (outcome.find("pid " + pid) == std::string::npos) hostage("not named", scope, fmt::format("pid {} holds the adopted table, and is not named: {}", pid, outcome));
 }
 
 void Faults::hostage(const std::string& kind, const std::string& scope, const std::string& text) {

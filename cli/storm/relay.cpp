@@ -98,13 +98,13 @@ void Relay::close_both(Pair& pair, bool reset) {
 }
 
 void Relay::cut_now() {
-  const int asked = to_cut_;
-  if (asked == 0) return;
+  const int wanted = to_cut_;
+  if (wanted == 0) return;
   int done = 0;
-  for (std::size_t i = 0; i < pairs_.size() && done < std::abs(asked); ++i) {
+  for (std::size_t i = 0; i < pairs_.size() && done < std::abs(wanted); ++i) {
     Pair& pair = pairs_[cut_from_++ % pairs_.size()];
     if (pair.silent || pair.over) continue;
-    close_both(pair, asked < 0);
+    close_both(pair, wanted < 0);
     ++done;
   }
   cut_ = done;

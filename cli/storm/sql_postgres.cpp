@@ -63,9 +63,9 @@ class Postgres final : public Sql {
 
  private:
   [[noreturn]] void fail(const std::string& statement, const PGresult* result) {
-    const char* said = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+    const char* field = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
     const char* state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
-    const std::string message = said != nullptr ? said : "the connection was lost";
+    const std::string message = field != nullptr ? field : "the connection was lost";
     const std::string code = state != nullptr ? state : "";
     if (lost()) {
       if (statement.starts_with("COMMIT")) throw OutcomeUnknown(message, code);

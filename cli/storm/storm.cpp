@@ -539,7 +539,7 @@ int report(const Plan& plan, const Arguments& arguments, const History& history,
   if (arguments.json()) {
     boost::json::array breaches, unjudged;
     for (const auto& breach : verdict.breaches) {
-      breaches.push_back({{"law", testkit::law_of(breach.kind)}, {"kind", testkit::name_of(breach.kind)}, {"scope", breach.scope}, {"text", breach.text}, {"history", testkit::tell(breach, history.operations())}});
+      breaches.push_back({{"law", testkit::law_of(breach.kind)}, {"kind", testkit::name_of(breach.kind)}, {"scope", breach.scope}, {"text", breach.text}, {"history", testkit::describe(breach, history.operations())}});
     }
     for (const Breach& finding : judgement.findings) breaches.push_back({{"law", "verify"}, {"kind", finding.kind}, {"scope", finding.scope}, {"text", finding.detail}, {"history", finding.object}});
     for (const auto& [kind, scope, text] : judgement.hostages) breaches.push_back({{"law", "F4"}, {"kind", kind}, {"scope", scope}, {"text", text}, {"history", ""}});
@@ -595,11 +595,11 @@ int report(const Plan& plan, const Arguments& arguments, const History& history,
   if (plan.naive.empty()) print_line(fmt::format("  looks         {} at the fences", figures.looks));
   for (const std::string& what : judgement.unjudged) print_line("  NOT JUDGED    " + printable(what));
   // A write of several rows is a breach for each of them: its history is told once.
-  std::set<std::vector<std::size_t>> told;
+  std::set<std::vector<std::size_t>> printed;
   std::size_t more = 0;
   for (const auto& breach : verdict.breaches) {
-    if (told.size() == 3 || !told.insert(breach.operations).second) ++more;
-    else print_line("\n" + testkit::tell(breach, history.operations()));
+    if (printed.size() == 3 || !printed.insert(breach.operations).second) ++more;
+    else print_line("\n" + testkit::describe(breach, history.operations()));
   }
   if (more > 0) print_line(fmt::format("and {}{} more breaches", verdict.breaches.size() >= 100 ? "at least " : "", more));
   for (const Breach& finding : judgement.findings) print_line(printable(fmt::format("verify: {} {} {}: {}", finding.kind, finding.scope, finding.object, finding.detail)));
@@ -706,7 +706,7 @@ int run(const Arguments& arguments) {
       const auto until = std::min(end, std::chrono::steady_clock::now() + plan.round);
       {
         Progress progress(!arguments.json());
-        auto told = begun;
+        auto printed = begun;
         milliseconds cost{0};  // of the figures; they may grow long
         for (auto now = std::chrono::steady_clock::now(); now < until && !interrupted; now = std::chrono::steady_clock::now()) {
           crew.tick();
@@ -715,8 +715,8 @@ int run(const Arguments& arguments) {
 #endif
           faults.tick();
           std::this_thread::sleep_for(milliseconds(5));
-          if (now - told < std::max(milliseconds(isatty(STDERR_FILENO) ? 250 : 10'000), 20 * cost)) continue;
-          told = now;
+          if (now - printed < std::max(milliseconds(isatty(STDERR_FILENO) ? 250 : 10'000), 20 * cost)) continue;
+          printed = now;
           history.read_on();
           const Figures figures = figures_of(history, crew.stops());
           cost = std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - now);
@@ -812,7 +812,7 @@ void add_storm_command(std::vector<Command>& commands) {
                       storm::lead,
                       true});
   commands.push_back({"storm-holder", "a leader that freezes in a transaction", "Started by `termgate storm`.", [](po::options_description&) {}, {}, storm::hold, true});
-  commands.push_back({"storm-clock", "the clocks that a process of a storm sees", "Started by `termgate storm`.", [](po::options_description&) {}, {}, storm::tell_clocks, true});
+  commands.push_back({"storm-clock", "the clocks that a process of a storm sees", "Started by `termgate storm`.", [](po::options_description&) {}, {}, storm::print_clocks, true});
 }
 
 }  // namespace termgate::cli

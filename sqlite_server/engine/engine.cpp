@@ -165,11 +165,11 @@ void Engine::watch() {
   std::unique_lock lock(watch_mutex_);
   auto looked = Clock::now();
   while (!stopping_) {
-    if (!told_moved_ && (moved_ || Clock::now() - looked >= look_at_file)) {
+    if (!moved_reported_ && (moved_ || Clock::now() - looked >= look_at_file)) {
       lock.unlock();
       if (!moved_ && file_.replaced()) moved_ = true;
       if (moved_) {
-        told_moved_ = true;
+        moved_reported_ = true;
         if (options_.on_moved) options_.on_moved();
       }
       lock.lock();
@@ -178,7 +178,7 @@ void Engine::watch() {
     }
     std::erase_if(outside_, [now = Clock::now()](const Outside& one) { return now - one.heard > outside_gone; });
     if (waiters_.empty() && outside_.empty()) {
-      watched_.wait_for(lock, look_at_file, [&] { return stopping_ || !waiters_.empty() || !outside_.empty() || (moved_ && !told_moved_); });
+      watched_.wait_for(lock, look_at_file, [&] { return stopping_ || !waiters_.empty() || !outside_.empty() || (moved_ && !moved_reported_); });
       continue;
     }
     watched_.wait_for(lock, look);

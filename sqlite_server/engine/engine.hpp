@@ -113,7 +113,7 @@ class Engine {
   const std::shared_ptr<detail::FenceMemory> memory_;
   sqlite::FileWatch file_;  // the holder watchdog's
   std::atomic<bool> moved_{false};
-  bool told_moved_ = false;  // the holder watchdog's
+  bool moved_reported_ = false;  // the holder watchdog's
 
   std::mutex watch_mutex_;  // guards what follows
   std::condition_variable watched_;

@@ -13,7 +13,7 @@ namespace termgate::sqlite_server {
 namespace {
 
 // PRAGMAs that tell something of the schema or the file's content, with whatever argument.
-constexpr std::array<std::string_view, 11> telling = {"table_info", "table_xinfo", "table_list", "index_list", "index_info", "index_xinfo", "foreign_key_list", "foreign_key_check", "integrity_check", "quick_check",
+constexpr std::array<std::string_view, 11> readable = {"table_info", "table_xinfo", "table_list", "index_list", "index_info", "index_xinfo", "foreign_key_list", "foreign_key_check", "integrity_check", "quick_check",
                                                       "collation_list"};
 // Those that tell where they have no argument, and would change something with one.
 constexpr std::array<std::string_view, 13> without_argument = {"data_version", "journal_mode", "synchronous", "encoding", "foreign_keys", "user_version", "application_id", "page_size", "page_count", "freelist_count", "schema_version", "compile_options",
@@ -79,7 +79,7 @@ bool may(int action, const char* first_given, const char* second_given, std::str
     case SQLITE_TRANSACTION:
     case SQLITE_SAVEPOINT: return no("permission denied: a transaction is begun and ended by the statements of PostgreSQL");
     case SQLITE_PRAGMA:
-      if (among(telling, first) || (second_given == nullptr && among(without_argument, first))) return true;
+      if (among(readable, first) || (second_given == nullptr && among(without_argument, first))) return true;
       return no("permission denied for PRAGMA " + first);
     case SQLITE_FUNCTION:
       if (among(outside, second) || (is_ours(second) && !among(our_functions, second))) return no("permission denied for function " + second);
@@ -87,7 +87,7 @@ bool may(int action, const char* first_given, const char* second_given, std::str
     case SQLITE_READ:
       if (first.starts_with("pragma_")) {
         const std::string_view pragma = std::string_view(first).substr(7);
-        if (!among(telling, pragma) && !among(without_argument, pragma)) return no("permission denied for table " + first);
+        if (!among(readable, pragma) && !among(without_argument, pragma)) return no("permission denied for table " + first);
         return true;
       }
       if (among(closed_tables, first) || (is_ours(first) && !among(our_readable, first))) return no("permission denied for table " + first);

@@ -257,8 +257,8 @@ class Server::Inside {
         ssize_t got = 0;
         do {
           if (limit.count() != 0) {
-            pollfd said{entry.descriptor, POLLIN, 0};
-            const int ready = poll(&said, 1, static_cast<int>(limit.count()));
+            pollfd waited{entry.descriptor, POLLIN, 0};
+            const int ready = poll(&waited, 1, static_cast<int>(limit.count()));
             spoke = ready != 0;
             got = -1;
             if (ready <= 0) continue;

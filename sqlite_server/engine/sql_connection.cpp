@@ -14,7 +14,7 @@ void Control::begins(sqlite3* db, bool shared) {
   running_ = db;
   cancelled_ = false;
   shared_ = shared;
-  stop_asked_ = {};
+  stop_requested_ = {};
 }
 
 void Control::ends() {
@@ -48,8 +48,8 @@ bool Control::must_stop() noexcept {
   // An interrupt takes along what others wrote into the same commit: they are told to run again.
   constexpr std::chrono::milliseconds moment{250};
   const auto now = std::chrono::steady_clock::now();
-  if (stop_asked_ == std::chrono::steady_clock::time_point{}) stop_asked_ = now;
-  return now - stop_asked_ >= moment;
+  if (stop_requested_ == std::chrono::steady_clock::time_point{}) stop_requested_ = now;
+  return now - stop_requested_ >= moment;
 }
 
 void Control::tick() {
@@ -172,11 +172,11 @@ void SqlConnection::refuse_altering() {
     for (const auto& [sql, how] : {std::pair{"SELECT 1 FROM main.termgate_adopted WHERE table_name = ?1 COLLATE NOCASE", "adopted"}, std::pair{"SELECT 1 FROM main.termgate_protected WHERE table_name = ?1 COLLATE NOCASE", "protected"}}) {
       // What a protected table's columns are called, its triggers follow.
       if (action == SQLITE_ALTER_TABLE && !renames_ && std::string_view(how) == "protected") continue;
-      sqlite3_stmt* asked = nullptr;
-      if (sqlite3_prepare_v2(handle(), sql, -1, &asked, nullptr) != SQLITE_OK) continue;  // without layer 1
-      sqlite3_bind_text(asked, 1, table.c_str(), -1, SQLITE_STATIC);
-      const bool is = sqlite3_step(asked) == SQLITE_ROW;
-      sqlite3_finalize(asked);
+      sqlite3_stmt* statement = nullptr;
+      if (sqlite3_prepare_v2(handle(), sql, -1, &statement, nullptr) != SQLITE_OK) continue;  // without layer 1
+      sqlite3_bind_text(statement, 1, table.c_str(), -1, SQLITE_STATIC);
+      const bool is = sqlite3_step(statement) == SQLITE_ROW;
+      sqlite3_finalize(statement);
       if (!is) continue;
       const std::string undo = std::string(how) == "adopted" ? "unadopt" : "unprotect";
       refused_ = "permission denied: table \"" + table + "\" is " + how + "; the file's owner says termgate " + undo + " first";

@@ -75,7 +75,7 @@ class Control {
   bool shared_ = false;
   bool waits_ = false;
   std::atomic<std::chrono::steady_clock::time_point> deadline_{std::chrono::steady_clock::time_point::max()};
-  std::chrono::steady_clock::time_point stop_asked_{};  // when must_stop() met it first; the session's thread
+  std::chrono::steady_clock::time_point stop_requested_{};  // when must_stop() met it first; the session's thread
   int questions_left_ = 0;
   bool overran_ = false;
   std::string why_;

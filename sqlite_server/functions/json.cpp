@@ -147,11 +147,11 @@ void change_field(Json& json, const PathChange& change, std::size_t step) {
 }
 
 void change_item(Json& json, const PathChange& change, std::size_t step) {
-  const auto said = place_of(*change.path[step]);
-  if (!said) no_place(step, *change.path[step]);
+  const auto given = place_of(*change.path[step]);
+  if (!given) no_place(step, *change.path[step]);
   const auto count = static_cast<std::int64_t>(json.items.size());
-  const bool before = *said < -count;
-  const std::int64_t place = *said < 0 ? *said + count : *said;
+  const bool before = *given < -count;
+  const std::int64_t place = *given < 0 ? *given + count : *given;
   const bool there = !before && place < count;
   if (step + 1 < change.path.size()) {
     if (there) change_at(json.items[static_cast<std::size_t>(place)], change, step + 1);

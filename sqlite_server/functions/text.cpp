@@ -136,13 +136,13 @@ class Questions {
  public:
   void ask(const Call& call) {
     const auto now = std::chrono::steady_clock::now();
-    if (now - asked_ < std::chrono::milliseconds(5)) return;
-    asked_ = now;
+    if (now - looked_ < std::chrono::milliseconds(5)) return;
+    looked_ = now;
     if (call.state.session().cancelled()) fail("57014", "canceling statement due to user request");
   }
 
  private:
-  std::chrono::steady_clock::time_point asked_ = std::chrono::steady_clock::now();
+  std::chrono::steady_clock::time_point looked_ = std::chrono::steady_clock::now();
 };
 
 // Boost ends a match that would take for ever with an exception.

@@ -185,9 +185,9 @@ void Session::copy_bytes(std::string_view bytes) {
 void Session::end_copy_in() {
   at_work(sql_connection(), [&] { copy_in_->reader->finish([&](CopyReader::Row& row) { insert_row(row); }); });
   const std::int64_t rows = copy_in_->rows;
-  std::string& told = copy_in_->extended ? out_ : last_;
+  std::string& reply = copy_in_->extended ? out_ : last_;
   copy_in_.reset();
-  pgwire::append_command_complete(told, "COPY " + std::to_string(rows));
+  pgwire::append_command_complete(reply, "COPY " + std::to_string(rows));
 }
 
 void Session::abandon_copy() noexcept { copy_in_.reset(); }

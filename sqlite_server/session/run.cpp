@@ -323,7 +323,7 @@ void Session::simple(const Plans& plans, bool& responded) {
     check_allowed(planned);
     begin_if_needed();
     // What is told last may depend on a COMMIT that is still to come.
-    std::string& told = &planned == &plans->back() ? last_ : out_;
+    std::string& reply = &planned == &plans->back() ? last_ : out_;
     Portal portal;
     portal.plan = &planned;
     freshen(portal);
@@ -338,9 +338,9 @@ void Session::simple(const Plans& plans, bool& responded) {
       if (portal.made) {
         describe_rows(portal.columns, {});
         give_rows(portal, 0);
-        pgwire::append_command_complete(told, tag_of(portal));
+        pgwire::append_command_complete(reply, tag_of(portal));
       } else {
-        pgwire::append_command_complete(told, tag);
+        pgwire::append_command_complete(reply, tag);
       }
       continue;
     }
@@ -348,7 +348,7 @@ void Session::simple(const Plans& plans, bool& responded) {
     know_columns(portal, true);
     if (!portal.columns.empty()) describe_rows(portal.columns, {});
     give_rows(portal, 0);
-    pgwire::append_command_complete(told, tag_of(portal));
+    pgwire::append_command_complete(reply, tag_of(portal));
     // The next statement of the text may begin a block, which wants the connection for itself.
     portal.text = {};
     release_idle_lane();
@@ -506,10 +506,10 @@ const std::vector<OutColumn>& Session::columns_of(const Plan& plan, SqlConnectio
   sqlite3_stmt* statement = text.get();
   const auto count = static_cast<std::size_t>(sqlite3_column_count(statement));
   std::vector<OutColumn> columns(count);
-  const std::vector<dialect::Column>& said = plan.does.columns;
-  const auto stars = static_cast<std::size_t>(std::count_if(said.begin(), said.end(), [](const dialect::Column& each) { return each.star; }));
+  const std::vector<dialect::Column>& listed = plan.does.columns;
+  const auto stars = static_cast<std::size_t>(std::count_if(listed.begin(), listed.end(), [](const dialect::Column& each) { return each.star; }));
   // Of several stars it is not known how far each goes: then SQLite's own names stand.
-  const bool known = !said.empty() && stars <= 1 && count + stars >= said.size() && (stars == 1 || count == said.size());
+  const bool known = !listed.empty() && stars <= 1 && count + stars >= listed.size() && (stars == 1 || count == listed.size());
   std::vector<Origin> origins(count);
   bool from_tables = false;
   for (std::size_t i = 0; i < count; ++i) {
@@ -528,16 +528,16 @@ const std::vector<OutColumn>& Session::columns_of(const Plan& plan, SqlConnectio
     column.place = origins[i].place;
     bool from_star = true;
     if (known) {
-      const std::size_t star_columns = count - (said.size() - stars);
-      if (said[place].star) {
+      const std::size_t star_columns = count - (listed.size() - stars);
+      if (listed[place].star) {
         std::size_t star_at = place;
         if (i >= star_at + star_columns) ++place;
       }
-      if (place < said.size() && !said[place].star) {
+      if (place < listed.size() && !listed[place].star) {
         from_star = false;
-        column.name = said[place].name;
-        column.type = said[place].type;
-        column.modifier = said[place].typmod;
+        column.name = listed[place].name;
+        column.type = listed[place].type;
+        column.modifier = listed[place].typmod;
         ++place;
       }
     }
@@ -546,9 +546,9 @@ const std::vector<OutColumn>& Session::columns_of(const Plan& plan, SqlConnectio
       column.name = name != nullptr ? name : "?column?";
     }
     if (const char* declared = sqlite3_column_decltype(statement, static_cast<int>(i)); declared != nullptr && column.type == 0) {
-      const DeclaredType said_by_table = type_of_declaration(declared);
-      column.type = said_by_table.oid;
-      column.modifier = said_by_table.typmod;
+      const DeclaredType declared_type = type_of_declaration(declared);
+      column.type = declared_type.oid;
+      column.modifier = declared_type.typmod;
     }
   }
   text.described() = std::make_shared<const Described>(Described{plan.id, std::move(columns)});
@@ -572,9 +572,9 @@ void Session::know_columns(Portal& portal, bool peek) {
     return;
   }
   if (plan.does.effect == dialect::Effect::utility) {
-    if (const auto* asked = plan.utility<dialect::ShowVariable>()) {
-      if (asked->name == "all") portal.columns = {{"name", oid::text}, {"setting", oid::text}, {"description", oid::text}};
-      else portal.columns = {{shown_name(asked->name), oid::text}};
+    if (const auto* wanted = plan.utility<dialect::ShowVariable>()) {
+      if (wanted->name == "all") portal.columns = {{"name", oid::text}, {"setting", oid::text}, {"description", oid::text}};
+      else portal.columns = {{shown_name(wanted->name), oid::text}};
     } else if (plan.utility<dialect::Explain>() != nullptr) {
       portal.columns = {{"QUERY PLAN", oid::text}};
     } else if (const auto* fetch = plan.utility<dialect::FetchCursor>(); fetch != nullptr && !fetch->move) {

@@ -104,7 +104,7 @@ std::optional<std::chrono::milliseconds> Session::patience() const {
   return result;
 }
 
-void Session::tell_impatience(Engine::Clock::time_point since) const {
+void Session::report_waiting(Engine::Clock::time_point since) const {
   if (control_.evicted()) throw PgException("57P01", control_.why());
   if (control_.cancelled()) throw PgException("57014", "canceling statement due to user request");
   if (control_.timed_out()) throw PgException("57014", "canceling statement due to statement timeout");
@@ -117,16 +117,16 @@ void Session::with_patience(const Work& work) {
   try {
     work();
   } catch (const sqlite::GaveUp&) {
-    tell_impatience(since);
+    report_waiting(since);
     throw PgException("57014", "canceling statement due to user request");
   } catch (const Blocked&) {
-    tell_impatience(since);
+    report_waiting(since);
     throw;
   }
 }
 
 // SQLite and its functions know only that the statement was to stop.
-PgError Session::told(const std::exception& error) const {
+PgError Session::error_for_client(const std::exception& error) const {
   PgError fault = error_of(error);
   if (fault.file_moved) engine_.note_moved();
   if (fault.sqlstate == "57014" && !control_.cancelled() && control_.timed_out()) fault.message = "canceling statement due to statement timeout";
@@ -207,11 +207,11 @@ void Session::log_in(const pgwire::StartupMessage& startup) {
       from_client(name, one.substr(equals + 1));
       word.clear();
     };
-    const std::string_view asked = startup.find("options").value_or("");
-    for (std::size_t i = 0; i < asked.size(); ++i) {
-      if (asked[i] == '\\' && i + 1 < asked.size()) word += asked[++i];
-      else if (asked[i] == ' ' || asked[i] == '\t' || asked[i] == '\n') take();
-      else word += asked[i];
+    const std::string_view options = startup.find("options").value_or("");
+    for (std::size_t i = 0; i < options.size(); ++i) {
+      if (options[i] == '\\' && i + 1 < options.size()) word += options[++i];
+      else if (options[i] == ' ' || options[i] == '\t' || options[i] == '\n') take();
+      else word += options[i];
     }
     take();
     for (const auto& [name, value] : startup.parameters) {
@@ -375,7 +375,7 @@ void Session::run_group() {
     };
     with_patience([&] { engine_.group(control_, want, wait, in_group); });
   } catch (const std::exception& error) {
-    fault = told(error);
+    fault = error_for_client(error);
   }
   gathering_ = false;
   if (query) {
@@ -436,7 +436,7 @@ void Session::step(const Message& message) {
   } catch (const std::exception& error) {
     abandon_copy();
     if (control_.evicted()) return end_evicted();
-    fail(told(error), extended && message.type != frontend::sync && message.type != frontend::function_call);
+    fail(error_for_client(error), extended && message.type != frontend::sync && message.type != frontend::function_call);
   }
 }
 
@@ -635,7 +635,7 @@ void Session::become_writer(const Want& want) {
     if (code != SQLITE_OK) {
       const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Engine::Clock::now() - since);
       if ((code & 0xff) != SQLITE_BUSY) tx_.connection->fail(code);
-      tell_impatience(since);
+      report_waiting(since);
       throw PgException("TG006", "TG006 blocked for " + std::to_string(waited.count()) + " ms: " + sqlite::lock_holder(tx_.connection->handle()) + " holds the database; nothing was written");
     }
     tx_.began = true;

@@ -195,8 +195,8 @@ class Session final : private CatalogSession {
   template <class Work>
   void with_patience(const Work& work);
   // Ends the waiting for one of them, where it is one of them.
-  void tell_impatience(Engine::Clock::time_point since) const;
-  PgError told(const std::exception& error) const;
+  void report_waiting(Engine::Clock::time_point since) const;
+  PgError error_for_client(const std::exception& error) const;
   template <class Work>
   void at_work(SqlConnection& connection, const Work& work);
 

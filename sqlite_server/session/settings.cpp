@@ -97,7 +97,7 @@ std::optional<std::int64_t> milliseconds_of(std::string_view text) {
 }
 
 // As SHOW tells it: in the largest unit that needs no fraction.
-std::string told_as(std::int64_t ms) {
+std::string shown_as(std::int64_t ms) {
   static constexpr std::pair<std::string_view, std::int64_t> units[] = {{"d", 86'400'000}, {"h", 3'600'000}, {"min", 60'000}, {"s", 1000}};
   if (ms == 0) return "0";
   for (const auto& [name, factor] : units) {
@@ -155,7 +155,7 @@ std::string Settings::checked(const std::string& name, std::string value) const 
   } else if (name == "statement_timeout" || name == "lock_timeout" || name == "idle_in_transaction_session_timeout") {
     const auto ms = milliseconds_of(value);
     if (!ms) refuse();
-    value = told_as(*ms);
+    value = shown_as(*ms);
   } else if (name == "datestyle") {
     if (lowered(value).find("iso") == std::string::npos) throw PgException("0A000", "times are written in ISO form here: DateStyle " + value + " is not spoken");
     value = "ISO, MDY";
@@ -252,8 +252,8 @@ std::vector<std::pair<std::string, std::string>> Settings::take_reports() {
   std::vector<std::pair<std::string, std::string>> due;
   if (!std::exchange(changed_, false)) return due;
   for (auto& [name, value] : values_) {
-    if (!value.reported || value.told == value.text) continue;
-    value.told = value.text;
+    if (!value.reported || value.last_reported == value.text) continue;
+    value.last_reported = value.text;
     due.emplace_back(value.name, value.text);
   }
   return due;

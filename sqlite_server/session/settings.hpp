@@ -54,7 +54,7 @@ class Settings {
     bool reported = false;
     bool fixed = false;
     bool known = false;
-    std::optional<std::string> told;
+    std::optional<std::string> last_reported;
   };
   struct Change {
     std::string name;

@@ -327,15 +327,15 @@ std::string Session::run_utility(Portal& portal, const Plan& plan) {
     }
     return "SET";
   }
-  if (const auto* asked = plan.utility<dialect::ShowVariable>()) {
+  if (const auto* wanted = plan.utility<dialect::ShowVariable>()) {
     std::deque<std::vector<Stored>> rows;
-    if (asked->name == "all") {
+    if (wanted->name == "all") {
       for (const auto& [name, value] : settings_.all()) rows.push_back({name, value, std::string()});
       know_columns(portal, false);
       make(portal, portal.columns, std::move(rows));
     } else {
-      rows.push_back({show(asked->name)});
-      make(portal, {{shown_name(asked->name), oid::text}}, std::move(rows));
+      rows.push_back({show(wanted->name)});
+      make(portal, {{shown_name(wanted->name), oid::text}}, std::move(rows));
     }
     return "SHOW";
   }

@@ -312,7 +312,7 @@ const char* name_of(Breach::Kind kind) noexcept {
   return "";
 }
 
-std::string tell(const Breach& breach, const std::vector<Operation>& history) {
+std::string describe(const Breach& breach, const std::vector<Operation>& history) {
   std::string text = fmt::format("{} {}, scope \"{}\": {}\n", law_of(breach.kind), name_of(breach.kind), breach.scope, breach.text);
   if (breach.operations.empty()) return text;
   const Moment from = history[breach.operations.front()].invoked;

@@ -31,11 +31,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   if (whole.refusals.size() != pieces.refusals.size() || whole.writes.size() != pieces.writes.size() || whole.endings != pieces.endings) std::abort();
   for (std::size_t i = 0; i < whole.writes.size(); ++i) {
-    if (whole.writes[i].tag != pieces.writes[i].tag || whole.writes[i].statement != pieces.writes[i].statement || whole.writes[i].asked != pieces.writes[i].asked) std::abort();
+    if (whole.writes[i].tag != pieces.writes[i].tag || whole.writes[i].statement != pieces.writes[i].statement || whole.writes[i].requested != pieces.writes[i].requested) std::abort();
     if (whole.writes[i].statement.size() > Messages::message_bytes_kept || whole.writes[i].tag.size() > Messages::message_bytes_kept) std::abort();
   }
   for (std::size_t i = 0; i < whole.refusals.size(); ++i) {
-    if (whole.refusals[i].message != pieces.refusals[i].message || whole.refusals[i].asked != pieces.refusals[i].asked) std::abort();
+    if (whole.refusals[i].message != pieces.refusals[i].message || whole.refusals[i].requested != pieces.refusals[i].requested) std::abort();
   }
   return 0;
 }

@@ -38,7 +38,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   const testkit::Verdict verdict = testkit::check(history.operations(), state);
   for (const testkit::Breach& breach : verdict.breaches) {
-    if (breach.text.empty() || testkit::tell(breach, history.operations()).empty()) std::abort();
+    if (breach.text.empty() || testkit::describe(breach, history.operations()).empty()) std::abort();
   }
   return 0;
 }

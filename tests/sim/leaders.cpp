@@ -625,7 +625,7 @@ class World {
     totals_.committed += verdict.committed;
     totals_.refused += verdict.refused;
     totals_.unknown += verdict.unknown_committed + verdict.unknown_absent;
-    if (!verdict.breaches.empty()) throw Broken(testkit::tell(verdict.breaches.front(), history_));
+    if (!verdict.breaches.empty()) throw Broken(testkit::describe(verdict.breaches.front(), history_));
   }
 
   std::mt19937_64 random_;

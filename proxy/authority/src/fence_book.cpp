@@ -22,7 +22,7 @@ FenceBook::FenceBook(std::string name, std::size_t scopes_max, Events events)
     : id_(next_id()), name_(std::move(name)), events_(std::move(events)), memory_(scopes_max), scopes_max_(scopes_max) {}
 
 void FenceBook::want() const {
-  asked_at_.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
+  requested_at_.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
   if (!wanted_.load(std::memory_order_relaxed) && !wanted_.exchange(true)) events_.wanted(const_cast<FenceBook&>(*this));
 }
 

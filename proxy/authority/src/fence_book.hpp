@@ -43,7 +43,7 @@ class FenceBook final : public session::Fences {
   void set_watched(bool watched) noexcept { watched_ = watched; }
   bool watched() const noexcept { return watched_; }
   // Since a session last asked. What wants a watch says so anew after quiet().
-  Clock::time_point asked_at() const noexcept { return Clock::time_point(Clock::duration(asked_at_.load(std::memory_order_relaxed))); }
+  Clock::time_point requested_at() const noexcept { return Clock::time_point(Clock::duration(requested_at_.load(std::memory_order_relaxed))); }
   bool wanted() const noexcept { return wanted_; }
   void quiet() noexcept { wanted_ = false; }
   // Nothing is known any more.
@@ -80,7 +80,7 @@ class FenceBook final : public session::Fences {
   std::size_t scopes_max_;
   std::atomic<bool> watched_{false};
   mutable std::atomic<bool> wanted_{false};
-  mutable std::atomic<Clock::rep> asked_at_{0};
+  mutable std::atomic<Clock::rep> requested_at_{0};
 
   mutable std::mutex untrusted_mutex_;  // guards untrusted_
   std::map<std::string, Untrusted, std::less<>> untrusted_;

@@ -77,7 +77,7 @@ void FenceWatch::run() {
   };
   bool known = false;
   // Of each obstacle once, until it is gone: a server that restarts is unreachable, then starting, then there.
-  Obstacle said = Obstacle::none;
+  Obstacle reported = Obstacle::none;
   detail::FenceFeed::Heard heard;
   while (!stopping()) {
     try {
@@ -98,14 +98,14 @@ void FenceWatch::run() {
       reader_.turn(heard);
       book_.set_watched(true);
       obstacle_ = Obstacle::none;
-      if (std::exchange(said, Obstacle::none) != Obstacle::none) events_.recovered("fence changes are watched again");
+      if (std::exchange(reported, Obstacle::none) != Obstacle::none) events_.recovered("fence changes are watched again");
     } catch (const std::exception& error) {
       book_.set_watched(false);
       server_met_ = true;
       ++failures_;
       const Obstacle obstacle = obstacle_of(error);
       obstacle_ = obstacle;
-      if (std::exchange(said, obstacle) != obstacle) events_.failed(fmt::format("cannot watch for fence changes (retrying): {}", error.what()));
+      if (std::exchange(reported, obstacle) != obstacle) events_.failed(fmt::format("cannot watch for fence changes (retrying): {}", error.what()));
       reader_.read_all_next();
       sleep(retry_pause);
     }

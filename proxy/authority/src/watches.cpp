@@ -160,9 +160,9 @@ void Watches::look(Clock::time_point now) {
 bool Watches::make_room(Clock::time_point now) {
   std::shared_ptr<Entry> oldest;
   for (const auto& [name, entry] : entries_) {
-    if (!entry->busy && entry->feed && (!oldest || entry->book->asked_at() < oldest->book->asked_at())) oldest = entry;
+    if (!entry->busy && entry->feed && (!oldest || entry->book->requested_at() < oldest->book->requested_at())) oldest = entry;
   }
-  if (!oldest || now - oldest->book->asked_at() < options_.keep_pause) return false;
+  if (!oldest || now - oldest->book->requested_at() < options_.keep_pause) return false;
   close(oldest);
   return open_ < options_.databases_max;
 }
@@ -233,15 +233,15 @@ void Watches::step(const std::shared_ptr<Entry>& entry) {
       one.descriptor = one.feed->descriptor();
       one.next = one.reader->due();
       one.pause = retry_pause;
-      if (said_.erase(one.book->name()) > 0) recovered = fmt::format("fence changes of database \"{}\" are watched again", one.book->name());
+      if (reported_.erase(one.book->name()) > 0) recovered = fmt::format("fence changes of database \"{}\" are watched again", one.book->name());
     } else {
       --open_;
       ++failures_;
       one.descriptor = -1;
       one.next = Clock::now() + one.pause;
       one.pause = std::min(one.pause * 2, retry_pause_max);
-      if (said_.size() > databases_known_max) said_.clear();
-      const auto [entry_of, first] = said_.try_emplace(one.book->name(), obstacle);
+      if (reported_.size() > databases_known_max) reported_.clear();
+      const auto [entry_of, first] = reported_.try_emplace(one.book->name(), obstacle);
       if (!first && std::exchange(entry_of->second, obstacle) == obstacle) failed.clear();
     }
   }

@@ -77,7 +77,7 @@ class Watches {
   bool begun_ = false;
   bool stopping_ = false;
   std::size_t open_ = 0;  // entries with a feed
-  std::map<std::string, session::Obstacle> said_;  // what the log has said of a database
+  std::map<std::string, session::Obstacle> reported_;  // what the log has said of a database
   std::int64_t failures_ = 0;
   Workers workers_{readers};
   std::thread thread_;  // last: it uses all of the above

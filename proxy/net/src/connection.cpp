@@ -401,14 +401,14 @@ bool Connection::begin_tls(End& end) {
   return true;
 }
 
-void Connection::said_who() {
+void Connection::identified() {
   if (!greeting_) return;
   worker_.has_greeted(*greeting_);
   greeting_.reset();
 }
 
 void Connection::admit() {
-  said_who();
+  identified();
   const session::LoginRequest& who = session_->login();
   Shared& shared = worker_.shared();
   const auto verdict = shared.limits.enter(who.user, who.database, peer_.host());
@@ -603,7 +603,7 @@ bool Connection::forward_cancel() {
     return true;
   }
   if (std::exchange(cancel_sent_, true)) return false;
-  said_who();
+  identified();
   const auto found = worker_.shared().cancels.find(session_->cancel_pid(), session_->cancel_key());
   why_ = "cancel request";
   if (!found) worker_.counters().cancels_unknown.add();
@@ -842,7 +842,7 @@ void Connection::end(std::string_view why) {
   if (stage_ == Stage::over) return;
   const bool was_silent = silent();
   stage_ = Stage::over;
-  said_who();
+  identified();
   Shared& shared = worker_.shared();
   if (ticket_) shared.cancels.remove(*std::exchange(ticket_, std::nullopt));
   if (liveness_) liveness_->over();

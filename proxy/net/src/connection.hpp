@@ -116,7 +116,7 @@ class Connection final : public session::SessionHost {
   bool begin_tls(End& end);
   bool forward_cancel();
   void forget_server();
-  void said_who();
+  void identified();
   void leave();
   void farewell();
   void drain_farewell();

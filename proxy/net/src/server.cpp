@@ -27,7 +27,7 @@ namespace {
 constexpr std::chrono::milliseconds probe_takes{2000};
 constexpr std::chrono::seconds probe_lasts{1};
 
-session::Options::ServerTls asked_of_server(const Backend& backend) {
+session::Options::ServerTls server_tls_of(const Backend& backend) {
   switch (backend.ssl_mode) {
     case SslMode::disable: return session::Options::ServerTls::disable;
     case SslMode::prefer: return session::Options::ServerTls::prefer;
@@ -45,7 +45,7 @@ std::shared_ptr<const Settings> settings_of(const Options& options) {
   session.client_tls = settings->client_tls != nullptr;
   // A certificate can only be asked for under TLS: who must show one may not come without.
   session.client_tls_required = options.client_tls.required || (!options.client_tls.client_ca.empty() && options.client_tls.client_certificate_required);
-  session.server_tls = asked_of_server(options.backend);
+  session.server_tls = server_tls_of(options.backend);
   session.server_is_local = std::all_of(options.backend.hosts.begin(), options.backend.hosts.end(), [](const auto& host) { return !host.path.empty(); });
   if (options.client_tls.required && !settings->client_tls) throw std::runtime_error("TLS is required of clients, but there is no certificate (--client-tls-cert)");
   return settings;

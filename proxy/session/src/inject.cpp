@@ -248,7 +248,7 @@ void Session::State::hold(const Claim& claim) {
   if (session_lock_.effects.kind == statements::Kind::commit_prepared && options_.server_has_rules) run_ours(server_, ProxyStatement::prepared, Purpose::hold, {});
   add_check(server_, claim, Purpose::hold);
   add_sync(Purpose::hold);
-  session_lock_.stage = SessionLock::Stage::asked;
+  session_lock_.stage = SessionLock::Stage::requested;
   session_lock_.failed = false;
   session_lock_.perhaps_scope = !claim.given.scope.empty() ? claim.given.scope : claim.otherwise.scope;
 }

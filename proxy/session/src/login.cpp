@@ -66,9 +66,9 @@ void Session::State::greet(std::string_view bytes) {
       case Startup::ssl_request: {
         const bool ssl = event.kind == Startup::ssl_request;
         client_in_.erase(0, event.used);
-        bool& asked = ssl ? login_.asked_ssl : login_.asked_gss;
-        if (asked) return end("08P01", ssl ? "SSLRequest twice" : "GSSENCRequest twice");
-        asked = true;
+        bool& requested = ssl ? login_.ssl_requested : login_.gss_requested;
+        if (requested) return end("08P01", ssl ? "SSLRequest twice" : "GSSENCRequest twice");
+        requested = true;
         // What was written before our answer is clear text that somebody may have put in front of the encrypted session.
         if (!client_in_.empty()) return end("08P01", "unencrypted data after a request for encryption");
         if (!ssl || !options_.client_tls || login_.encrypted) {
@@ -160,7 +160,7 @@ void Session::State::server_greeted(std::string_view& bytes) {
 }
 
 // `options` as the client wrote it, behind what application_name declares.
-std::string Session::State::server_options(std::string_view asked) const {
+std::string Session::State::server_options(std::string_view requested) const {
   std::string result;
   const auto declared = [&](std::string_view setting, const std::string& value) {
     result += "-c ";
@@ -176,7 +176,7 @@ std::string Session::State::server_options(std::string_view asked) const {
   const statements::Declaration by_name = statements::declared_in_application_name(login_request_.application_name);
   if (by_name.scope) declared("termgate.scope", by_name.scope->name());
   if (by_name.term) declared("termgate.term", std::to_string(by_name.term->value()));
-  result += asked;
+  result += requested;
   return result;
 }
 
@@ -184,24 +184,24 @@ void Session::State::start_login() {
   claims_.login_begins();
   std::vector<pgwire::StartupMessage::Parameter> parameters;
   std::string options;
-  std::string_view asked;
+  std::string_view requested;
   for (const auto& [name, value] : login_.startup) {
     // The server compares settings without regard to case; its own words (user, options, …) with.
     std::string lowered(name);
     std::transform(lowered.begin(), lowered.end(), lowered.begin(), [](char letter) { return letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter + ('a' - 'A')) : letter; });
     if (name == "options") {
-      asked = value;
+      requested = value;
     } else if (lowered == read_only_default && claims_.guards()) {
       model_.by_default.believed = says_yes(value);
     } else {
       parameters.emplace_back(name, value);
     }
   }
-  options = login_request_.replication ? std::string(asked) : server_options(asked);
+  options = login_request_.replication ? std::string(requested) : server_options(requested);
   if (!options.empty()) parameters.emplace_back("options", options);
   if (claims_.guards()) {
     // The same in PGOPTIONS: -c name=value, --name=value, with dashes or underscores.
-    std::string lowered(asked);
+    std::string lowered(requested);
     std::transform(lowered.begin(), lowered.end(), lowered.begin(), [](char letter) { return letter == '-' ? '_' : letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter + ('a' - 'A')) : letter; });
     constexpr std::string_view name = "default_transaction_read_only=";
     if (const std::size_t at = lowered.rfind(name); at != std::string::npos) {
@@ -247,12 +247,12 @@ void Session::State::authentication(const Event& event) {
   if (!authentication) return end("08P01", authentication.problem().reason());
   using Type = pgwire::Authentication::Type;
   if (authentication->type == Type::ok) {
-    if (!login_.credential_asked && !peer_.local && !options_.trust_backend) {
+    if (!login_.credential_requested && !peer_.local && !options_.trust_backend) {
       return refuse_login(*this, "28000",
                  "the server asks for no credential (its pg_hba.conf trusts this proxy), and so would let in anybody: Termgate offers it to other machines only with --trust-backend");
     }
   } else if (authentication->type != Type::sasl_final) {
-    login_.credential_asked = true;
+    login_.credential_requested = true;
   }
   if (authentication->type == Type::gss || authentication->type == Type::sspi || authentication->type == Type::kerberos_v5) {
     return refuse_login(*this, "28000", "GSSAPI names the server's host and cannot pass through a proxy: use SCRAM, or a certificate between client and proxy");

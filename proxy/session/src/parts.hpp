@@ -36,11 +36,11 @@ struct Login {
 
   pgwire::StartupReader reader;
   bool encrypted = false;
-  bool asked_ssl = false, asked_gss = false;
+  bool ssl_requested = false, gss_requested = false;
   std::uint16_t client_minor = 0;
   bool negotiated = false;
   std::vector<std::pair<std::string, std::string>> startup;  // the client's parameters and extensions, to be sent on
-  bool credential_asked = false;
+  bool credential_requested = false;
   bool plus_removed = false;
   bool awaiting_sasl_initial = false;
   bool read_only_at_start = false;  // READ ONLY was asked for with the start-up message, and not only after the login
@@ -130,7 +130,7 @@ struct Script {
 
 // A statement that runs alone, under the check's lock at session level.
 struct SessionLock {
-  enum class Stage : std::uint8_t { none, asked, held, releasing } stage = Stage::none;
+  enum class Stage : std::uint8_t { none, requested, held, releasing } stage = Stage::none;
   bool failed = false;
   bool again = false;           // a cancel request has met the giving back
   bool perhaps_held = false;    // it failed, perhaps after the lock had been taken: a rollback does not give it back

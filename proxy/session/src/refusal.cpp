@@ -16,35 +16,35 @@ std::string Session::State::error_text(std::string_view code, std::string_view m
 
 // The client's statement fails here, and whatever transaction it stands in fails with it.
 void Session::State::refuse(std::string_view code, std::string_view message, std::string_view hint) {
-  const std::string told = error_text(code, message, hint);
+  const std::string error = error_text(code, message, hint);
   if (pipeline_.begun) {
     if (!pipeline_.touched_server && !model_.tx.in_block) {
       for (const std::string& name : pipeline_.parsed) statements_.erase(name);
       pipeline_.take_held();
       pipeline_.refused = true;
-      server_.replies.push({.request = Request::nothing, .text = told});
+      server_.replies.push({.request = Request::nothing, .text = error});
       return router_.give_made_replies();
     }
     // Part of the transaction is with the server already: there it must fail.
     lock_reads();
     flush_group();
     pipeline_.direct = true;
-    fail_in_server(told);
+    fail_in_server(error);
     return;
   }
   if (!model_.tx.in_block) {
-    to_client_.back() += told;
+    to_client_.back() += error;
     if (!script_.running) pgwire::append_ready_for_query(to_client_.back(), pgwire::TransactionStatus::idle);
     quiet_since_ = now_;
     return;
   }
-  fail_in_server(told);
+  fail_in_server(error);
   add_client_sync();
 }
 
 // The check fails, or there is none and its preparation fails.
-void Session::State::fail_in_server(const std::string& told) {
-  run_ours(server_, ProxyStatement::check, Purpose::refusal, no_claim, told);
+void Session::State::fail_in_server(const std::string& error) {
+  run_ours(server_, ProxyStatement::check, Purpose::refusal, no_claim, error);
   model_.tx.failed = true;
   outstanding_.wait_for_all = true;
 }

@@ -84,7 +84,7 @@ void Session::State::parameter_status(const Event& event) {
   if (!status) return end("08P01", status.problem().reason());
   if (status->name == "default_transaction_read_only" && claims_.guards()) {
     // Ours while the lock at session level is held; else something has changed it behind a check. While that lock is only asked for, it was a statement before.
-    model_.by_default.broken = status->value == "off" && (session_lock_.stage == SessionLock::Stage::none || session_lock_.stage == SessionLock::Stage::asked);
+    model_.by_default.broken = status->value == "off" && (session_lock_.stage == SessionLock::Stage::none || session_lock_.stage == SessionLock::Stage::requested);
     // A transaction that began meanwhile is writable, and nothing but the check may come first in it.
     if (model_.by_default.broken && model_.tx.in_block && model_.status == TransactionStatus::idle) model_.tx.writable = true;
     if (stage_ == Stage::login) {
@@ -278,7 +278,7 @@ void Session::State::settle() {
   }
   switch (session_lock_.stage) {
     case SessionLock::Stage::none: break;
-    case SessionLock::Stage::asked:
+    case SessionLock::Stage::requested:
       // Without its row the lock is not ours: an error before it may have made the server skip it together with what was to run.
       if (!session_lock_.failed && (session_lock_.pair.complete() || session_lock_.unclaimed)) return run_under_hold();
       if (session_lock_.perhaps_held) return release();

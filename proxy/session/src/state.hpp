@@ -72,7 +72,7 @@ class Session::State {
   void login_from_server(const pgwire::Event& event);
   void authentication(const pgwire::Event& event);
   void login_parameter(const pgwire::Event& event);
-  std::string server_options(std::string_view asked) const;
+  std::string server_options(std::string_view requested) const;
 
   // --- client.cpp ---
   void from_client(std::string_view bytes);
@@ -209,7 +209,7 @@ class Session::State {
   void refuse_reserved();
   void refuse_claim(const Claim& claim);
   void refuse_from_memory(const Refusal& refusal, const ScopedTerm& pair);
-  void fail_in_server(const std::string& told);
+  void fail_in_server(const std::string& error);
   static bool stale_report(std::string_view message, ScopedTerm& pair, std::int64_t& fence) noexcept;
   void report_refusal(std::string_view code, std::string_view message, const ScopedTerm& pair, std::int64_t fence, bool from_memory);
   Explained explained(const pgwire::ReportFields& report, Purpose role) const;

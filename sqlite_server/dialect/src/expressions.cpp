@@ -72,9 +72,9 @@ std::string Writer::list_of(Node list) {
 
 // libpg_query 15 leaves a negative number out as if it were zero (its JSON prints what is > 0): it is read where it stands.
 std::int64_t Writer::whole(Node constant_body) const {
-  const std::int64_t told = constant_body["ival"].integer("ival");
+  const std::int64_t written = constant_body["ival"].integer("ival");
   const std::int64_t location = constant_body.integer("location", 0);
-  if (told != 0 || location < 0) return told;
+  if (written != 0 || location < 0) return written;
   auto at = static_cast<std::size_t>(location);
   bool minus = false;
   for (; at < sql_.size(); ++at) {

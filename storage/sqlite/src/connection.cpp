@@ -101,15 +101,15 @@ Connection::Connection(const OpenAs& how, bool reader, bool create) {
     if (sqlite3_exec(db_, "SELECT 1 FROM sqlite_schema LIMIT 1", nullptr, nullptr, nullptr) == SQLITE_OK) layer1_->file().know_log();
     if (reader) only_read(true);
   } catch (const BusyNow&) {
-    const Blocked told(fmt::format("TG006 blocked: {} holds the database {}; nothing was written", lock_holder(db_), how.path));
+    const Blocked blocked(fmt::format("TG006 blocked: {} holds the database {}; nothing was written", lock_holder(db_), how.path));
     sqlite3_close_v2(db_);
-    throw told;
+    throw blocked;
   } catch (const DatabaseError& error) {
-    const DatabaseError told(
+    const DatabaseError with_path(
         std::string_view(error.what()).starts_with(how.path) ? std::string(error.what()) : fmt::format("{}: {}", how.path, error.what()),
         std::string(error.code()));
     sqlite3_close_v2(db_);
-    throw told;
+    throw with_path;
   } catch (...) {
     sqlite3_close_v2(db_);
     throw;

@@ -118,8 +118,8 @@ void throw_sqlite(int extended_code, std::string_view message) {
       break;
   }
   // A function of ours has said it already where a statement of its own met this.
-  const bool said = message.find("Termgate is not installed") != std::string_view::npos;
-  if (!said && (message.starts_with("no such table: main.termgate_") || message.starts_with("no such table: termgate_") ||
+  const bool reported = message.find("Termgate is not installed") != std::string_view::npos;
+  if (!reported && (message.starts_with("no such table: main.termgate_") || message.starts_with("no such table: termgate_") ||
                 message.starts_with("no such function: termgate_"))) {
     throw DatabaseError(fmt::format("{}: Termgate is not installed in this database: run `termgate init`, or SELECT "
                                     "termgate_init() with the extension loaded",
@@ -143,20 +143,20 @@ void throw_sqlite(sqlite3* db, int code) {
   const int extended = db != nullptr ? sqlite3_extended_errcode(db) : code;
   // The connection's code may be a later call's; the caller's says what failed.
   const bool same = (extended & 0xff) == (code & 0xff);
-  const int told = same ? extended : code;
+  const int reported = same ? extended : code;
   std::string message = same && db != nullptr ? sqlite3_errmsg(db) : sqlite3_errstr(code);
   const char* path = db != nullptr ? sqlite3_db_filename(db, "main") : nullptr;
-  if (told == SQLITE_READONLY_DBMOVED) throw_sqlite(told, moved_message(path != nullptr ? path : ""));
+  if (reported == SQLITE_READONLY_DBMOVED) throw_sqlite(reported, moved_message(path != nullptr ? path : ""));
   if (path != nullptr && *path != '\0' && message.find(path) == std::string::npos) {
     // PRAGMA query_only gives the same code, and is no matter of the file's.
-    if ((told & 0xff) == SQLITE_READONLY && (told != SQLITE_READONLY || sqlite3_db_readonly(db, "main") == 1)) {
+    if ((reported & 0xff) == SQLITE_READONLY && (reported != SQLITE_READONLY || sqlite3_db_readonly(db, "main") == 1)) {
       message = fmt::format("{}: {}: this user needs to write to the file and to its folder", path, message);
-    } else if ((told & 0xff) == SQLITE_CANTOPEN) {
+    } else if ((reported & 0xff) == SQLITE_CANTOPEN) {
       message = fmt::format("{}: {}: is this user allowed to write to its folder? In WAL mode even a reader makes the file -shm there",
                             path, message);
     }
   }
-  throw_sqlite(told, message);
+  throw_sqlite(reported, message);
 }
 
 }  // namespace termgate::inline v0::sqlite

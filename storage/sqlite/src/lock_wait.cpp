@@ -36,11 +36,11 @@ socklen_t address_of(sockaddr_un& address, int pid, const std::string& path) {
   return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + size);
 }
 
-constexpr std::size_t said_bytes_max = 4096;
+constexpr std::size_t notice_bytes_max = 4096;
 
 }  // namespace
 
-bool LockWait::tell() const {
+bool LockWait::send_notice() const {
   const char* path = sqlite3_db_filename(db_, "main");
   if (path == nullptr || *path == '\0') return true;
   const int holder = lock_holder_pid(db_);
@@ -49,9 +49,9 @@ bool LockWait::tell() const {
   const socklen_t size = address_of(address, holder, path);
   const int to = size != 0 ? socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0) : -1;
   if (to < 0) return true;
-  const std::string said = fmt::format("{} {}", term_, scope_);
+  const std::string notice = fmt::format("{} {}", term_, scope_);
   // Nobody there, or too many others waiting: nothing that could be done about it.
-  [[maybe_unused]] const auto sent = sendto(to, said.data(), said.size(), MSG_NOSIGNAL, reinterpret_cast<const sockaddr*>(&address), size);
+  [[maybe_unused]] const auto sent = sendto(to, notice.data(), notice.size(), MSG_NOSIGNAL, reinterpret_cast<const sockaddr*>(&address), size);
   close(to);
   return true;
 }
@@ -60,7 +60,7 @@ void LockWait::pause(milliseconds at_most) {
   const auto now = steady_clock::now();
   if (now >= next_) {
     // The lock changes hands all the time where many write: whoever was not found is looked for again soon.
-    next_ = now + (tell() ? every : first_after);
+    next_ = now + (send_notice() ? every : first_after);
   }
   std::this_thread::sleep_for(std::clamp(at_most, milliseconds(1), pause_));
   pause_ = std::min(pause_ * 2, pause_max);
@@ -89,9 +89,9 @@ LockWaitListener::~LockWaitListener() {
 }
 
 void LockWaitListener::listen() {
-  char said[said_bytes_max];
+  char received[notice_bytes_max];
   while (true) {
-    iovec buffer{said, sizeof said};
+    iovec buffer{received, sizeof received};
     alignas(cmsghdr) char more[CMSG_SPACE(sizeof(ucred))];
     msghdr message{};
     message.msg_iov = &buffer;
@@ -108,8 +108,8 @@ void LockWaitListener::listen() {
     // Anybody can send here, and what is said may end a client.
     if (who.uid != geteuid() && who.uid != 0) continue;
     LockWaitNotice notice{.pid = who.pid, .scope = {}, .term = 0};
-    const char* const end = said + size;
-    const auto [behind, problem] = std::from_chars(said, end, notice.term);
+    const char* const end = received + size;
+    const auto [behind, problem] = std::from_chars(received, end, notice.term);
     if (problem != std::errc() || behind == end || *behind != ' ' || notice.term < 0) continue;
     notice.scope.assign(behind + 1, end);
     heard_(notice);

@@ -92,13 +92,13 @@ void WriteQueue::take_turn(const How& how) {
   if (open_) commit(open_);
 }
 
-void WriteQueue::make_room() noexcept { room_asked_ = Clock::now(); }
+void WriteQueue::make_room() noexcept { room_requested_at_ = Clock::now(); }
 
 // SQLite's lock is had by who tries while it is free, and a queue in which somebody always waits frees it for microseconds.
 void WriteQueue::leave_room() const noexcept {
-  const auto asked = room_asked_.load();
-  if (asked == Clock::time_point{} || Clock::now() - asked > room_asked_valid) return;
-  room_asked_ = Clock::time_point{};
+  const auto requested = room_requested_at_.load();
+  if (requested == Clock::time_point{} || Clock::now() - requested > room_requested_valid) return;
+  room_requested_at_ = Clock::time_point{};
   std::this_thread::sleep_for(room_left);
 }
 

@@ -85,7 +85,7 @@ TEST_CASE("checker: what keeps the law is no breach", "[F1][F2][F3][F4][F5][test
       within(acquire(0, 200, 0, Outcome::unknown), 100),  // its connection was lost
   };
   const auto verdict = check(history, state(7, {row("a", 5, 1), row("b", 5, 2), row("d", 5, 3), row("c2", 5, 4), row("f", 6, 5)}));
-  for (const Breach& breach : verdict.breaches) FAIL_CHECK(tell(breach, history));
+  for (const Breach& breach : verdict.breaches) FAIL_CHECK(describe(breach, history));
   CHECK(verdict.committed == 4);
   CHECK(verdict.refused == 1);
   CHECK(verdict.unknown_committed == 1);
@@ -136,7 +136,7 @@ TEST_CASE("checker: finds each kind of breach and names the operations that show
     REQUIRE(kinds(verdict) == std::vector<Kind>{one.kind});
     CHECK(verdict.breaches[0].operations == one.shown_by);
     CHECK(verdict.breaches[0].scope == "s");
-    const std::string text = tell(verdict.breaches[0], one.history);
+    const std::string text = describe(verdict.breaches[0], one.history);
     CHECK(std::count(text.begin(), text.end(), '\n') == 1 + static_cast<std::ptrdiff_t>(one.shown_by.size()));
   }
 }
@@ -176,7 +176,7 @@ TEST_CASE("checker: a long random history that keeps the law passes and one chan
       }
       history.push_back(one);
     }
-    for (const Breach& breach : check(history, end).breaches) FAIL_CHECK(tell(breach, history));
+    for (const Breach& breach : check(history, end).breaches) FAIL_CHECK(describe(breach, history));
 
     auto broken = end;
     switch (round % 4) {

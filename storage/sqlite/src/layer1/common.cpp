@@ -30,7 +30,7 @@ void require_name(const std::string& text, const char* what) {
   if (const char* problem = name_problem(text)) throw InvalidInput(fmt::format("TG005 malformed {}: {}", what, problem));
 }
 
-void require_said(const std::string& text, const char* what) {
+void require_text(const std::string& text, const char* what) {
   if (text.find_first_not_of(" \t\r\n") == std::string::npos) {
     throw InvalidInput(fmt::format("TG005 malformed {}: it is empty, and it goes into the audit", what));
   }

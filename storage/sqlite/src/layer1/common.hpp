@@ -14,7 +14,7 @@ namespace termgate::inline v0::sqlite {
 // Each throws InvalidInput (TG005) for what it does not accept.
 void require_name(const std::string& text, const char* what);
 // Not empty, for it goes into the audit.
-void require_said(const std::string& text, const char* what);
+void require_text(const std::string& text, const char* what);
 std::int64_t number_of(const std::string& text, const char* name, std::int64_t low, std::int64_t high);
 
 // The first line of a file, empty where it cannot be read.

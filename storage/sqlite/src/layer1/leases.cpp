@@ -129,8 +129,8 @@ bool Layer1::release_lease(const Scope& scope, const std::string& owner, Term te
 }
 
 bool Layer1::force_release(const Scope& scope, const std::string& actor, const std::string& reason) {
-  require_said(actor, "actor");
-  require_said(reason, "reason");
+  require_text(actor, "actor");
+  require_text(reason, "reason");
   Unit unit(*this);
   refuse_passed(scope.name(), "a forced release");
   const auto lease = read_lease(scope.name());

@@ -24,8 +24,8 @@ std::string from_evidence(std::string_view before) { return Json('{').key("evide
 }  // namespace
 
 std::int64_t Layer1::reset_fence(const Scope& scope, Term term, const std::string& actor, const std::string& reason) {
-  require_said(actor, "actor");
-  require_said(reason, "reason");
+  require_text(actor, "actor");
+  require_text(reason, "reason");
   Unit unit(*this);
   const std::string& name = scope.name();
   refuse_passed(name, "a reset");
@@ -54,8 +54,8 @@ std::int64_t Layer1::reset_fence(const Scope& scope, Term term, const std::strin
 }
 
 std::int64_t Layer1::declare_restored(const Scope& scope, Term above, const std::string& actor, const std::string& reason) {
-  require_said(actor, "actor");
-  require_said(reason, "reason");
+  require_text(actor, "actor");
+  require_text(reason, "reason");
   Unit unit(*this);
   refuse_passed(scope.name(), "a declaration");
   const Fence fence = read_fence(scope.name());
@@ -74,8 +74,8 @@ std::int64_t Layer1::declare_untrusted(const std::string& actor, const std::stri
 }
 
 std::int64_t Layer1::declare_trust(bool untrusted, std::string_view action, const std::string& actor, const std::string& reason) {
-  require_said(actor, "actor");
-  require_said(reason, "reason");
+  require_text(actor, "actor");
+  require_text(reason, "reason");
   Unit unit(*this);
   use(stmt::incarnation_set_untrusted).bind(std::int64_t{untrusted}).run();
   use(stmt::fences_set_untrusted).bind(std::int64_t{untrusted}).run();
@@ -141,8 +141,8 @@ std::int64_t Layer1::prune_history(std::int64_t older_than_ms) {
 }
 
 bool Layer1::stream_move(const Stream& stream, const Scope& scope, const std::string& actor, const std::string& reason) {
-  require_said(actor, "actor");
-  require_said(reason, "reason");
+  require_text(actor, "actor");
+  require_text(reason, "reason");
   Unit unit(*this);
   std::string from;
   {

@@ -18,7 +18,7 @@ namespace {
 
 // The law runs inside the writer's own process, so nobody outside sees what it refuses. A drill does (docs/use/drill.md): it names a file, and each refused write becomes a line
 // of it, "TG001 term scope", each refused seal another, "seal term scope". An existing, regular file only; whatever goes wrong here changes nothing about the refusal.
-void tell_witness(const char* kind, std::string_view scope, std::int64_t term) noexcept {
+void report_to_witness(const char* kind, std::string_view scope, std::int64_t term) noexcept {
   const char* path = secure_getenv("TERMGATE_WITNESS");
   if (path == nullptr || *path == '\0') return;
   const int file = open(path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
@@ -38,12 +38,12 @@ void tell_witness(const char* kind, std::string_view scope, std::int64_t term) n
 }  // namespace
 
 [[noreturn]] void refuse_stale_write(std::string_view scope, std::int64_t term, std::int64_t fence) {
-  tell_witness("TG001", scope, term);
+  report_to_witness("TG001", scope, term);
   refuse_stale(scope, term, fence);
 }
 
 [[noreturn]] void refuse_stale_seal(std::string_view scope, std::int64_t term, std::int64_t fence) {
-  tell_witness("seal", scope, term);
+  report_to_witness("seal", scope, term);
   refuse_stale(scope, term, fence);
 }
 

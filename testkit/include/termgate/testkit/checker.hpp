@@ -52,6 +52,6 @@ const char* law_of(Breach::Kind kind) noexcept;   // "F1", …
 const char* name_of(Breach::Kind kind) noexcept;  // "order", …
 
 // The breach and its history, a line an operation: when (milliseconds from the first of them), who, what, how it ended.
-std::string tell(const Breach& breach, const std::vector<Operation>& history);
+std::string describe(const Breach& breach, const std::vector<Operation>& history);
 
 }  // namespace termgate::inline v0::testkit

@@ -52,7 +52,7 @@ TEST_CASE("drill tds: a refusal is read wherever packets and reads are cut", "[c
       CHECK(talk.refusals[0].code == "TG001");
       CHECK(talk.refusals[0].message == stale);
       CHECK(talk.refusals[0].context == "");
-      CHECK(talk.refusals[0].asked == asked);
+      CHECK(talk.refusals[0].requested == asked);
     }
   }
 }

@@ -73,7 +73,7 @@ TEST_CASE("drill wire: a simple write counts when its transaction is over", "[cl
     REQUIRE(talk.writes.size() == 1);
     CHECK(talk.writes[0].tag == "INSERT 0 1");
     CHECK(talk.writes[0].statement == insert);
-    CHECK(talk.writes[0].asked == at(2));
+    CHECK(talk.writes[0].requested == at(2));
     CHECK(talk.refusals.empty());
   });
 }
@@ -83,7 +83,7 @@ TEST_CASE("drill wire: a block's writes count from its COMMIT on", "[cli]") {
             [](const Conversation& talk) {
               REQUIRE(talk.writes.size() == 1);
               CHECK(talk.writes[0].statement == insert);
-              CHECK(talk.writes[0].asked == at(5));
+              CHECK(talk.writes[0].requested == at(5));
             });
 }
 
@@ -122,7 +122,7 @@ TEST_CASE("drill wire: an extended query's write has its statement's text", "[cl
             [](const Conversation& talk) {
               REQUIRE(talk.writes.size() == 2);
               CHECK(talk.writes[1].statement == insert);
-              CHECK(talk.writes[1].asked == at(3));
+              CHECK(talk.writes[1].requested == at(3));
             });
 }
 
@@ -135,9 +135,9 @@ TEST_CASE("drill wire: a refusal has its code and message and the moment of its 
               CHECK(talk.refusals[0].code == "TG001");
               CHECK(talk.refusals[0].message == said);
               CHECK(talk.refusals[0].context.find("check_term") != std::string::npos);
-              CHECK(talk.refusals[0].asked == at(1));
+              CHECK(talk.refusals[0].requested == at(1));
               REQUIRE(talk.writes.size() == 1);  // the later one: what was pipelined behind the refusal was skipped
-              CHECK(talk.writes[0].asked == at(3));
+              CHECK(talk.writes[0].requested == at(3));
             });
 }
 

@@ -33,7 +33,7 @@ class LockWait {
 
  private:
   // False: it is not known whom.
-  bool tell() const;
+  bool send_notice() const;
 
   sqlite3* const db_;
   const std::string_view scope_;

@@ -112,7 +112,7 @@ class WriteQueue {
 
   // Several times what a waiter of ours sleeps between two tries, for its process may not run at once; asked for again while it waits.
   static constexpr std::chrono::milliseconds room_left = 5 * LockWait::pause_max;
-  static constexpr std::chrono::milliseconds room_asked_valid = LockWait::every + std::chrono::milliseconds(50);
+  static constexpr std::chrono::milliseconds room_requested_valid = LockWait::every + std::chrono::milliseconds(50);
 
   void leave_room() const noexcept;
   void take_baton(std::chrono::milliseconds wait, const std::function<bool()>* give_up);
@@ -138,7 +138,7 @@ class WriteQueue {
   std::shared_ptr<Group> open_;                // the baton's holder's
   bool flushing_ = false;                      // the baton's holder's: PRAGMA synchronous is EXTRA for this transaction
   std::optional<Clock::time_point> deadline_;  // the baton's holder's
-  mutable std::atomic<Clock::time_point> room_asked_{Clock::time_point{}};
+  mutable std::atomic<Clock::time_point> room_requested_at_{Clock::time_point{}};
   std::atomic<std::int64_t> commits_{0};
   std::atomic<std::int64_t> writes_{0};
 };
