@@ -753,6 +753,29 @@ class Servers(Guarded):
         self.assertEqual(session.run("INSERT INTO t VALUES (2, 2)"), "ok", session.errors)
 
 
+class Memory(Guarded):
+    def test_memory_stays_flat(self):
+        """10^6 transactions with TERMGATE_TEST_LONG, else 10^4: passes, refusals, savepoints, claims that change, two-phase commit."""
+        session = self.session(term=5)
+
+        def used():
+            return int(next(line for line in open(f"/proc/{session.pid}/status", encoding="ascii") if line.startswith("VmData")).split()[1])
+
+        group = [query("INSERT INTO log VALUES (1)"), query("BEGIN; SAVEPOINT a; INSERT INTO log VALUES (1); ROLLBACK TO a; INSERT INTO log VALUES (2); COMMIT"), query("SET termgate.term = 4; INSERT INTO log VALUES (1)"),
+                 query(f"SET termgate.term = 5; SELECT termgate.check_term('{self.scope}', 5)"), query("BEGIN; SET LOCAL termgate.term = ''; INSERT INTO log VALUES (1); COMMIT"), query("ROLLBACK"), query("SET termgate.term = 'x'; NOTIFY c"),
+                 query(f"BEGIN; SET LOCAL termgate.term = ''; SELECT termgate.check_term('{self.scope}', 5); INSERT INTO log VALUES (1); COMMIT"), query("SET termgate.term = 5"), query("DELETE FROM t")]
+        rounds, before = (100000 if os.environ.get("TERMGATE_TEST_LONG") else 1000), 0
+        for number in range(rounds):
+            session.send(*group)
+            answer = codes(session.until("Z", len(group)))
+            self.assertEqual(answer, ["TG001", "TG002", "TG005"])
+            if number == 300:
+                before = used()
+            if number % 2000 == 1999:
+                self.rig.admin.rows("TRUNCATE log")
+        self.assertLess(used() - before, 200, "kB more than after 300 rounds")
+
+
 class SessionLibrary(unittest.TestCase):
     """Loaded by session_preload_libraries: weaker, as docs/use/guard.md says."""
 
