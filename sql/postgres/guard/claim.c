@@ -25,6 +25,9 @@ void claim_define_settings(void) {
                              PGC_USERSET, 0, NULL, assigned, NULL);
 }
 
+// The keys of a scope depend on the schema of layer 1.
+void claim_forget_keys(void) { claim.has_keys = false; }
+
 const char *claim_scope_text(void) { return scope_setting == NULL ? "" : scope_setting; }
 const char *claim_term_text(void) { return term_setting == NULL ? "" : term_setting; }
 

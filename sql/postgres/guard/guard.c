@@ -41,6 +41,7 @@ static bool check_session_setting(bool *value, void **extra pg_attribute_unused(
 static void assign_session_setting(bool value, void *extra pg_attribute_unused()) {
   if (value && !session_guarded) {
     session_guarded = true;
+    check_forget();
     sessions_show_guarded();
   }
 }

@@ -69,6 +69,7 @@ extern bool guard_checks_foreign_reads(void);
 // claim.c
 extern void claim_define_settings(void);
 extern Claim *claim_now(void);
+extern void claim_forget_keys(void);
 extern const char *claim_scope_text(void);
 extern const char *claim_term_text(void);
 extern bool claim_set_name(ScopeName *name, const char *text, size_t length);
@@ -111,7 +112,7 @@ extern bool layer1_is_busy(void);
 
 // check.c
 extern void check_require(Snapshot snapshot);
-extern void check_before_commit(void);
+extern void check_before_commit(bool used_traceless);
 extern void check_claim_changed(void);
 extern void check_statement_runs(void);
 extern void check_forget(void);
@@ -123,6 +124,7 @@ extern bool statement_touches_foreign(const PlannedStmt *plan);
 extern bool statement_passes_by_itself(const PlannedStmt *plan);
 extern bool utility_is_free(const Node *statement);
 extern bool function_leaves_no_trace(Oid function);
+extern bool function_is_nextval(Oid function);
 
 // hooks.c
 extern void hooks_install(void);

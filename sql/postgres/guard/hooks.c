@@ -16,8 +16,8 @@ static bool used_traceless = false;
 static bool id_is_layer1s = false;
 // Between hooks_layer1_call(true) and (false): layer 1 notifies, or counts a refusal.
 static bool in_layer1_call = false;
-// Inside EXPLAIN without ANALYZE.
-static bool explaining = false;
+// A statement runs that brings its own check along, and nothing has passed yet.
+static bool on_credit = false;
 
 static bool exempt(void) {
   return IsBinaryUpgrade || !IsUnderPostmaster || proc_exit_inprogress || IsAutoVacuumProcess() || IsLogicalWorker() || RecoveryInProgress();
@@ -61,6 +61,7 @@ static void before_statement(QueryDesc *query, int flags) {
     layer1_need();
     if (statement_passes_by_itself(plan)) {
       used_traceless = true;
+      on_credit = true;
       return;
     }
   }
@@ -68,34 +69,14 @@ static void before_statement(QueryDesc *query, int flags) {
   check_require(query->snapshot);
 }
 
-static void start(QueryDesc *query, int flags) {
+static void executor_start(QueryDesc *query, int flags) {
+  if (guarding() && !IsParallelWorker()) {
+    before_statement(query, flags);
+  }
   if (next_executor_start != NULL) {
     next_executor_start(query, flags);
   } else {
     standard_ExecutorStart(query, flags);
-  }
-}
-
-static void start_explaining(QueryDesc *query, int flags) {
-  bool before = explaining;
-  explaining = true;
-  PG_TRY();
-  { start(query, flags); }
-  PG_FINALLY();
-  { explaining = before; }
-  PG_END_TRY();
-}
-
-static void executor_start(QueryDesc *query, int flags) {
-  if (!guarding() || IsParallelWorker()) {
-    start(query, flags);
-    return;
-  }
-  before_statement(query, flags);
-  if ((flags & EXEC_FLAG_EXPLAIN_ONLY) != 0) {
-    start_explaining(query, flags);
-  } else {
-    start(query, flags);
   }
 }
 
@@ -127,10 +108,11 @@ static void process_utility(UTILITY_PARAMETERS) {
   }
 }
 
-// Called when an expression is made ready, not when the function is called, so a branch that is never taken counts as well. What is called again later
-// in the transaction under another claim is caught at its end.
+// Called when an expression is made ready, not when the function is called, so a branch that is never taken counts as well, and so does EXPLAIN, which
+// may run code at that moment (partitions are pruned, first values of aggregates are read). What is called again later in the
+// transaction under another claim is caught at its end.
 static void before_function(Oid function) {
-  if (!function_leaves_no_trace(function) || explaining || in_layer1_call || !guarding()) {
+  if (!function_leaves_no_trace(function) || in_layer1_call || !guarding()) {
     return;
   }
   if (IsInParallelMode()) {
@@ -140,7 +122,10 @@ static void before_function(Oid function) {
   }
   check_statement_runs();
   used_traceless = true;
-  check_require(statement_snapshot());
+  // The default of a serial column: a number is no data, and the end of the transaction sees whether the check has passed.
+  if (!(on_credit && passes_count() == 0 && function_is_nextval(function))) {
+    check_require(statement_snapshot());
+  }
 }
 
 static void object_access(ObjectAccessType access, Oid class, Oid object, int sub, void *argument) {
@@ -157,7 +142,7 @@ static void before_commit(bool prepares) {
     return;
   }
   if (prepares || used_traceless || (has_id() && !id_is_layer1s)) {
-    check_before_commit();
+    check_before_commit(used_traceless);
   }
 }
 
@@ -167,6 +152,7 @@ static void transaction_ended(void) {
   check_forget();
   sessions_show_end();
   used_traceless = false;
+  on_credit = false;
   id_is_layer1s = false;
   in_layer1_call = false;
 }
@@ -198,9 +184,7 @@ static void on_savepoint(SubXactEvent event, SubTransactionId sub pg_attribute_u
   } else if (event == SUBXACT_EVENT_ABORT_SUB) {
     passes_savepoint_rolled_back(GetCurrentTransactionNestLevel());
     check_forget();
-    if (!layer1_is_busy()) {
-      in_layer1_call = false;
-    }
+    in_layer1_call = false;
   }
 }
 

@@ -40,6 +40,8 @@ static Layer1 here;
 static bool trust_known = false;
 static int64 trusted_since = 0;
 static int busy = 0;
+// The plans of our calls name another schema.
+static bool plans_outdated = false;
 
 bool layer1_is_busy(void) { return busy > 0; }
 const char *layer1_schema(void) { return here.schema; }
@@ -220,8 +222,13 @@ static bool find(Layer1 *found) {
   return true;
 }
 
-static void forget_plans(void) {
+// Not while one of them runs.
+static void forget_outdated_plans(void) {
   int i;
+  if (!plans_outdated || busy > 0) {
+    return;
+  }
+  plans_outdated = false;
   for (i = 0; i < CALLS; ++i) {
     if (calls[i].plan != NULL) {
       SPI_freeplan(calls[i].plan);
@@ -241,7 +248,8 @@ bool layer1_usable(void) {
   }
   if (found.schema_oid != here.schema_oid || strcmp(found.schema, here.schema) != 0 || found.fences != here.fences) {
     trust_known = false;
-    forget_plans();
+    plans_outdated = true;
+    claim_forget_keys();
   }
   found.valid = true;
   here = found;
@@ -304,29 +312,40 @@ static Relation open_fences(void) {
   }
 }
 
+// heap_getattr() of newer minors calls what older ones do not have.
+static void read_row(HeapTuple row, TupleDesc description, Fence *fence) {
+  Datum *values = palloc(sizeof(Datum) * (Size)description->natts);
+  bool *absent = palloc(sizeof(bool) * (Size)description->natts);
+  int term = here.term - 1;
+  int generation = here.generation - 1;
+  int vouched = here.vouched - 1;
+  int raised = here.raised - 1;
+  heap_deform_tuple(row, description, values, absent);
+  fence->found = !absent[term] && !absent[generation] && !absent[vouched];
+  if (fence->found) {
+    fence->term = DatumGetInt64(values[term]);
+    fence->generation = DatumGetInt64(values[generation]);
+    fence->vouched = DatumGetObjectId(values[vouched]) == here.fences;
+    if (!absent[raised]) {
+      fence->raised = FullTransactionIdFromU64(DatumGetUInt64(values[raised]));
+    }
+  }
+  pfree(values);
+  pfree(absent);
+}
+
 // With a snapshot of its own, made after the lock: that of no catalogue is taken anew for each scan. It does not fix the transaction's snapshot.
 void layer1_read_fence(const ScopeName *scope, Fence *fence) {
   Relation fences = open_fences();
-  TupleDesc description = RelationGetDescr(fences);
   ScanKeyData key;
   SysScanDesc scan;
   HeapTuple row;
-  bool no_term, no_generation, no_vouched, no_raised;
+  memset(fence, 0, sizeof *fence);
   ScanKeyInit(&key, here.scope, BTEqualStrategyNumber, F_TEXTEQ, SCOPE_DATUM(scope));
   scan = systable_beginscan(fences, here.primary_key, true, NULL, 1, &key);
   row = systable_getnext(scan);
-  fence->found = HeapTupleIsValid(row);
-  fence->raised = InvalidFullTransactionId;
-  if (fence->found) {
-    Datum raised;
-    fence->term = DatumGetInt64(heap_getattr(row, here.term, description, &no_term));
-    fence->generation = DatumGetInt64(heap_getattr(row, here.generation, description, &no_generation));
-    fence->vouched = DatumGetObjectId(heap_getattr(row, here.vouched, description, &no_vouched)) == here.fences;
-    raised = heap_getattr(row, here.raised, description, &no_raised);
-    if (!no_raised) {
-      fence->raised = FullTransactionIdFromU64(DatumGetUInt64(raised));
-    }
-    fence->found = !no_term && !no_generation && !no_vouched;
+  if (HeapTupleIsValid(row)) {
+    read_row(row, RelationGetDescr(fences), fence);
   }
   systable_endscan(scan);
   relation_close(fences, AccessShareLock);
@@ -367,6 +386,7 @@ static void call_layer1(CallKind kind, Datum *values, const char *nulls, int col
   int security;
   bool own_snapshot = !ActiveSnapshotSet();
   layer1_need();
+  forget_outdated_plans();
   GetUserIdAndSecContext(&user, &security);
   ++busy;
   PG_TRY();

@@ -51,6 +51,8 @@ bool function_leaves_no_trace(Oid function) {
   return function < FirstNormalObjectId && bsearch(&function, traceless, lengthof(traceless), sizeof traceless[0], compare_oids) != NULL;
 }
 
+bool function_is_nextval(Oid function) { return function == 1574; }
+
 // SELECT ... FOR UPDATE and its kin; rows that are only remembered are of the plan's own making.
 static bool locks_rows(const PlannedStmt *plan) {
   ListCell *cell;

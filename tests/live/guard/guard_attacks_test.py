@@ -60,6 +60,8 @@ ORDINARY = {
     "nextval in a lateral join": ["SELECT n FROM t, LATERAL (SELECT nextval('q') AS n) l LIMIT 1"],
     "nextval in an aggregate's filter": ["SELECT count(*) FILTER (WHERE nextval('q') > 0) FROM t"],
     "nextval by execute": ["DO $$ BEGIN EXECUTE 'SELECT nextval(''q'')'; END $$"],
+    "explain of nextval": ["EXPLAIN SELECT nextval('q')"],
+    "code that explain runs": ["EXPLAIN SELECT * FROM parted WHERE a = counts()"],
     "setval": ["SELECT setval('q', 1000)"],
     "notify": ["NOTIFY channel, 'x'"],
     "pg_notify": ["SELECT pg_notify('channel', 'x')"],
@@ -108,6 +110,8 @@ PREPARED = """
   CREATE VIEW counting_view AS SELECT nextval('q'); GRANT ALL ON traced, late, ruled, instead, counting_view TO PUBLIC;
   CREATE TABLE mine (a int PRIMARY KEY); CREATE TYPE mood AS ENUM ('glad'); CREATE MATERIALIZED VIEW kept AS SELECT 1 AS a;
   CREATE FUNCTION checks(n int) RETURNS boolean LANGUAGE plpgsql AS 'BEGIN INSERT INTO log VALUES (n); RETURN true; END';
+  CREATE TABLE parted (a bigint) PARTITION BY LIST (a); CREATE TABLE parted_1 PARTITION OF parted FOR VALUES IN (1); CREATE TABLE parted_2 PARTITION OF parted FOR VALUES IN (2); GRANT SELECT ON parted TO PUBLIC;
+  CREATE FUNCTION counts() RETURNS bigint LANGUAGE plpgsql STABLE AS 'BEGIN RETURN nextval(''q''); END';
   CREATE DOMAIN writing_domain AS int CHECK (checks(VALUE));
   CREATE TABLE secured (a int); INSERT INTO secured VALUES (1); ALTER TABLE secured ENABLE ROW LEVEL SECURITY; CREATE POLICY p ON secured USING (checks(a)); GRANT SELECT ON secured TO PUBLIC;
   CREATE EXTENSION postgres_fdw; GRANT USAGE ON FOREIGN DATA WRAPPER postgres_fdw TO app;
@@ -167,7 +171,7 @@ class Attacks(unittest.TestCase):
 
     def test_what_reads_needs_no_term(self):
         with self.rig.session("app") as session:
-            for statement in ("SELECT * FROM t", "EXPLAIN INSERT INTO t VALUES (1)", "EXPLAIN SELECT nextval('q')", "SHOW work_mem", "SET work_mem = '8MB'", "RESET ALL", "BEGIN; SELECT 1; COMMIT",
+            for statement in ("SELECT * FROM t", "EXPLAIN INSERT INTO t VALUES (1)", "EXPLAIN UPDATE t SET v = 1", "SHOW work_mem", "SET work_mem = '8MB'", "RESET ALL", "BEGIN; SELECT 1; COMMIT",
                               "COPY t TO STDOUT", "PREPARE r AS SELECT 1", "EXECUTE r", "DEALLOCATE r", "LISTEN channel", "UNLISTEN *", "BEGIN; LOCK TABLE t IN ACCESS SHARE MODE; COMMIT",
                               "DECLARE c CURSOR WITH HOLD FOR SELECT 1", "FETCH c", "CLOSE c", "DO $$ BEGIN PERFORM 1; END $$", "DISCARD ALL", "SELECT pg_advisory_lock(1)", "SELECT pg_advisory_unlock_all()",
                               "BEGIN; SAVEPOINT a; ROLLBACK TO a; RELEASE a; COMMIT", "SELECT currval('q') WHERE false", "SELECT pg_stat_get_activity(NULL) LIMIT 1", "BEGIN; ROLLBACK"):

@@ -196,11 +196,26 @@ class Claims(Guarded):
         self.assertEqual(session.run("BEGIN", "INSERT INTO t VALUES (2, 1)", "SET LOCAL termgate.term = ''", "SELECT 1", "COMMIT"), "ok")
         # Written by what no hook sees, under a claim that is stale by then.
         self.assertEqual(session.run("BEGIN", "SELECT nextval('q')", "DO $$ BEGIN FOR i IN 1..2 LOOP PERFORM nextval('q'); PERFORM set_config('termgate.term', '4', true); END LOOP; END $$", "COMMIT"), "TG001")
+        # The same by an expression that calls no hook the second time.
+        body = "DECLARE x text; BEGIN FOR i IN 1..2 LOOP x := nextval('q'); x := set_config('termgate.term', '4', true); END LOOP; END"
+        self.assertEqual(session.run("BEGIN", f"DO $$ {body} $$", "COMMIT"), "TG001")
+        self.assertEqual(session.run(f"DO $$ {body.replace('nextval', 'length')} $$"), "ok", "what only reads under a stale claim")
 
     def test_a_role_without_any_grant(self):
         for term, wanted in ((None, "TG002"), (4, "TG001"), ("x", "TG005"), (5, "ok")):
             session = self.session("plain", term=term)
             self.assertEqual(session.run("INSERT INTO t VALUES (1, 1)"), wanted, session.errors)
+
+    def test_a_serial_column_and_a_check_in_the_same_statement(self):
+        self.rig.admin.rows("CREATE TABLE numbered (id serial, v int); GRANT ALL ON numbered, numbered_id_seq TO PUBLIC")
+        self.addCleanup(self.rig.admin.rows, "DROP TABLE numbered")
+        session = self.session()
+        insert = "INSERT INTO numbered (v) SELECT 1 WHERE termgate.check_term('%s', %s) IS NOT NULL"
+        self.assertEqual(session.run(insert % (self.scope, 5)), "ok", session.errors)
+        self.assertEqual(session.run(insert % (self.scope, 4)), "TG001")
+        self.assertEqual(session.run("INSERT INTO numbered (v) VALUES (2)"), "TG002")
+        self.assertEqual(session.run(f"INSERT INTO numbered (v) SELECT lo_create(0)::int WHERE termgate.check_term('{self.scope}', 5) IS NOT NULL"), "TG002", "only numbers are given on credit")
+        self.assertEqual(self.rig.value("SELECT count(*) FROM numbered"), "1")
 
     def test_a_functions_own_claim(self):
         self.rig.admin.rows(f"CREATE OR REPLACE FUNCTION writes_for_s(n int) RETURNS int LANGUAGE plpgsql SET termgate.scope = '{self.scope}' SET termgate.term = '5' AS 'BEGIN INSERT INTO t VALUES (n, n); RETURN n; END'")
@@ -751,6 +766,29 @@ class Servers(Guarded):
         finally:
             self.rig.admin.rows("CREATE EXTENSION termgate_guard SCHEMA termgate")
         self.assertEqual(session.run("INSERT INTO t VALUES (2, 2)"), "ok", session.errors)
+
+
+class Memory(Guarded):
+    def test_memory_stays_flat(self):
+        """10^6 transactions with TERMGATE_TEST_LONG, else 4000: passes, refusals, savepoints, claims that change, two-phase commit."""
+        session = self.session(term=5)
+
+        def used():
+            return int(next(line for line in open(f"/proc/{session.pid}/status", encoding="ascii") if line.startswith("VmData")).split()[1])
+
+        group = [query("INSERT INTO log VALUES (1)"), query("BEGIN; SAVEPOINT a; INSERT INTO log VALUES (1); ROLLBACK TO a; INSERT INTO log VALUES (2); COMMIT"), query("SET termgate.term = 4; INSERT INTO log VALUES (1)"),
+                 query(f"SET termgate.term = 5; SELECT termgate.check_term('{self.scope}', 5)"), query("BEGIN; SET LOCAL termgate.term = ''; INSERT INTO log VALUES (1); COMMIT"), query("ROLLBACK"), query("SET termgate.term = 'x'; NOTIFY c"),
+                 query(f"BEGIN; SET LOCAL termgate.term = ''; SELECT termgate.check_term('{self.scope}', 5); INSERT INTO log VALUES (1); COMMIT"), query("SET termgate.term = 5"), query("DELETE FROM t")]
+        rounds, before = (100000 if os.environ.get("TERMGATE_TEST_LONG") else 400), 0
+        for number in range(rounds):
+            session.send(*group)
+            answer = codes(session.until("Z", len(group)))
+            self.assertEqual(answer, ["TG001", "TG002", "TG005"])
+            if number == 100:
+                before = used()
+            if number % 2000 == 1999:
+                self.rig.admin.rows("TRUNCATE log")
+        self.assertLess(used() - before, 200, "kB more than after 100 rounds")
 
 
 class SessionLibrary(unittest.TestCase):
