@@ -123,114 +123,131 @@ constexpr Body number_bodies[] = {
 
 std::span<const Body> number_functions() { return number_bodies; }
 
-// 9 0 . D , G S MI PL PR FM: the pictures in use; others are 0A000.
-std::string number_to_char(double value, std::string_view format) {
-  bool fill = true, zero_seen = false, point = false, sign_before = false, sign_after = false, minus_after = false, plus = false, brackets = false;
+namespace {
+
+// A picture of to_char(), read: 9 0 . , D G S MI PL PR FM and characters of its own; others are 0A000.
+struct Picture {
   struct Place {
     char kind;  // 9 0 . , or c: a character of its own
     std::string text;
   };
+  bool fill = true, point = false, sign_first = false, sign_last = false, minus_last = false, plus = false, brackets = false;
   std::vector<Place> places;
-  int whole = 0, fraction = 0;
-  for (std::size_t i = 0; i < format.size();) {
-    const std::string two = lower(format.substr(i, 2));
-    if (format[i] == '"') {
-      const auto end = std::min(format.find('"', i + 1), format.size());
-      places.push_back({'c', std::string(format.substr(i + 1, end - i - 1))});
-      i = end + 1;
-    } else if (two == "fm") {
-      fill = false;
-      i += 2;
-    } else if (two == "mi" || two == "pl" || two == "pr") {
-      (two == "mi" ? minus_after : two == "pl" ? plus : brackets) = true;
-      i += 2;
-    } else if (format[i] == '9' || format[i] == '0') {
-      places.push_back({format[i], {}});
+  int whole = 0, fraction = 0;  // how many digits on each side of the point
+
+  explicit Picture(std::string_view format) {
+    for (std::size_t i = 0; i < format.size();) i += read(format, i);
+    if (fraction > 30 || whole > 30) fail("0A000", "a picture of more than 30 digits is not supported on SQLite");
+  }
+
+  // Of the digits after the point, how many are written: FM drops the zeros at the end that stand for a 9.
+  std::size_t kept_of(const std::string& digits) const {
+    if (fill) return digits.size();
+    std::size_t least = 0, place_of = 0;
+    bool after_point = false;
+    for (const Place& place : places) {
+      if (place.kind == '.') after_point = true;
+      if (!after_point || (place.kind != '9' && place.kind != '0')) continue;
+      ++place_of;
+      if (place.kind == '0') least = place_of;
+    }
+    std::size_t kept = digits.size();
+    while (kept > least && digits[kept - 1] == '0') --kept;
+    return kept;
+  }
+
+ private:
+  // Reads one element; how many bytes it has.
+  std::size_t read(std::string_view format, std::size_t at) {
+    const std::string two = lower(format.substr(at, 2));
+    const char one = format[at], lowered = static_cast<char>(one | 0x20);
+    if (one == '"') {
+      const auto end = std::min(format.find('"', at + 1), format.size());
+      places.push_back({'c', std::string(format.substr(at + 1, end - at - 1))});
+      return end + 1 - at;
+    }
+    if (two == "fm" || two == "mi" || two == "pl" || two == "pr") {
+      if (two == "fm") fill = false;
+      else (two == "mi" ? minus_last : two == "pl" ? plus : brackets) = true;
+      return 2;
+    }
+    if (one == '9' || one == '0') {
+      places.push_back({one, {}});
       (point ? fraction : whole) += 1;
-      ++i;
-    } else if (format[i] == '.' || (format[i] | 0x20) == 'd') {
+    } else if (one == '.' || lowered == 'd') {
       if (point) fail("42601", "multiple decimal points");
       point = true;
       places.push_back({'.', {}});
-      ++i;
-    } else if (format[i] == ',' || (format[i] | 0x20) == 'g') {
+    } else if (one == ',' || lowered == 'g') {
       places.push_back({',', {}});
-      ++i;
-    } else if ((format[i] | 0x20) == 's') {
-      (whole + fraction > 0 ? sign_after : sign_before) = true;
-      ++i;
-    } else if (two == "ee" || two == "rn" || two == "th" || (format[i] | 0x20) == 'v') {
+    } else if (lowered == 's') {
+      (whole + fraction > 0 ? sign_last : sign_first) = true;
+    } else if (two == "ee" || two == "rn" || two == "th" || lowered == 'v') {
       fail("0A000", "this picture of to_char() is not supported on SQLite: \"" + std::string(format) + "\"");
     } else {
-      places.push_back({'c', std::string(1, format[i])});
-      ++i;
+      places.push_back({'c', std::string(1, one)});
     }
+    return 1;
   }
-  if (fraction > 30 || whole > 30) fail("0A000", "a picture of more than 30 digits is not supported on SQLite");
-  char digits[400];
-  std::snprintf(digits, sizeof digits, "%.*f", fraction, std::abs(value));
-  std::string number = digits;
-  const bool negative = std::signbit(value) && number.find_first_of("123456789") != std::string::npos;
-  std::string before = number.substr(0, number.find('.')), after = fraction > 0 ? number.substr(number.find('.') + 1) : "";
-  const bool over = static_cast<int>(before.size()) > whole && before != "0";
-  if (before == "0") before.clear();
+};
+
+// The digits and characters of a picture, without the sign; `padding` gets the blanks in front of it.
+std::string digits_of(const Picture& picture, const std::string& whole, const std::string& fraction, bool over, std::string& padding) {
+  const std::size_t kept = picture.kept_of(fraction);
   std::string out;
-  int at = 0, fraction_at = 0;
-  bool started = false;
-  // Trailing zeros of 9s after the point go where FM is said.
-  std::size_t kept = after.size();
-  if (!fill) {
-    std::size_t least = 0, place_of = 0;
-    for (bool behind = false; const Place& place : places) {
-      if (place.kind == '.') behind = true;
-      else if (behind && (place.kind == '9' || place.kind == '0')) {
-        ++place_of;
-        if (place.kind == '0') least = place_of;
-      }
-    }
-    while (kept > least && after[kept - 1] == '0') --kept;
-  }
-  bool behind = false;
-  const std::string sign = brackets ? (negative ? "<" : fill ? " " : "") : minus_after || sign_after ? "" : negative ? "-" : sign_before || plus ? "+" : fill ? " " : "";
-  std::string padding;
-  for (const Place& place : places) {
-    if (place.kind == 'c') out += place.text;
-    else if (place.kind == '.') {
-      if (!started) started = true;
+  int at = 0;
+  std::size_t fraction_at = 0;
+  bool started = false, zero_seen = false, after_point = false;
+  for (const Picture::Place& place : picture.places) {
+    if (place.kind == 'c') {
+      out += place.text;
+    } else if (place.kind == '.') {
+      started = after_point = true;
       out += '.';
-      behind = true;
     } else if (place.kind == ',') {
       if (started) out += ',';
-      else if (fill) padding += ' ';
-    } else if (!behind) {
-      zero_seen = zero_seen || place.kind == '0';
-      const int from_right = whole - at++;
-      const int index = static_cast<int>(before.size()) - from_right;
-      if (over) {
-        out += '#';
-        started = true;
-      } else if (index >= 0) {
-        out += before[static_cast<std::size_t>(index)];
-        started = true;
-      } else if (zero_seen) {
-        out += '0';
-        started = true;
-      } else if (from_right == 1 && fraction == 0 && before.empty()) {
-        out += '0';
-        started = true;
-      } else if (fill) {
-        padding += ' ';
-      }
-    } else if (static_cast<std::size_t>(fraction_at) < kept) {
-      out += over ? '#' : after[static_cast<std::size_t>(fraction_at++)];
+      else if (picture.fill) padding += ' ';
+    } else if (after_point) {
+      if (fraction_at < kept) out += over ? '#' : fraction[fraction_at];
+      if (!over) ++fraction_at;
     } else {
-      ++fraction_at;
+      zero_seen = zero_seen || place.kind == '0';
+      const int from_right = picture.whole - at++;
+      const int index = static_cast<int>(whole.size()) - from_right;
+      const bool zero = zero_seen || (from_right == 1 && picture.fraction == 0 && whole.empty());
+      if (!over && index < 0 && !zero) {
+        if (picture.fill) padding += ' ';
+        continue;
+      }
+      out += over ? '#' : index >= 0 ? whole[static_cast<std::size_t>(index)] : '0';
+      started = true;
     }
   }
+  return out;
+}
+
+}  // namespace
+
+std::string number_to_char(double value, std::string_view format) {
+  const Picture picture(format);
+  char digits[400];
+  std::snprintf(digits, sizeof digits, "%.*f", picture.fraction, std::abs(value));
+  const std::string number = digits;
+  const bool negative = std::signbit(value) && number.find_first_of("123456789") != std::string::npos;
+  std::string whole = number.substr(0, number.find('.'));
+  const std::string fraction = picture.fraction > 0 ? number.substr(number.find('.') + 1) : "";
+  const bool over = static_cast<int>(whole.size()) > picture.whole && whole != "0";
+  if (whole == "0") whole.clear();
+  const std::string blank = picture.fill ? " " : "";
+  std::string sign;
+  if (picture.brackets) sign = negative ? "<" : blank;
+  else if (!picture.minus_last && !picture.sign_last) sign = negative ? "-" : picture.sign_first || picture.plus ? "+" : blank;
+  std::string padding;
+  std::string out = digits_of(picture, whole, fraction, over, padding);
   out = padding + sign + out;
-  if (brackets) out += negative ? ">" : fill ? " " : "";
-  if (minus_after) out += negative ? "-" : fill ? " " : "";
-  if (sign_after) out += negative ? "-" : "+";
+  if (picture.brackets) out += negative ? ">" : blank;
+  if (picture.minus_last) out += negative ? "-" : blank;
+  if (picture.sign_last) out += negative ? "-" : "+";
   return out;
 }
 

@@ -538,160 +538,173 @@ std::vector<std::string> Layer1::outdated_triggers(bool mend) {
 
 // ------------------------------------------------------------------------------------------------- doctor, verify
 
+namespace {
+
+std::string sql_call(std::string_view function, const std::vector<std::optional<std::string>>& arguments) {
+  std::string text = fmt::format("SELECT {}(", function);
+  for (std::size_t at = 0; at < arguments.size(); ++at) {
+    text += fmt::format("{}{}", at > 0 ? ", " : "", arguments[at] ? quoted_literal(*arguments[at]) : "NULL");
+  }
+  return text + ")";
+}
+
+}  // namespace
+
 std::vector<Layer1::Advice> Layer1::doctor() {
   const Snapshot snapshot(*this);
   std::vector<Advice> findings;
-  auto find = [&](std::string severity, std::string object, std::string problem, std::string remedy) {
-    findings.push_back({std::move(severity), std::move(object), std::move(problem), std::move(remedy)});
-  };
   // Of a newer version's parts we know nothing; without any this is no database of ours, as the next read says.
   if (const int version = installed_version(); version > 0 && version <= sql::sqlite_migrations().back().version) {
     const auto missing = missing_parts();
-    for (const Part& part : missing) find("error", part.name, "it is gone, or not what layer 1 made", "run termgate init again");
+    for (const Part& part : missing) findings.push_back({"error", part.name, "it is gone, or not what layer 1 made", "run termgate init again"});
     // The rest reads the tables.
     if (std::any_of(missing.begin(), missing.end(), [](const Part& part) { return part.table; })) return findings;
   }
+  doctor_untrusted(findings);
+  doctor_protected(findings);
+  doctor_adopted(findings);
+  doctor_uncovered(findings);
+  doctor_leases(findings);
+  doctor_attached(findings);
+  doctor_connection(findings);
+  return findings;
+}
+
+void Layer1::doctor_untrusted(std::vector<Advice>& findings) {
+  const char* const remedy = "acquire its lease, or termgate_declare_restored, or termgate_declare_nothing_lost";
   {
     Running read = use(stmt::fences_untrusted);
-    while (read.step()) {
-      find("error", "scope " + read.text(0), "its fence is untrusted, so its writes get TG004",
-           "acquire its lease, or termgate_declare_restored, or termgate_declare_nothing_lost");
-    }
+    while (read.step()) findings.push_back({"error", "scope " + read.text(0), "its fence is untrusted, so its writes get TG004", remedy});
   }
-  {
-    Running read = use(stmt::incarnation_read);
-    if (read.step() && read.integer(0) != 0) {
-      find("error", "every scope without a fence", "it is untrusted, so its writes get TG004",
-           "acquire its lease, or termgate_declare_restored, or termgate_declare_nothing_lost");
-    }
+  Running read = use(stmt::incarnation_read);
+  if (read.step() && read.integer(0) != 0) {
+    findings.push_back({"error", "every scope without a fence", "it is untrusted, so its writes get TG004", remedy});
   }
+}
+
+// Whether the triggers of a table are those that its columns and indexes ask for today.
+void Layer1::doctor_triggers(std::vector<Advice>& findings, const std::string& table, std::string_view prefix,
+                             std::vector<std::pair<std::string, std::string>> wanted, const std::string& again) {
+  std::vector<std::pair<std::string, std::string>> present;
+  Running read = use(stmt::triggers_of);
+  read.bind(table).bind(prefix);
+  while (read.step()) present.emplace_back(read.text(0), read.text(1));
+  std::sort(wanted.begin(), wanted.end());
+  std::sort(present.begin(), present.end());
+  if (wanted != present) {
+    findings.push_back({"error", "table " + table, "its triggers are not those that its columns and indexes ask for today", again});
+  }
+}
+
+void Layer1::doctor_protected(std::vector<Advice>& findings) {
   struct Protected {
     std::string table;
     std::optional<std::string> column, scope;
     std::string mode;
   };
-  std::vector<Protected> all_protected;
+  std::vector<Protected> all;
   {
     Running read = use(stmt::protected_all);
-    while (read.step()) all_protected.push_back({read.text(0), read.optional_text(1), read.optional_text(2), read.text(3)});
+    while (read.step()) all.push_back({read.text(0), read.optional_text(1), read.optional_text(2), read.text(3)});
   }
-  auto compare = [&](const std::string& table, std::string_view prefix, const std::vector<std::pair<std::string, std::string>>& wanted,
-                     const std::string& again) {
-    std::vector<std::pair<std::string, std::string>> present;
-    Running read = use(stmt::triggers_of);
-    read.bind(table).bind(prefix);
-    while (read.step()) present.emplace_back(read.text(0), read.text(1));
-    auto sorted = wanted;
-    std::sort(sorted.begin(), sorted.end());
-    std::sort(present.begin(), present.end());
-    if (sorted != present) {
-      find("error", "table " + table, "its triggers are not those that its columns and indexes ask for today", again);
-    }
-  };
-  auto call = [](std::string_view function, const std::vector<std::optional<std::string>>& arguments) {
-    std::string text = fmt::format("SELECT {}(", function);
-    for (std::size_t at = 0; at < arguments.size(); ++at) {
-      text += fmt::format("{}{}", at > 0 ? ", " : "", arguments[at] ? quoted_literal(*arguments[at]) : "NULL");
-    }
-    return text + ")";
-  };
-  for (const Protected& row : all_protected) {
-    const std::string again = call("termgate_protect", {row.table, row.column, row.scope, row.mode});
+  for (const Protected& row : all) {
     try {
-      const Table table = find_table(row.table, "protect");
-      compare(row.table, protect_prefix, protect_triggers(table, row.column, row.scope, row.mode), again);
+      doctor_triggers(findings, row.table, protect_prefix, protect_triggers(find_table(row.table, "protect"), row.column, row.scope, row.mode),
+                      sql_call("termgate_protect", {row.table, row.column, row.scope, row.mode}));
     } catch (const InvalidInput&) {
-      find("error", "table " + row.table, "it was protected, and its table or scope column is gone",
-           call("termgate_unprotect", {row.table}));
+      findings.push_back({"error", "table " + row.table, "it was protected, and its table or scope column is gone", sql_call("termgate_unprotect", {row.table})});
     }
-    if (row.mode == "observe")
-      find("info", "table " + row.table, "mode observe: nothing is refused",
-           call("termgate_protect", {row.table, row.column, row.scope, "enforce"}));
+    if (row.mode == "observe") {
+      findings.push_back({"info", "table " + row.table, "mode observe: nothing is refused", sql_call("termgate_protect", {row.table, row.column, row.scope, "enforce"})});
+    }
   }
+}
+
+void Layer1::doctor_adopted(std::vector<Advice>& findings) {
   struct Adopted {
     std::string table, scope_column, term_column;
   };
-  std::vector<Adopted> adopted;
+  std::vector<Adopted> all;
   {
     Running read = use(stmt::adopted_read);
-    while (read.step()) adopted.push_back({read.text(0), read.text(1), read.text(2)});
+    while (read.step()) all.push_back({read.text(0), read.text(1), read.text(2)});
   }
-  for (const Adopted& row : adopted) {
+  for (const Adopted& row : all) {
     try {
-      compare(row.table, adopt_prefix, adopt_triggers(find_table(row.table, "adopt"), row.scope_column, row.term_column),
-              call("termgate_adopt", {row.table, row.scope_column, row.term_column}));
+      doctor_triggers(findings, row.table, adopt_prefix, adopt_triggers(find_table(row.table, "adopt"), row.scope_column, row.term_column),
+                      sql_call("termgate_adopt", {row.table, row.scope_column, row.term_column}));
     } catch (const InvalidInput&) {
-      find("error", "table " + row.table, "it was adopted, and its table is gone", call("termgate_unadopt", {row.table}));
+      findings.push_back({"error", "table " + row.table, "it was adopted, and its table is gone", sql_call("termgate_unadopt", {row.table})});
     }
   }
+}
+
+void Layer1::doctor_uncovered(std::vector<Advice>& findings) {
+  const auto protect = [](const std::string& table) { return fmt::format("SELECT termgate_protect({}, SCOPE_COLUMN)", quoted_literal(table)); };
   {
     Running read = use(stmt::unprotected_adopted);
     while (read.step()) {
-      find("warning", "table " + read.text(0), "it is adopted and not protected: a stale writer may still write to it",
-           fmt::format("SELECT termgate_protect({}, SCOPE_COLUMN)", quoted_literal(read.text(0))));
+      findings.push_back({"warning", "table " + read.text(0), "it is adopted and not protected: a stale writer may still write to it", protect(read.text(0))});
     }
   }
   {
     Running read = use(stmt::unfenced_tables);
-    while (read.step()) {
-      find("info", "table " + read.text(0), "it is not protected",
-           fmt::format("SELECT termgate_protect({}, SCOPE_COLUMN)", quoted_literal(read.text(0))));
-    }
+    while (read.step()) findings.push_back({"info", "table " + read.text(0), "it is not protected", protect(read.text(0))});
   }
-  {
-    Running read = use(stmt::observed_all);
-    while (read.step()) {
-      find("info", "table " + read.text(0),
-           fmt::format("mode observe would have refused {} rows of scope \"{}\" with {}", read.integer(3), read.text(1), read.text(2)),
-           "declare a term in that program, then protect with mode enforce");
-    }
+  Running read = use(stmt::observed_all);
+  while (read.step()) {
+    findings.push_back({"info", "table " + read.text(0),
+                        fmt::format("mode observe would have refused {} rows of scope \"{}\" with {}", read.integer(3), read.text(1), read.text(2)),
+                        "declare a term in that program, then protect with mode enforce"});
   }
-  {
-    Running read = use(stmt::leases_over);
-    const Moment moment = now();
-    read.bind(moment);
-    while (read.step()) {
-      find("info", "scope " + read.text(0),
-           fmt::format("the lease of {} (term {}) is past its time by {} ms", read.text(1), read.integer(2), moment - read.integer(3)),
-           "the next acquisition takes it");
-    }
+}
+
+void Layer1::doctor_leases(std::vector<Advice>& findings) {
+  Running read = use(stmt::leases_over);
+  const Moment moment = now();
+  read.bind(moment);
+  while (read.step()) {
+    findings.push_back({"info", "scope " + read.text(0),
+                        fmt::format("the lease of {} (term {}) is past its time by {} ms", read.text(1), read.integer(2), moment - read.integer(3)),
+                        "the next acquisition takes it"});
   }
+}
+
+void Layer1::doctor_attached(std::vector<Advice>& findings) {
+  std::vector<std::string> names;
   {
-    std::vector<std::string> names;
     Running read = use(stmt::attached);
     while (read.step()) names.push_back(read.text(0));
-    for (const std::string& name : names) {
-      Statement fences(db_, fmt::format("SELECT 1 FROM {}.sqlite_schema WHERE name = 'termgate_fences'", quoted_identifier(name)));
-      if (!Running(fences.get()).step()) continue;
-      find("warning", "attached file " + name,
-           "it has fences of its own, which this connection does not compare with: writes to its protected and adopted tables are TG005 "
-           "here",
-           "open it as the main database of a connection");
-    }
   }
+  for (const std::string& name : names) {
+    Statement fences(db_, fmt::format("SELECT 1 FROM {}.sqlite_schema WHERE name = 'termgate_fences'", quoted_identifier(name)));
+    if (!Running(fences.get()).step()) continue;
+    findings.push_back({"warning", "attached file " + name,
+                        "it has fences of its own, which this connection does not compare with: writes to its protected and adopted tables are TG005 here",
+                        "open it as the main database of a connection"});
+  }
+}
+
+void Layer1::doctor_connection(std::vector<Advice>& findings) {
   if (const std::string problem = flush_problem(); !problem.empty()) {
-    find("error", "this connection", "it cannot raise a fence: " + problem, "PRAGMA synchronous = FULL");
+    findings.push_back({"error", "this connection", "it cannot raise a fence: " + problem, "PRAGMA synchronous = FULL"});
   }
   int triggers_on = 1;
   if (sqlite3_db_config(db_, SQLITE_DBCONFIG_ENABLE_TRIGGER, -1, &triggers_on) == SQLITE_OK && triggers_on == 0) {
-    find("error", "this connection", "triggers are switched off (SQLITE_DBCONFIG_ENABLE_TRIGGER), so protect does nothing here",
-         "switch them on");
+    findings.push_back({"error", "this connection", "triggers are switched off (SQLITE_DBCONFIG_ENABLE_TRIGGER), so protect does nothing here", "switch them on"});
   }
-  {
-    Statement statement(db_, "PRAGMA main.journal_mode");
-    Running mode(statement.get());
-    const char* path = sqlite3_db_filename(db_, "main");
-    const bool file = path != nullptr && *path != '\0';
-    if (mode.step() && file && (mode.text(0) == "memory" || mode.text(0) == "off")) {
-      find("error", "this connection", "PRAGMA journal_mode is " + mode.text(0) + ": a crash in the middle of a write damages the file",
-           "PRAGMA journal_mode = WAL");
-    }
-    struct stat status {};
-    if (file && stat(path, &status) == 0 && (status.st_mode & S_IWOTH) != 0) {
-      find("warning", path, "every user of this machine may write to the file, and so past Termgate", "chmod o-w");
-    }
+  Statement statement(db_, "PRAGMA main.journal_mode");
+  Running mode(statement.get());
+  const char* path = sqlite3_db_filename(db_, "main");
+  const bool file = path != nullptr && *path != '\0';
+  if (mode.step() && file && (mode.text(0) == "memory" || mode.text(0) == "off")) {
+    findings.push_back({"error", "this connection", "PRAGMA journal_mode is " + mode.text(0) + ": a crash in the middle of a write damages the file",
+                        "PRAGMA journal_mode = WAL"});
   }
-  return findings;
+  struct stat status {};
+  if (file && stat(path, &status) == 0 && (status.st_mode & S_IWOTH) != 0) {
+    findings.push_back({"warning", path, "every user of this machine may write to the file, and so past Termgate", "chmod o-w"});
+  }
 }
 
 std::vector<Layer1::Breach> Layer1::verify(Moment since) {

@@ -191,6 +191,16 @@ class Layer1 {
     bool table;
   };
   std::vector<Part> missing_parts();
+  // doctor() by subject; each adds to the findings.
+  void doctor_untrusted(std::vector<Advice>& findings);
+  void doctor_triggers(std::vector<Advice>& findings, const std::string& table, std::string_view prefix,
+                       std::vector<std::pair<std::string, std::string>> wanted, const std::string& again);
+  void doctor_protected(std::vector<Advice>& findings);
+  void doctor_adopted(std::vector<Advice>& findings);
+  void doctor_uncovered(std::vector<Advice>& findings);
+  void doctor_leases(std::vector<Advice>& findings);
+  void doctor_attached(std::vector<Advice>& findings);
+  void doctor_connection(std::vector<Advice>& findings);
   void rename_columns();
   // Makes the triggers anew that the columns and indexes of a protected or adopted table have outgrown. In the caller's transaction.
   void renew_triggers() { outdated_triggers(true); }
