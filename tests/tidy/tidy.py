@@ -159,7 +159,6 @@ retired_words = {
 not_yet_plain = set("""
 CHANGELOG.md
 docs/architecture.md
-docs/contract.md
 docs/decisions/0005-read-only-by-default-behind-the-proxy.md
 docs/decisions/0006-how-the-check-joins-the-clients-transaction.md
 docs/decisions/0007-sqlite-behind-the-same-session.md
@@ -200,7 +199,6 @@ CHANGELOG.md
 cli/README.md
 docs/README.md
 docs/architecture.md
-docs/contract.md
 docs/decisions/0005-read-only-by-default-behind-the-proxy.md
 docs/evidence/bypasses.md
 docs/evidence/correctness.md
