@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The code in README.md and docs/use/java-and-orms.md, cut out of them and run as they say: by the roles that they name, directly and through the proxy.
+"""The code in README.md, docs/use/operations.md and docs/use/java-and-orms.md, cut out of them and run as they say: by the roles that they
+name, directly and through the proxy.
 
   docs_test.py TERMGATE_COMMAND
 
@@ -159,6 +160,37 @@ class Docs(unittest.TestCase):
         unprotect = re.search(r"`(SELECT termgate\.unprotect\('accounts'\);)`", (SOURCE / "README.md").read_text(encoding="utf-8")).group(1)
         psql(url(APP, database=other), unprotect)
         self.assertIn("uninstalled", shell(command))
+
+    def test_a_stale_append(self):
+        with tempfile.TemporaryDirectory(prefix="termgate-docs.") as folder:
+            code = block("README.md", "sh", "export TERMGATE_DB=").replace("sqlite:test.db", f"sqlite:{folder}/test.db")
+            lines = shell(code).splitlines()
+        self.assertEqual(lines[1:4], ["1\ttest-1", "2\ttest-2", "3"], lines)
+
+    # ---- docs/use/operations.md -------------------------------------------------------------------
+
+    def test_operations(self):
+        page = "docs/use/operations.md"
+        self.assertEqual(block(page, "sql", "CREATE ROLE termgate_owner"), block("README.md", "sql", "CREATE ROLE termgate_owner"))
+        ops, backup = NAME + "_ops", NAME + "_backup"
+        psql(SERVER, f"CREATE ROLE {ops} LOGIN;\nCREATE ROLE {backup} LOGIN;")
+        self.addCleanup(psql, SERVER, f"DROP ROLE {ops};\nDROP ROLE {backup};")
+        own = lambda text: renamed(text).replace("termgate ", TERMGATE + " ").replace("ops@", ops + "@").replace("ops=", ops + "=").replace("backup=", backup + "=")
+        grant, revoke = block(page, "sh", "termgate init --db postgresql://termgate_owner@host/app --grant app=write").splitlines()
+        self.assertIn(f"granted operate to {ops}", shell(own(grant)))
+        self.addCleanup(shell, own(grant.split(" --grant")[0]) + f" --revoke {ops}")
+        self.assertIn(f"granted dump to {backup}", shell(own(block(page, "sh", "termgate init --db postgresql://termgate_owner@host/app --grant backup=dump"))))
+        self.addCleanup(shell, own(grant.split(" --grant")[0]) + f" --revoke {backup}")
+        doctor, verify = (own(line) for line in block(page, "sh", "termgate doctor").splitlines())
+        shell(f"{doctor} || test $? = 1")  # a test server's superusers and settings may be worth a warning
+        shell(verify)
+        reset = re.search(r"`(termgate fence reset --scope billing --term 8 [^`]*)`", (SOURCE / page).read_text(encoding="utf-8")).group(1).replace("--term 8", f"--term {self.term}")
+        psql(url(APP), f"SELECT termgate.check_term('billing', {self.term + 1});")
+        shell(own(reset) + f" --db {url(ops)}")
+        self.assertEqual(psql(url(APP), "SELECT term FROM termgate.fence('billing');"), str(self.term))
+        shell(own(revoke.replace("--revoke app", f"--revoke {APP}")))
+        psql(url(APP), "SELECT termgate.check_term('billing', 1);", fails="42501")
+        shell(own(grant))
 
     # ---- docs/use/java-and-orms.md ------------------------------------------------------------------
 
