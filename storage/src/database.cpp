@@ -7,8 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <random>
-#include <thread>
 
 #include <fmt/format.h>
 
@@ -18,6 +16,7 @@
 #include <termgate/detail/plant.hpp>
 #include <termgate/detail/refusal_log.hpp>
 
+#include "lease_keeper.hpp"
 #include "sql/statements.hpp"
 
 namespace termgate::inline v0 {
@@ -31,6 +30,7 @@ struct DatabaseState {
   OpenOptions options;
   FenceMemory memory;
   RefusalLog refusals;
+  std::unique_ptr<LeaseHolding> holding;  // its threads call the driver, so it goes before that
 
   ~DatabaseState() {
     for (const Refusals& rest : refusals.take_all()) report(rest);
@@ -217,6 +217,9 @@ std::optional<std::string> text_of(const std::optional<WriteId>& write_id) {
 }
 
 }  // namespace
+
+LeaseHolding& holding_of(DatabaseState& state) noexcept { return *state.holding; }
+
 }  // namespace detail
 
 using detail::convert_all;
@@ -256,6 +259,7 @@ Term Transaction::check(const Scope& scope, Term term) {
 Database Database::open(std::string_view url, OpenOptions options) {
   auto state = std::make_shared<detail::DatabaseState>();
   state->driver = detail::open_driver(url, options);
+  state->holding = std::make_unique<detail::LeaseHolding>(std::string(url), options, *state->driver);
   state->options = std::move(options);
   return Database(std::move(state));
 }
@@ -413,20 +417,9 @@ std::optional<Lease> Database::try_acquire_lease(const Scope& scope, millisecond
 
 Lease Database::acquire_lease(const Scope& scope, milliseconds ttl, const LeaseOptions& options) {
   const auto give_up = Lease::Clock::now() + options.wait;
-  // Random steps, so that many waiters do not ask in step.
-  thread_local std::minstd_rand random(std::random_device{}());
-  for (;;) {
-    if (auto lease = try_acquire_lease(scope, ttl, options)) return *std::move(lease);
-    const auto left = give_up - Lease::Clock::now();
-    const auto info = this->lease(scope);
-    if (left <= milliseconds(0)) {
-      throw Blocked(fmt::format("TG006 the lease of scope \"{}\" is held by {} for another {} ms", scope.name(),
-                                info ? info->owner : "another", info ? std::max<std::int64_t>(info->remaining_ms, 0) : 0));
-    }
-    const std::int64_t expires = info ? std::max<std::int64_t>(info->remaining_ms, 1) : 1;
-    const std::int64_t step = std::clamp<std::int64_t>(expires / 2, 5, 500) + static_cast<std::int64_t>(random() % 20);
-    std::this_thread::sleep_for(std::min(std::chrono::duration_cast<milliseconds>(left) + milliseconds(1), milliseconds(step)));
-  }
+  const auto acquire = [&] { return try_acquire_lease(scope, ttl, options); };
+  if (auto lease = detail::wait_for_lease(*this, *state_->holding, scope, give_up, detail::wait_times_of(kind()), options.stop, acquire)) return *std::move(lease);
+  throw detail::still_anothers(scope, this->lease(scope));
 }
 
 Lease Database::renew_lease(const Scope& scope, Term term, const std::string& owner, milliseconds ttl) {
@@ -442,11 +435,15 @@ Lease Database::renew_lease(const Scope& scope, Term term, const std::string& ow
 void Database::renew_lease(Lease& lease) { lease = renew_lease(lease.scope(), lease.term(), lease.owner(), lease.ttl()); }
 
 bool Database::release_lease(const Scope& scope, Term term, const std::string& owner) {
-  return state_->run(state_->calls().release_lease, scope.name(), owner, term.value()).one()[0].as_bool();
+  const bool released = state_->run(state_->calls().release_lease, scope.name(), owner, term.value()).one()[0].as_bool();
+  if (released) state_->holding->waiters().hint(scope.name());
+  return released;
 }
 
 bool Database::force_release(const Scope& scope, std::string_view actor, std::string_view reason) {
-  return state_->run(state_->calls().force_release, scope.name(), actor, reason).one()[0].as_bool();
+  const bool released = state_->run(state_->calls().force_release, scope.name(), actor, reason).one()[0].as_bool();
+  if (released) state_->holding->waiters().hint(scope.name());
+  return released;
 }
 
 bool Database::record_refusals(const Scope& scope, Term term, std::int64_t count, std::int64_t first_ms, std::int64_t last_ms, std::string_view client) {

@@ -18,12 +18,14 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include <termgate/error.hpp>
+#include <termgate/held_lease.hpp>
 #include <termgate/isolation.hpp>
 #include <termgate/lease.hpp>
 #include <termgate/scope.hpp>
@@ -71,6 +73,7 @@ struct LeaseOptions {
   std::string endpoint = {};                            // where the holder can be reached; for people and followers
   std::optional<std::chrono::milliseconds> grace = {};  // before sessions in the way are evicted; none: the setting
   std::chrono::milliseconds wait{30'000};               // acquire_lease only: how long to wait for another's lease
+  std::stop_token stop = {};                            // acquire_lease only: ends that wait with Cancelled
 };
 
 enum class Wrote { now, before };  // before: this write id had committed already; nothing was written again
@@ -219,6 +222,10 @@ class Database {
 
   // Waits up to options.wait for another's lease, then throws Blocked. TTL 100 ms to 1 day.
   Lease acquire_lease(const Scope& scope, std::chrono::milliseconds ttl, const LeaseOptions& options = {});
+  // A lease that renews itself and is given back by its handle (<termgate/held_lease.hpp>). Waits up to options.wait for another's, then throws Blocked; Cancelled where options.stop asked for it.
+  HeldLease hold(const Scope& scope, const HoldOptions& options = {});
+  // None: another holds it.
+  std::optional<HeldLease> try_hold(const Scope& scope, const HoldOptions& options = {});
   // None: another holds it.
   std::optional<Lease> try_acquire_lease(const Scope& scope, std::chrono::milliseconds ttl, const LeaseOptions& options = {});
   // Extends by the lease's own TTL. Throws LeaseLost when it is no longer its holder's.
