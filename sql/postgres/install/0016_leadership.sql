@@ -40,7 +40,7 @@ BEGIN
     FROM (SELECT l.scope FROM @schema@.leases l JOIN unnest(v_scopes, v_keyed) AS a(scope, keyed) ON l.scope = a.scope AND a.keyed FOR UPDATE OF l SKIP LOCKED) k;
   SELECT array_agg(g.generation) INTO v_untrusted
     FROM (SELECT DISTINCT coalesce(f.generation, 0) AS generation FROM unnest(v_locked) AS a(scope) LEFT JOIN @schema@.fences f ON f.scope = a.scope) g
-   WHERE @schema@._doubt(g.generation) IS NOT NULL;
+   WHERE @schema@._why_untrusted(g.generation) IS NOT NULL;
   WITH done AS (
     UPDATE @schema@.leases l SET expires_at = n.now + a.ttl_ms * interval '1 ms', renewed_at = n.now
       FROM unnest(v_scopes, v_owners, v_terms, v_ttls) AS a(scope, owner, term, ttl_ms) LEFT JOIN @schema@.fences f ON f.scope = a.scope,
