@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 
 #include <fmt/format.h>
 
@@ -210,6 +211,22 @@ bool is_rollback(std::string_view sql) {
   return std::equal(word.begin(), word.end(), sql.begin() + static_cast<std::ptrdiff_t>(start),
                     [](char wanted, char given) { return wanted == (given >= 'A' && given <= 'Z' ? given - 'A' + 'a' : given); });
 }
+
+// A run's name: a number on PostgreSQL and SQL Server, a UUID on SQLite. What is neither is told here, and not by a conversion's error.
+class JobId {
+ public:
+  explicit JobId(const std::string& text) : text_(text) {}
+  Value value(std::string_view kind) const {
+    if (kind == "sqlite") return Value(text_);
+    std::int64_t number = 0;
+    const auto [end, failure] = std::from_chars(text_.data(), text_.data() + text_.size(), number);
+    if (failure != std::errc{} || end != text_.data() + text_.size()) throw InvalidInput(fmt::format("TG005 malformed run id \"{}\": `termgate job list` shows them", text_));
+    return Value(number);
+  }
+
+ private:
+  const std::string& text_;
+};
 
 std::optional<std::string> text_of(const std::optional<WriteId>& write_id) {
   if (!write_id) return std::nullopt;
@@ -444,6 +461,43 @@ bool Database::force_release(const Scope& scope, std::string_view actor, std::st
   const bool released = state_->run(state_->calls().force_release, scope.name(), actor, reason).one()[0].as_bool();
   if (released) state_->holding->waiters().hint(scope.name());
   return released;
+}
+
+std::string Database::start_job(std::string_view job, const Scope& scope, Term term, const std::string& owner, const std::optional<std::string>& detail) {
+  return state_->run(state_->calls().job_start, job, scope.name(), owner, term.value(), detail).one()[0].as_text();
+}
+
+bool Database::beat_job(const std::string& run_id, const std::optional<std::string>& checkpoint, Lease* renew) {
+  const detail::JobId id(run_id);
+  if (renew == nullptr) return state_->run(state_->calls().job_heartbeat, id.value(kind()), checkpoint).one()[0].as_bool();
+  bool alive = false;
+  const auto sent = Lease::Clock::now();
+  state_->audited([&] {
+    state_->driver->transact({}, [&](detail::OpenTransaction& session) {
+      const Value beat[] = {id.value(kind()), Value(checkpoint)};
+      alive = session.execute(state_->calls().job_heartbeat, beat).one()[0].as_bool();
+      const Value renewal[] = {Value(renew->scope().name()), Value(renew->owner()), Value(renew->term().value()), Value(renew->ttl().count())};
+      if (session.execute(state_->calls().renew_lease, renewal).one()[0].as_bool()) return;
+      throw LeaseLost(fmt::format("the lease of scope \"{}\" with term {} is no longer held by {}: stop leading", renew->scope().name(), renew->term().value(), renew->owner()));
+    });
+  });
+  *renew = Lease(renew->scope(), renew->term(), renew->owner(), renew->ttl(), sent + renew->ttl());
+  return alive;
+}
+
+bool Database::finish_job(const std::string& run_id, std::string_view status, std::optional<std::int64_t> exit_code, const std::optional<std::string>& detail,
+                          const std::optional<std::string>& checkpoint) {
+  return state_->run(state_->calls().job_finish, detail::JobId(run_id).value(kind()), status, exit_code, detail, checkpoint).one()[0].as_bool();
+}
+
+std::vector<JobRunInfo> Database::jobs(const JobFilter& filter, int limit) {
+  Value run_id;
+  if (filter.run_id) run_id = detail::JobId(*filter.run_id).value(kind());
+  return convert_all<JobRunInfo>(state_->read(state_->calls().jobs, filter.job, filter.scope, run_id, limit), [](const Row& row) {
+    return JobRunInfo{row[0].as_text(),         row[1].as_text(),          row[2].as_text(),          row[3].as_text(),          row[4].as_int(),
+                      row[5].as_int(),          row[6].as_optional_int(),  row[7].as_text(),          row[8].as_optional_int(),  row[9].as_optional_int(),
+                      row[10].as_optional_text(), row[11].as_optional_text(), row[12].as_int()};
+  });
 }
 
 bool Database::record_refusals(const Scope& scope, Term term, std::int64_t count, std::int64_t first_ms, std::int64_t last_ms, std::string_view client) {
