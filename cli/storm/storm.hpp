@@ -62,7 +62,7 @@ const Naive* find_naive(std::string_view name);
 
 struct Held {
   std::int64_t term = 0;
-  Lease::Clock::time_point until;  // by the holder's monotonic clock, counted from the request
+  std::chrono::steady_clock::time_point until;  // by the holder's monotonic clock, counted from the request
   std::int64_t clock_ms = 0;                    // `client-clock`: the end by the holder's own wall clock
 };
 
