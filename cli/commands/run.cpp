@@ -171,6 +171,13 @@ class Supervision {
  public:
   Supervision(const Plan& plan, Watchdog& watchdog, const Signals& signals, HeldLease& held) : plan_(plan), watchdog_(watchdog), signals_(signals), held_(held) {}
 
+  // Whatever happens here: nothing of COMMAND is left when the lease is given back.
+  ~Supervision() {
+    if (!empty_) watchdog_.end_all();
+  }
+  Supervision(const Supervision&) = delete;
+  Supervision& operator=(const Supervision&) = delete;
+
   void start(const std::vector<std::string>& environment) {
     foreground_ = isatty(STDIN_FILENO) != 0 && tcgetpgrp(STDIN_FILENO) == getpgrp();
     move_deadlines();

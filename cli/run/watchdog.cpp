@@ -22,6 +22,7 @@
 #include <new>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include <termgate/detail/alarm.hpp>
 
@@ -324,13 +325,15 @@ void send_order(int socket, const Order& order) { write_all(socket, &order, size
 
 int kill_descendants() {
   for (int round = 0;; ++round) {
-    while (waitpid(-1, nullptr, WNOHANG) > 0) {
+    // Orphans of a subreaper's descendants are its children: none is left when it has no child, whatever a look at /proc missed.
+    pid_t ended = 0;
+    while ((ended = waitpid(-1, nullptr, WNOHANG)) > 0) {
     }
+    if (ended < 0 && errno == ECHILD) return 0;
     const auto all = descendants();
-    if (all.empty()) return 0;
     int left = 0;
     for (const Descendant& one : all) left += signal_to(one, SIGKILL) ? 0 : 1;
-    if (left == static_cast<int>(all.size()) || round > 2000) return left;
+    if ((!all.empty() && left == static_cast<int>(all.size())) || round > 2000) return left;
     usleep(2000);
   }
 }
@@ -355,9 +358,13 @@ Watchdog::Watchdog() {
 }
 
 Watchdog::~Watchdog() {
-  close(socket_);  // which ends it, once nothing is left
-  if (watchdog_ > 0) waitpid(watchdog_, nullptr, 0);
+  end_all();
   munmap(deadlines_, sizeof(Deadlines));
+}
+
+void Watchdog::end_all() {
+  if (socket_ >= 0) close(std::exchange(socket_, -1));  // which ends it, once nothing is left
+  if (watchdog_ > 0) waitpid(std::exchange(watchdog_, -1), nullptr, 0);
 }
 
 void Watchdog::set_deadlines(BootClock::time_point stop_at, BootClock::time_point kill_at) {

@@ -44,8 +44,7 @@ class Watchdog {
  public:
   // Forks. The caller has one thread and no connection.
   Watchdog();
-  // Ends everything at once, if it is still there.
-  ~Watchdog();
+  ~Watchdog();  // end_all()
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
@@ -56,6 +55,9 @@ class Watchdog {
   void stop(std::chrono::milliseconds grace);
   // COMMAND's own end was reported: whatever is left gets TERM, and KILL after `grace`.
   void clear(std::chrono::milliseconds grace) { stop(grace); }
+
+  // Ends everything, at most a second after TERM, and returns when nothing is left.
+  void end_all();
 
   int descriptor() const noexcept { return socket_; }  // readable: a report, or the watchdog's end
   // None: the watchdog is gone. Then end_all() has killed what it left.

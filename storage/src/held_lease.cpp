@@ -62,11 +62,10 @@ std::optional<Lease> wait_for_lease(Database database, LeaseHolding& holding, co
   for (;;) {
     if (stop.stop_requested()) throw cancelled();
     if (auto lease = acquire()) return lease;
-    // From here on a release is heard of; the one between that try and this moment is met by the next, which comes soon.
-    const bool listens = waiting.has_value();
-    if (!listens) waiting.emplace(holding.waiters(), scope);
     const auto left = give_up - BootClock::now();
     if (left <= 0ms) return std::nullopt;
+    // From here on a release is heard of; one between that try and this moment is met by the next try, which comes soon.
+    if (!waiting) waiting.emplace(holding.waiters(), scope);
     const auto info = database.lease(scope);
     const milliseconds stands(info && !info->released_at_ms ? std::max<std::int64_t>(info->remaining_ms, 0) : 0);
     // At its end all who wait would come at once.
