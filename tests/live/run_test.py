@@ -23,6 +23,7 @@ from both_databases import BothDatabases  # noqa: E402
 TERMGATE, PG_SERVER = sys.argv[1], sys.argv[2]
 LONG = os.environ.get("TERMGATE_TEST_LONG")
 scratch = tempfile.TemporaryDirectory(prefix="termgate-run.")
+os.chmod(scratch.name, 0o755)  # the server runs as another user
 clean = {name: value for name, value in os.environ.items() if not name.startswith(("TERMGATE_", "PG"))}
 
 
@@ -318,19 +319,16 @@ class Run(BothDatabases):
             inside = f'setsid sh -c \'trap "" TERM; while :; do echo "$TERMGATE_TERM $({now})" >> {log}; done\' & sleep 100'
             begin = lambda: self.begin(url, scope, "--ttl", "1s", "--wait", "1h", *shell(inside), start_new_session=True)
             hosts = [begin(), begin(), begin()]
-            stopped, seen = [], set()
-            while len(seen) < takeovers:
-                terms = {int(line.split()[0]) for line in log.read_text().splitlines() if len(line.split()) == 2} if log.exists() else set()
-                if not terms - seen:
+            stopped, harmed = [], set()
+            while len(harmed) < takeovers:
+                hosts = [host if host.poll() is None else begin() for host in hosts]
+                lease = self.lease(url, scope)
+                holder = next((host for host in hosts if f":{host.pid}:" in lease.get("owner", "")), None)
+                if not lease.get("held") or holder is None or lease["term"] in harmed or not log.exists() or f"{lease['term']} " not in log.read_text():
                     time.sleep(0.02)
-                    hosts = [host if host.poll() is None else begin() for host in hosts]
                     continue
-                seen = terms
-                owner = self.lease(url, scope)["owner"]
-                holder = next((host for host in hosts if f":{host.pid}:" in owner), None)
+                harmed.add(lease["term"])
                 time.sleep(random.random() * 0.2)
-                if holder is None:
-                    continue
                 if random.random() < 0.5:
                     holder.kill()
                 else:
