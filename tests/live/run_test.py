@@ -316,7 +316,9 @@ class Run(BothDatabases):
             else:
                 now = f"psql -XqAt '{url}' -c 'SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint'"
             # It detaches itself, ignores TERM, and says that it is alive for as long as it is.
-            inside = f'setsid sh -c \'trap "" TERM; while :; do echo "$TERMGATE_TERM $({now})" >> {log}; done\' & sleep 100'
+            script = self.file()
+            script.write_text(f'trap "" TERM\nwhile :; do echo "$TERMGATE_TERM $({now})" >> {log}; sleep 0.02; done\n')
+            inside = f"setsid sh {script} & sleep 1000"
             begin = lambda: self.begin(url, scope, "--ttl", "1s", "--wait", "1h", *shell(inside), start_new_session=True)
             hosts = [begin(), begin(), begin()]
             stopped, harmed = [], set()
