@@ -116,6 +116,14 @@ void LeaseKeeper::keep_time() {
 }
 
 void LeaseKeeper::renew() {
+  try {
+    // Its connection is made now, and not when the first lease is due.
+    Driver& driver = renewals_();
+    const Value none[] = {Value("[]")};
+    if (driver.kind() != "sqlite") driver.call(driver.calls().renew_leases, none, false);
+  } catch (...) {
+    // What is wrong with the database the first acquisition tells.
+  }
   for (;;) {
     std::vector<std::shared_ptr<KeptLease>> leases;
     {
