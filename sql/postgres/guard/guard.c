@@ -122,43 +122,77 @@ Datum termgate_guard_session(PG_FUNCTION_ARGS) {
   PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(description), values, nulls)));
 }
 
-// What only layer 1 may tell us.
-static void need_layer1(void) {
-  layer1_need();
+// What only layer 1 may ask and tell. False where the guard cannot use this layer 1, which is said at the write.
+static bool from_layer1(void) {
+  if (!layer1_usable()) {
+    return false;
+  }
   if (GetUserId() != layer1_owner()) {
     ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE), errmsg("only functions of layer 1 may call this")));
   }
+  return true;
+}
+
+// The scope of an argument; false where it is none.
+static bool scope_argument(FunctionCallInfo fcinfo, int number, ScopeName *name) {
+  text *scope;
+  if (PG_ARGISNULL(number)) {
+    return false;
+  }
+  scope = PG_GETARG_TEXT_PP(number);
+  return claim_set_name(name, VARDATA_ANY(scope), (size_t)VARSIZE_ANY_EXHDR(scope));
+}
+
+PG_FUNCTION_INFO_V1(termgate_guard_check);
+// Layer 1: "passed" or "marked" where this transaction passes the check of the scope with that term, at once and without a raise.
+Datum termgate_guard_check(PG_FUNCTION_ARGS) {
+  ScopeName scope;
+  const char *answer = NULL;
+  if (from_layer1() && !PG_ARGISNULL(1) && guard_mode() == GUARD_ENFORCE && !RecoveryInProgress() && !IsInParallelMode() &&
+      scope_argument(fcinfo, 0, &scope)) {
+    answer = check_by_arguments(&scope, PG_GETARG_INT64(1));
+  }
+  if (answer == NULL) {
+    PG_RETURN_NULL();
+  }
+  PG_RETURN_TEXT_P(cstring_to_text(answer));
+}
+
+PG_FUNCTION_INFO_V1(termgate_guard_has_passed);
+// Layer 1: whether a write of this transaction has passed the check of the scope; NULL: of any. The transaction holds the scope's lock then.
+Datum termgate_guard_has_passed(PG_FUNCTION_ARGS) {
+  ScopeName scope;
+  if (!from_layer1()) {
+    PG_RETURN_BOOL(false);
+  }
+  PG_RETURN_BOOL(PG_ARGISNULL(0) ? passes_has_scope(NULL) : scope_argument(fcinfo, 0, &scope) && passes_has_scope(&scope));
 }
 
 PG_FUNCTION_INFO_V1(termgate_guard_passed);
 // Layer 1: this transaction has passed the check of the scope with that term, and holds its lock.
 Datum termgate_guard_passed(PG_FUNCTION_ARGS) {
-  ScopeName name;
+  ScopeName scope;
   ScopeKeys keys;
-  text *scope;
   int64 term;
-  if (PG_ARGISNULL(0) || PG_ARGISNULL(1)) {
+  if (!from_layer1() || PG_ARGISNULL(1) || !scope_argument(fcinfo, 0, &scope)) {
     PG_RETURN_VOID();
   }
-  need_layer1();
-  scope = PG_GETARG_TEXT_PP(0);
   term = PG_GETARG_INT64(1);
-  if (!claim_set_name(&name, VARDATA_ANY(scope), (size_t)VARSIZE_ANY_EXHDR(scope))) {
-    PG_RETURN_VOID();
+  layer1_keys(&scope, &keys);
+  if (passes_find(&keys, &scope, term) == NULL) {
+    (void)passes_add(&keys, &scope, term, passes_count() >= LOCKED_SCOPES_MAX);
+    sessions_show_pass(&scope, term);
   }
-  layer1_keys(&name, &keys);
-  if (passes_find(&keys, &name, term) == NULL) {
-    (void)passes_add(&keys, &name, term, passes_count() >= LOCKED_SCOPES_MAX);
-    sessions_show_pass(&name, term);
-  }
+  layer1_learn_trust(&scope, term);
   PG_RETURN_VOID();
 }
 
 PG_FUNCTION_INFO_V1(termgate_guard_layer1_call);
 // Layer 1: what follows, up to the same with false, is its own notification or count.
 Datum termgate_guard_layer1_call(PG_FUNCTION_ARGS) {
-  need_layer1();
-  hooks_layer1_call(!PG_ARGISNULL(0) && PG_GETARG_BOOL(0));
+  if (from_layer1()) {
+    hooks_layer1_call(!PG_ARGISNULL(0) && PG_GETARG_BOOL(0));
+  }
   PG_RETURN_VOID();
 }
 

@@ -58,6 +58,7 @@ typedef struct Fence {
   int64 term;
   int64 generation;
   bool vouched;  // the row says that it belongs to this very table
+  bool marked;   // a protected table may ask who has passed
   FullTransactionId raised;
 } Fence;
 
@@ -80,6 +81,7 @@ typedef struct Pass {
   int64 term;
   int level;     // of the savepoint that it belongs to
   uint32 epoch;  // passes_epoch() when the fence was last read for it
+  bool compared;  // with the snapshot of the statement that writes, which a check by arguments cannot see
   bool by_row;   // layer 1 holds the fence's row instead of a lock (0004_escalation)
   ScopeName *scope;
 } Pass;
@@ -87,6 +89,7 @@ extern int passes_count(void);
 extern uint32 passes_epoch(void);
 extern Pass *passes_find(const ScopeKeys *keys, const ScopeName *scope, int64 term);
 extern Pass *passes_last(void);
+extern bool passes_has_scope(const ScopeName *scope);
 extern Pass *passes_add(const ScopeKeys *keys, const ScopeName *scope, int64 term, bool by_row);
 extern void passes_forget(void);
 extern void passes_savepoint_released(int level);
@@ -102,6 +105,7 @@ extern bool layer1_owns(Oid relation);
 extern bool layer1_passes_by(Oid function);
 extern void layer1_keys(const ScopeName *scope, ScopeKeys *keys);
 extern void layer1_read_fence(const ScopeName *scope, Fence *fence);
+extern void layer1_learn_trust(const ScopeName *scope, int64 term);
 extern bool layer1_trusts(const Fence *fence);
 extern void layer1_declared(ScopeName *scope, int64 *term);
 extern void layer1_wait(const ScopeName *scope);
@@ -113,6 +117,7 @@ extern bool layer1_is_busy(void);
 // check.c
 extern void check_require(Snapshot snapshot);
 extern void check_before_commit(bool used_traceless);
+extern const char *check_by_arguments(const ScopeName *scope, int64 term);
 extern void check_claim_changed(void);
 extern void check_statement_runs(void);
 extern void check_forget(void);

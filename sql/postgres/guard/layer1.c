@@ -11,7 +11,7 @@ typedef struct Layer1 {
   Oid primary_key;
   Oid owner;
   // Columns of fences.
-  AttrNumber scope, term, generation, vouched, raised;
+  AttrNumber scope, term, generation, vouched, raised, marked;
   // The seeds of the advisory keys.
   int64 queue_seed, turnstile_seed;
   // Functions that pass a check by their arguments.
@@ -189,7 +189,7 @@ static bool find_table(Layer1 *found) {
   return find_column(&found->scope, found->fences, "scope", TEXTOID) && find_column(&found->term, found->fences, "term", INT8OID) &&
          find_column(&found->generation, found->fences, "generation", INT8OID) &&
          find_column(&found->vouched, found->fences, "vouched", OIDOID) &&
-         find_column(&found->raised, found->fences, "raised_xid", XID8OID);
+         find_column(&found->raised, found->fences, "raised_xid", XID8OID) && find_column(&found->marked, found->fences, "marked", BOOLOID);
 }
 
 static bool find(Layer1 *found) {
@@ -326,6 +326,7 @@ static void read_row(HeapTuple row, TupleDesc description, Fence *fence) {
     fence->term = DatumGetInt64(values[term]);
     fence->generation = DatumGetInt64(values[generation]);
     fence->vouched = DatumGetObjectId(values[vouched]) == here.fences;
+    fence->marked = absent[here.marked - 1] || DatumGetBool(values[here.marked - 1]);
     if (!absent[raised]) {
       fence->raised = FullTransactionIdFromU64(DatumGetUInt64(values[raised]));
     }
@@ -473,6 +474,18 @@ void layer1_verdict(const ScopeName *scope, int64 term, const Fence *fence, bool
   trusted_since = DatumGetInt64(answer[0]);
   // A standby's session may live to see the promotion, which makes all fences untrusted.
   trust_known = !RecoveryInProgress();
+}
+
+// After layer 1 has passed the scope by itself: what a verdict would have told us.
+void layer1_learn_trust(const ScopeName *scope, int64 term) {
+  Fence fence;
+  if (trust_known) {
+    return;
+  }
+  layer1_read_fence(scope, &fence);
+  if (fence.found && fence.term == term) {
+    layer1_verdict(scope, term, &fence, false);
+  }
 }
 
 // The message of the refusal, or NULL. Refuses nothing, locks nothing and writes nothing. `scope` NULL: of what is declared.

@@ -73,6 +73,21 @@ Pass *passes_find(const ScopeKeys *keys, const ScopeName *scope, int64 term) {
   return NULL;
 }
 
+// Whether the scope has been passed by a statement that writes, under whatever term, and its fence has been read since the last ROLLBACK TO; NULL: any scope. The latest of a few: a
+// transaction over many scopes asks layer 1.
+bool passes_has_scope(const ScopeName *scope) {
+  int i;
+  for (i = count - 1; i >= 0 && i >= count - LISTED_MAX; --i) {
+    const Pass *pass = &passes[i];
+    if (pass->epoch == epoch && pass->compared &&
+        (scope == NULL || (VARSIZE(&pass->scope->text.header) == VARSIZE(&scope->text.header) &&
+                           memcmp(&pass->scope->text, &scope->text, VARSIZE(&scope->text.header)) == 0))) {
+      return true;
+    }
+  }
+  return false;
+}
+
 static void grow(void) {
   Pass *larger = MemoryContextAlloc(TopTransactionContext, sizeof(Pass) * (Size)capacity * 2);
   memcpy(larger, passes, sizeof(Pass) * (Size)count);
@@ -100,6 +115,7 @@ Pass *passes_add(const ScopeKeys *keys, const ScopeName *scope, int64 term, bool
   pass->term = term;
   pass->level = GetCurrentTransactionNestLevel();
   pass->epoch = epoch;
+  pass->compared = false;
   pass->by_row = by_row;
   pass->scope = name;
   ++count;

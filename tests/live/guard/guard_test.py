@@ -353,6 +353,19 @@ class Interleaved(Guarded):
         self.assertEqual(leader.run("COMMIT"), "ok")
         self.assertEqual(new.finish(), "40001")
 
+    def test_a_protected_table_and_a_check_by_arguments_that_waits(self):
+        self.rig.admin.rows("CREATE TABLE scoped (scope text, n bigint); GRANT ALL ON scoped TO PUBLIC; SELECT termgate.protect('scoped', 'scope')")
+        self.addCleanup(self.rig.admin.rows, "DROP TABLE scoped")
+        leader, new = self.session("lead"), self.session()
+        self.assertEqual(leader.run("BEGIN", f"SELECT termgate.seal('{self.scope}', 6)"), "ok")
+        insert = f"INSERT INTO scoped SELECT '{self.scope}', count(*) FROM t HAVING termgate.check_term('{self.scope}', 6) IS NOT NULL"
+        new.start(insert)
+        self.rig.wait_until(f"SELECT EXISTS (SELECT FROM pg_locks WHERE pid = {new.pid} AND NOT granted)")
+        self.assertEqual(leader.run("COMMIT"), "ok")
+        self.assertEqual(new.finish(), "40001")
+        self.assertEqual(new.run(insert, insert), "ok", new.errors)
+        self.assertEqual(self.rig.value("SELECT count(*) FROM scoped"), "2")
+
     def test_repeatable_read_that_is_older_than_the_raise(self):
         for level in ("REPEATABLE READ", "SERIALIZABLE"):
             for term, wanted in ((6, "40001"), (5, "TG001")):
