@@ -47,9 +47,12 @@ bool layer1_is_busy(void) { return busy > 0; }
 const char *layer1_schema(void) { return here.schema; }
 Oid layer1_owner(void) { return here.owner; }
 
+static void last_row_is_gone(void);
+
 static void forget(void) {
   here.valid = false;
   trust_known = false;
+  last_row_is_gone();
 }
 
 static void relation_changed(Datum argument pg_attribute_unused(), Oid relation) {
@@ -250,6 +253,7 @@ bool layer1_usable(void) {
     trust_known = false;
     plans_outdated = true;
     claim_forget_keys();
+    last_row_is_gone();
   }
   found.valid = true;
   here = found;
@@ -335,9 +339,64 @@ static void read_row(HeapTuple row, TupleDesc description, Fence *fence) {
   pfree(absent);
 }
 
+// The row that was read last, as it lay in the table. While the scope's lock is held its fence cannot move; where the same bytes are still there and nobody
+// has updated, deleted or locked them, they are the fence, and no index and no snapshot is needed to know it.
+static struct {
+  bool valid;
+  ScopeName scope;
+  ItemPointerData place;
+  uint32 length;
+  char bytes[1200];
+  Fence fence;
+} last_row;
+
+static void last_row_is_gone(void) { last_row.valid = false; }
+
+static void remember_row(const ScopeName *scope, HeapTuple row, const Fence *fence) {
+  last_row.valid = false;
+  if (row->t_len <= sizeof last_row.bytes && fence->found) {
+    memcpy(&last_row.scope, scope, VARSIZE(&scope->text.header) + 1);
+    memcpy(last_row.bytes, row->t_data, row->t_len);
+    last_row.length = row->t_len;
+    last_row.place = row->t_self;
+    last_row.fence = *fence;
+    last_row.valid = true;
+  }
+}
+
+// The whole row but for its flags, of which hints come and go.
+static bool is_unchanged(HeapTupleHeader there) {
+  HeapTupleHeader seen = (HeapTupleHeader)last_row.bytes;
+  size_t data = offsetof(HeapTupleHeaderData, t_bits);
+  return there->t_hoff == seen->t_hoff && HeapTupleHeaderGetRawXmin(there) == HeapTupleHeaderGetRawXmin(seen) &&
+         HeapTupleHeaderXminCommitted(there) && !HeapTupleHeaderXminInvalid(there) && (there->t_infomask & HEAP_XMAX_INVALID) != 0 &&
+         memcmp((char *)there + data, last_row.bytes + data, last_row.length - data) == 0;
+}
+
+static bool last_row_is_there(Relation fences, const ScopeName *scope) {
+  BlockNumber block = ItemPointerGetBlockNumberNoCheck(&last_row.place);
+  OffsetNumber offset = ItemPointerGetOffsetNumberNoCheck(&last_row.place);
+  Buffer buffer;
+  Page page;
+  ItemId item;
+  bool same = false;
+  if (!last_row.valid || VARSIZE(&scope->text.header) != VARSIZE(&last_row.scope.text.header) ||
+      memcmp(&scope->text, &last_row.scope.text, VARSIZE(&scope->text.header)) != 0 || RelationGetNumberOfBlocks(fences) <= block) {
+    return false;
+  }
+  buffer = ReadBuffer(fences, block);
+  LockBuffer(buffer, BUFFER_LOCK_SHARE);
+  page = BufferGetPage(buffer);
+  if (offset <= PageGetMaxOffsetNumber(page)) {
+    item = PageGetItemId(page, offset);
+    same = ItemIdIsNormal(item) && ItemIdGetLength(item) == last_row.length && is_unchanged((HeapTupleHeader)PageGetItem(page, item));
+  }
+  UnlockReleaseBuffer(buffer);
+  return same;
+}
+
 // With a snapshot of its own, made after the lock: that of no catalogue is taken anew for each scan. It does not fix the transaction's snapshot.
-void layer1_read_fence(const ScopeName *scope, Fence *fence) {
-  Relation fences = open_fences();
+static void scan_for_row(Relation fences, const ScopeName *scope, Fence *fence) {
   ScanKeyData key;
   SysScanDesc scan;
   HeapTuple row;
@@ -347,8 +406,18 @@ void layer1_read_fence(const ScopeName *scope, Fence *fence) {
   row = systable_getnext(scan);
   if (HeapTupleIsValid(row)) {
     read_row(row, RelationGetDescr(fences), fence);
+    remember_row(scope, row, fence);
   }
   systable_endscan(scan);
+}
+
+void layer1_read_fence(const ScopeName *scope, Fence *fence) {
+  Relation fences = open_fences();
+  if (last_row_is_there(fences, scope)) {
+    *fence = last_row.fence;
+  } else {
+    scan_for_row(fences, scope, fence);
+  }
   relation_close(fences, AccessShareLock);
 }
 
