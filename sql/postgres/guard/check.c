@@ -1,5 +1,5 @@
-// The check. What is compared here is only whether everything is as it should be; whatever is not goes to layer 1, which refuses or lets pass.
-// It never raises a fence: the user's row locks may be held, and an exclusive lock would last as long as the user's transaction.
+// The check. What is compared here is only whether everything is as it should be; whatever is not goes to layer 1, which refuses or lets
+// pass. It never raises a fence: the user's row locks may be held, and an exclusive lock would last as long as the user's transaction.
 //
 // The lock belongs to the whole transaction, not to the savepoint in which it is taken, so ROLLBACK TO does not give it up, and no SQL can.
 // A check in front of the COMMIT is as good as an earlier one: locks are released after the commit is visible.
@@ -23,10 +23,10 @@ void check_statement_runs(void) { ran_since = true; }
 void check_forget(void) { passed_now = false; }
 
 // The queue, shared, to the end of the transaction; false where a raise is under way. The turnstile is only looked at.
-static bool share(const ScopeKeys *keys) {
+static bool share(const ScopeKeys* keys) {
   ResourceOwner owner = CurrentResourceOwner;
   LockAcquireResult result = LOCKACQUIRE_NOT_AVAIL;
-  VirtualTransactionId *raising;
+  VirtualTransactionId* raising;
   LOCKTAG tag;
   bool free;
   SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, (uint32)((uint64)keys->turnstile >> 32), (uint32)keys->turnstile, 1);
@@ -47,7 +47,7 @@ static bool share(const ScopeKeys *keys) {
 }
 
 // Layer 1 has waited for the queue and holds it, so this one is granted at once: whoever holds a lock gets it again.
-static void share_after_waiting(const ScopeKeys *keys) {
+static void share_after_waiting(const ScopeKeys* keys) {
   ResourceOwner owner = CurrentResourceOwner;
   LOCKTAG tag;
   SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, (uint32)((uint64)keys->queue >> 32), (uint32)keys->queue, 1);
@@ -89,10 +89,10 @@ static bool too_early(Snapshot snapshot, FullTransactionId raised) {
 }
 
 // Mode observe must refuse nothing, so an error of layer 1's is what it has seen. Not a cancelled statement, which is the client's wish.
-static void count_refusal(const ScopeName *scope, int64 term, const Fence *fence, bool early) {
+static void count_refusal(const ScopeName* scope, int64 term, const Fence* fence, bool early) {
   MemoryContext context = CurrentMemoryContext;
   ResourceOwner owner = CurrentResourceOwner;
-  char *message = NULL;
+  char* message = NULL;
   if (IsInParallelMode()) {
     return;  // there are no savepoints here, and no writes either
   }
@@ -105,7 +105,7 @@ static void count_refusal(const ScopeName *scope, int64 term, const Fence *fence
   }
   PG_CATCH();
   {
-    ErrorData *error;
+    ErrorData* error;
     MemoryContextSwitchTo(context);
     error = CopyErrorData();
     if (error->sqlerrcode == ERRCODE_QUERY_CANCELED) {
@@ -123,9 +123,9 @@ static void count_refusal(const ScopeName *scope, int64 term, const Fence *fence
   }
 }
 
-static bool is_sure(const Fence *fence, int64 term) { return fence->found && fence->term == term && layer1_trusts(fence); }
+static bool is_sure(const Fence* fence, int64 term) { return fence->found && fence->term == term && layer1_trusts(fence); }
 
-static void observe(const ScopeName *scope, int64 term, Snapshot snapshot) {
+static void observe(const ScopeName* scope, int64 term, Snapshot snapshot) {
   Fence fence;
   bool early;
   layer1_read_fence(scope, &fence);
@@ -135,12 +135,12 @@ static void observe(const ScopeName *scope, int64 term, Snapshot snapshot) {
   }
 }
 
-// For check_term(): the common case of it, without SQL. NULL: layer 1 has to look. "marked": the triggers of protect() want a mark besides. The fence is
-// looked at before the lock as well, for above the fence layer 1 raises, and a lock is never made exclusive in place. At READ COMMITTED alone: elsewhere a
-// snapshot could hide a raise.
-const char *check_by_arguments(const ScopeName *scope, int64 term) {
+// For check_term(): the common case of it, without SQL. NULL: layer 1 has to look. "marked": the triggers of protect() want a mark besides.
+// The fence is looked at before the lock as well, for above the fence layer 1 raises, and a lock is never made exclusive in place. At READ
+// COMMITTED alone: elsewhere a snapshot could hide a raise.
+const char* check_by_arguments(const ScopeName* scope, int64 term) {
   ScopeKeys keys;
-  Pass *pass;
+  Pass* pass;
   Fence fence;
   layer1_keys(scope, &keys);
   pass = passes_find(&keys, scope, term);
@@ -163,8 +163,8 @@ const char *check_by_arguments(const ScopeName *scope, int64 term) {
   return fence.marked ? "marked" : "passed";
 }
 
-static void check(const ScopeName *scope, int64 term, const ScopeKeys *keys, Snapshot snapshot) {
-  Pass *pass = passes_find(keys, scope, term);
+static void check(const ScopeName* scope, int64 term, const ScopeKeys* keys, Snapshot snapshot) {
+  Pass* pass = passes_find(keys, scope, term);
   Fence fence;
   bool compared = false;
   if (pass != NULL && pass->epoch == passes_epoch()) {
@@ -211,9 +211,10 @@ static void check_odd(Snapshot snapshot) {
   check(&scope, term, &keys, snapshot);
 }
 
-// A write is about to begin: passes, or raises an error. Where nothing is declared, what the transaction has passed by calls of layer 1 counts.
+// A write is about to begin: passes, or raises an error. Where nothing is declared, what the transaction has passed by calls of layer 1
+// counts.
 void check_require(Snapshot snapshot) {
-  Claim *claim;
+  Claim* claim;
   if (passed_now) {
     return;
   }

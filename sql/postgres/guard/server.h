@@ -87,7 +87,7 @@
 #endif
 
 #if PG_VERSION_NUM >= 140000
-#define UTILITY_PARAMETERS                                                                                                              \
+#define UTILITY_PARAMETERS                                                                                                                 \
   PlannedStmt *planned, const char *text, bool read_only_tree, ProcessUtilityContext context, ParamListInfo params, QueryEnvironment *env, \
       DestReceiver *dest, QueryCompletion *completion
 #define UTILITY_ARGUMENTS planned, text, read_only_tree, context, params, env, dest, completion
