@@ -87,7 +87,7 @@ def main():
                 print(f"{name:24} {statistics.median(plain):9.0f} {statistics.median(guarded):9.0f}   {statistics.median(guarded) / statistics.median(plain):.2f}   ({min(g / p for g, p in zip(guarded, plain)):.2f}-{max(g / p for g, p in zip(guarded, plain)):.2f})", flush=True)
         print("processor time of the server process, us a transaction: unguarded, guarded (medians), difference")
         statements = {"update": (UPDATE.replace(":id", "$1::int"), lambda: [str(random.randint(1, 10000))]), "insert": ("INSERT INTO inserted VALUES ($1::int, 0)", lambda: [str(random.randint(1, 10**9))]),
-                      "insert, protected": ("INSERT INTO kept VALUES ($1::int, 0)", lambda: [str(random.randint(1, 10**9))]), "read": ("SELECT v FROM rows WHERE id = $1::int", lambda: [str(random.randint(1, 10000))])}
+                      "insert, protected": ("INSERT INTO kept VALUES ($1::int, 0)", lambda: [str(random.randint(1, 10**9))]), "append": ("SELECT termgate.append('stream', 5, $1::text::bytea, NULL, 's')", lambda: ["x"]), "check_term": ("SELECT termgate.check_term('s', $1::bigint)", lambda: ["5"]), "read": ("SELECT v FROM rows WHERE id = $1::int", lambda: [str(random.randint(1, 10000))])}
         many = []
         if CHOSEN.scopes:
             rig.admin.rows(f"INSERT INTO termgate.fences (scope, term, vouched) SELECT 'scope' || g, 5, 'termgate.fences'::regclass FROM generate_series(1, {CHOSEN.scopes}) g")

@@ -1,5 +1,5 @@
-// The check. What is compared here is only whether everything is as it should be; whatever is not goes to layer 1, which refuses or lets pass.
-// It never raises a fence: the user's row locks may be held, and an exclusive lock would last as long as the user's transaction.
+// The check. What is compared here is only whether everything is as it should be; whatever is not goes to layer 1, which refuses or lets
+// pass. It never raises a fence: the user's row locks may be held, and an exclusive lock would last as long as the user's transaction.
 //
 // The lock belongs to the whole transaction, not to the savepoint in which it is taken, so ROLLBACK TO does not give it up, and no SQL can.
 // A check in front of the COMMIT is as good as an earlier one: locks are released after the commit is visible.
@@ -23,10 +23,10 @@ void check_statement_runs(void) { ran_since = true; }
 void check_forget(void) { passed_now = false; }
 
 // The queue, shared, to the end of the transaction; false where a raise is under way. The turnstile is only looked at.
-static bool share(const ScopeKeys *keys) {
+static bool share(const ScopeKeys* keys) {
   ResourceOwner owner = CurrentResourceOwner;
   LockAcquireResult result = LOCKACQUIRE_NOT_AVAIL;
-  VirtualTransactionId *raising;
+  VirtualTransactionId* raising;
   LOCKTAG tag;
   bool free;
   SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, (uint32)((uint64)keys->turnstile >> 32), (uint32)keys->turnstile, 1);
@@ -47,7 +47,7 @@ static bool share(const ScopeKeys *keys) {
 }
 
 // Layer 1 has waited for the queue and holds it, so this one is granted at once: whoever holds a lock gets it again.
-static void share_after_waiting(const ScopeKeys *keys) {
+static void share_after_waiting(const ScopeKeys* keys) {
   ResourceOwner owner = CurrentResourceOwner;
   LOCKTAG tag;
   SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, (uint32)((uint64)keys->queue >> 32), (uint32)keys->queue, 1);
@@ -89,10 +89,10 @@ static bool too_early(Snapshot snapshot, FullTransactionId raised) {
 }
 
 // Mode observe must refuse nothing, so an error of layer 1's is what it has seen. Not a cancelled statement, which is the client's wish.
-static void count_refusal(const ScopeName *scope, int64 term, const Fence *fence, bool early) {
+static void count_refusal(const ScopeName* scope, int64 term, const Fence* fence, bool early) {
   MemoryContext context = CurrentMemoryContext;
   ResourceOwner owner = CurrentResourceOwner;
-  char *message = NULL;
+  char* message = NULL;
   if (IsInParallelMode()) {
     return;  // there are no savepoints here, and no writes either
   }
@@ -105,7 +105,7 @@ static void count_refusal(const ScopeName *scope, int64 term, const Fence *fence
   }
   PG_CATCH();
   {
-    ErrorData *error;
+    ErrorData* error;
     MemoryContextSwitchTo(context);
     error = CopyErrorData();
     if (error->sqlerrcode == ERRCODE_QUERY_CANCELED) {
@@ -123,20 +123,50 @@ static void count_refusal(const ScopeName *scope, int64 term, const Fence *fence
   }
 }
 
-static void observe(const ScopeName *scope, int64 term, Snapshot snapshot) {
+static bool is_sure(const Fence* fence, int64 term) { return fence->found && fence->term == term && layer1_trusts(fence); }
+
+static void observe(const ScopeName* scope, int64 term, Snapshot snapshot) {
   Fence fence;
   bool early;
   layer1_read_fence(scope, &fence);
   early = too_early(snapshot, fence.raised);
-  if (!fence.found || fence.term != term || !layer1_trusts(&fence) || early) {
+  if (early || !is_sure(&fence, term)) {
     count_refusal(scope, term, &fence, early);
   }
 }
 
-static void check(const ScopeName *scope, int64 term, const ScopeKeys *keys, Snapshot snapshot) {
-  Pass *pass = passes_find(keys, scope, term);
+// For check_term(): the common case of it, without SQL. NULL: layer 1 has to look. "marked": the triggers of protect() want a mark besides.
+// The fence is looked at before the lock as well, for above the fence layer 1 raises, and a lock is never made exclusive in place. At READ
+// COMMITTED alone: elsewhere a snapshot could hide a raise.
+const char* check_by_arguments(const ScopeName* scope, int64 term) {
+  ScopeKeys keys;
+  Pass* pass;
   Fence fence;
-  bool early;
+  layer1_keys(scope, &keys);
+  pass = passes_find(&keys, scope, term);
+  if (pass != NULL && pass->epoch == passes_epoch()) {
+    return "passed";
+  }
+  if (pass != NULL || passes_count() >= LOCKED_SCOPES_MAX || XactIsoLevel > XACT_READ_COMMITTED) {
+    return NULL;
+  }
+  layer1_read_fence(scope, &fence);
+  if (!is_sure(&fence, term) || !share(&keys)) {
+    return NULL;
+  }
+  layer1_read_fence(scope, &fence);
+  if (!is_sure(&fence, term)) {
+    return NULL;
+  }
+  (void)passes_add(&keys, scope, term, false);
+  sessions_show_pass(scope, term);
+  return fence.marked ? "marked" : "passed";
+}
+
+static void check(const ScopeName* scope, int64 term, const ScopeKeys* keys, Snapshot snapshot) {
+  Pass* pass = passes_find(keys, scope, term);
+  Fence fence;
+  bool compared = false;
   if (pass != NULL && pass->epoch == passes_epoch()) {
     return;
   }
@@ -152,18 +182,18 @@ static void check(const ScopeName *scope, int64 term, const ScopeKeys *keys, Sna
       share_after_waiting(keys);
     }
     layer1_read_fence(scope, &fence);
-    early = too_early(snapshot, fence.raised);
-    if (!fence.found || fence.term != term || early || !layer1_trusts(&fence)) {
-      layer1_verdict(scope, term, &fence, early);
+    if (too_early(snapshot, fence.raised) || !is_sure(&fence, term)) {
+      layer1_verdict(scope, term, &fence, too_early(snapshot, fence.raised));
     }
+    compared = snapshot != NULL;
   }
   // Layer 1's functions may have told us of passes meanwhile.
   pass = passes_find(keys, scope, term);
   if (pass == NULL) {
-    (void)passes_add(keys, scope, term, passes_count() >= LOCKED_SCOPES_MAX);
-  } else {
-    pass->epoch = passes_epoch();
+    pass = passes_add(keys, scope, term, passes_count() >= LOCKED_SCOPES_MAX);
   }
+  pass->epoch = passes_epoch();
+  pass->compared = compared;
   sessions_show_pass(scope, term);
 }
 
@@ -181,9 +211,10 @@ static void check_odd(Snapshot snapshot) {
   check(&scope, term, &keys, snapshot);
 }
 
-// A write is about to begin: passes, or raises an error. Where nothing is declared, what the transaction has passed by calls of layer 1 counts.
+// A write is about to begin: passes, or raises an error. Where nothing is declared, what the transaction has passed by calls of layer 1
+// counts.
 void check_require(Snapshot snapshot) {
-  Claim *claim;
+  Claim* claim;
   if (passed_now) {
     return;
   }

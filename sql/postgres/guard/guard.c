@@ -11,7 +11,8 @@ static const struct config_enum_entry modes[] = {
 static int mode_setting = GUARD_OFF;
 static bool session_setting = false;
 static bool foreign_setting = false;
-// The ratchet: this session has asked to be guarded, and nothing takes that back. The truth, whatever the setting says after a RESET or a rollback.
+// The ratchet: this session has asked to be guarded, and nothing takes that back. The truth, whatever the setting says after a RESET or a
+// rollback.
 static bool session_guarded = false;
 static bool preloaded = false;
 
@@ -26,7 +27,7 @@ GuardMode guard_mode(void) {
 }
 
 // What a parallel worker is told when it starts is its leader's, and always allowed.
-static bool check_session_setting(bool *value, void **extra pg_attribute_unused(), GucSource source) {
+static bool check_session_setting(bool* value, void** extra pg_attribute_unused(), GucSource source) {
   if (session_guarded && !*value && !IsParallelWorker()) {
     if (source >= PGC_S_INTERACTIVE) {
       GUC_check_errmsg("a session that has asked to be guarded stays so");
@@ -38,7 +39,7 @@ static bool check_session_setting(bool *value, void **extra pg_attribute_unused(
   return true;
 }
 
-static void assign_session_setting(bool value, void *extra pg_attribute_unused()) {
+static void assign_session_setting(bool value, void* extra pg_attribute_unused()) {
   if (value && !session_guarded) {
     session_guarded = true;
     check_forget();
@@ -46,26 +47,26 @@ static void assign_session_setting(bool value, void *extra pg_attribute_unused()
   }
 }
 
-static const char *show_session_setting(void) { return session_guarded ? "on" : "off"; }
+static const char* show_session_setting(void) { return session_guarded ? "on" : "off"; }
 
 // What the SQL of layer 1 asks before it tells us of a pass.
-static const char *show_guarded(void) { return guard_mode() == GUARD_OFF ? "off" : "on"; }
+static const char* show_guarded(void) { return guard_mode() == GUARD_OFF ? "off" : "on"; }
 
 static bool guarded_placeholder = false;
 
-static void assign_mode(int value pg_attribute_unused(), void *extra pg_attribute_unused()) { check_forget(); }
+static void assign_mode(int value pg_attribute_unused(), void* extra pg_attribute_unused()) { check_forget(); }
 
 // The place of this library in a list of names or paths, from 0; -1 where it is not there.
-static int place_in_list(const char *list) {
-  List *libraries = NIL;
-  ListCell *cell;
+static int place_in_list(const char* list) {
+  List* libraries = NIL;
+  ListCell* cell;
   int place = 0;
   if (list == NULL || !SplitDirectoriesString(pstrdup(list), ',', &libraries)) {
     return -1;
   }
   foreach (cell, libraries) {
-    const char *name = lfirst(cell);
-    const char *base = strrchr(name, '/');
+    const char* name = lfirst(cell);
+    const char* base = strrchr(name, '/');
     if (strncmp(base == NULL ? name : base + 1, "termgate_guard", 14) == 0) {
       return place;
     }
@@ -75,14 +76,15 @@ static int place_in_list(const char *list) {
 }
 
 static void define_settings(void) {
-  // A library of session_preload_libraries comes after the start-up packet, whose value for our setting may be refused: then this one stands.
+  // A library of session_preload_libraries comes after the start-up packet, whose value for our setting may be refused: then this one
+  // stands.
   int boot = !preloaded && place_in_list(session_preload_libraries_string) >= 0 ? GUARD_ENFORCE : GUARD_OFF;
   mode_setting = boot;
   DefineCustomEnumVariable("termgate.guard", "Whether this session's writes need a passed check: off, observe or enforce.",
                            "Set it for a role or a database: ALTER ROLE app SET termgate.guard = enforce.", &mode_setting, boot, modes,
                            PGC_SUSET, GUC_NO_RESET_ALL, NULL, assign_mode, NULL);
-  DefineCustomBoolVariable("termgate.guard_session", "Guards this session from now on. Nothing takes it back.", NULL, &session_setting, false,
-                           PGC_USERSET, GUC_NO_RESET_ALL, check_session_setting, assign_session_setting, show_session_setting);
+  DefineCustomBoolVariable("termgate.guard_session", "Guards this session from now on. Nothing takes it back.", NULL, &session_setting,
+                           false, PGC_USERSET, GUC_NO_RESET_ALL, check_session_setting, assign_session_setting, show_session_setting);
   DefineCustomBoolVariable("termgate.guard_foreign", "Whether reading a foreign table needs a passed check too.", NULL, &foreign_setting,
                            false, PGC_SUSET, GUC_NO_RESET_ALL, NULL, NULL, NULL);
   DefineCustomBoolVariable("termgate.guarded", "Whether this session is guarded.", NULL, &guarded_placeholder, false, PGC_INTERNAL,
@@ -122,43 +124,78 @@ Datum termgate_guard_session(PG_FUNCTION_ARGS) {
   PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(description), values, nulls)));
 }
 
-// What only layer 1 may tell us.
-static void need_layer1(void) {
-  layer1_need();
+// What only layer 1 may ask and tell. False where the guard cannot use this layer 1, which is said at the write.
+static bool from_layer1(void) {
+  if (!layer1_usable()) {
+    return false;
+  }
   if (GetUserId() != layer1_owner()) {
     ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE), errmsg("only functions of layer 1 may call this")));
   }
+  return true;
+}
+
+// The scope of an argument; false where it is none.
+static bool scope_argument(FunctionCallInfo fcinfo, int number, ScopeName* name) {
+  text* scope;
+  if (PG_ARGISNULL(number)) {
+    return false;
+  }
+  scope = PG_GETARG_TEXT_PP(number);
+  return claim_set_name(name, VARDATA_ANY(scope), (size_t)VARSIZE_ANY_EXHDR(scope));
+}
+
+PG_FUNCTION_INFO_V1(termgate_guard_check);
+// Layer 1: "passed" or "marked" where this transaction passes the check of the scope with that term, at once and without a raise.
+Datum termgate_guard_check(PG_FUNCTION_ARGS) {
+  ScopeName scope;
+  const char* answer = NULL;
+  if (from_layer1() && !PG_ARGISNULL(1) && guard_mode() == GUARD_ENFORCE && !RecoveryInProgress() && !IsInParallelMode() &&
+      scope_argument(fcinfo, 0, &scope)) {
+    answer = check_by_arguments(&scope, PG_GETARG_INT64(1));
+  }
+  if (answer == NULL) {
+    PG_RETURN_NULL();
+  }
+  PG_RETURN_TEXT_P(cstring_to_text(answer));
+}
+
+PG_FUNCTION_INFO_V1(termgate_guard_has_passed);
+// Layer 1: whether a write of this transaction has passed the check of the scope; NULL: of any. The transaction holds the scope's lock
+// then.
+Datum termgate_guard_has_passed(PG_FUNCTION_ARGS) {
+  ScopeName scope;
+  if (!from_layer1()) {
+    PG_RETURN_BOOL(false);
+  }
+  PG_RETURN_BOOL(PG_ARGISNULL(0) ? passes_has_scope(NULL) : scope_argument(fcinfo, 0, &scope) && passes_has_scope(&scope));
 }
 
 PG_FUNCTION_INFO_V1(termgate_guard_passed);
 // Layer 1: this transaction has passed the check of the scope with that term, and holds its lock.
 Datum termgate_guard_passed(PG_FUNCTION_ARGS) {
-  ScopeName name;
+  ScopeName scope;
   ScopeKeys keys;
-  text *scope;
   int64 term;
-  if (PG_ARGISNULL(0) || PG_ARGISNULL(1)) {
+  if (!from_layer1() || PG_ARGISNULL(1) || !scope_argument(fcinfo, 0, &scope)) {
     PG_RETURN_VOID();
   }
-  need_layer1();
-  scope = PG_GETARG_TEXT_PP(0);
   term = PG_GETARG_INT64(1);
-  if (!claim_set_name(&name, VARDATA_ANY(scope), (size_t)VARSIZE_ANY_EXHDR(scope))) {
-    PG_RETURN_VOID();
+  layer1_keys(&scope, &keys);
+  if (passes_find(&keys, &scope, term) == NULL) {
+    (void)passes_add(&keys, &scope, term, passes_count() >= LOCKED_SCOPES_MAX);
+    sessions_show_pass(&scope, term);
   }
-  layer1_keys(&name, &keys);
-  if (passes_find(&keys, &name, term) == NULL) {
-    (void)passes_add(&keys, &name, term, passes_count() >= LOCKED_SCOPES_MAX);
-    sessions_show_pass(&name, term);
-  }
+  layer1_learn_trust(&scope, term);
   PG_RETURN_VOID();
 }
 
 PG_FUNCTION_INFO_V1(termgate_guard_layer1_call);
 // Layer 1: what follows, up to the same with false, is its own notification or count.
 Datum termgate_guard_layer1_call(PG_FUNCTION_ARGS) {
-  need_layer1();
-  hooks_layer1_call(!PG_ARGISNULL(0) && PG_GETARG_BOOL(0));
+  if (from_layer1()) {
+    hooks_layer1_call(!PG_ARGISNULL(0) && PG_GETARG_BOOL(0));
+  }
   PG_RETURN_VOID();
 }
 

@@ -58,6 +58,7 @@ typedef struct Fence {
   int64 term;
   int64 generation;
   bool vouched;  // the row says that it belongs to this very table
+  bool marked;   // a protected table may ask who has passed
   FullTransactionId raised;
 } Fence;
 
@@ -68,26 +69,28 @@ extern bool guard_checks_foreign_reads(void);
 
 // claim.c
 extern void claim_define_settings(void);
-extern Claim *claim_now(void);
+extern Claim* claim_now(void);
 extern void claim_forget_keys(void);
-extern const char *claim_scope_text(void);
-extern const char *claim_term_text(void);
-extern bool claim_set_name(ScopeName *name, const char *text, size_t length);
+extern const char* claim_scope_text(void);
+extern const char* claim_term_text(void);
+extern bool claim_set_name(ScopeName* name, const char* text, size_t length);
 
 // passes.c
 typedef struct Pass {
   ScopeKeys keys;
   int64 term;
-  int level;     // of the savepoint that it belongs to
-  uint32 epoch;  // passes_epoch() when the fence was last read for it
-  bool by_row;   // layer 1 holds the fence's row instead of a lock (0004_escalation)
-  ScopeName *scope;
+  int level;      // of the savepoint that it belongs to
+  uint32 epoch;   // passes_epoch() when the fence was last read for it
+  bool compared;  // with the snapshot of the statement that writes, which a check by arguments cannot see
+  bool by_row;    // layer 1 holds the fence's row instead of a lock (0004_escalation)
+  ScopeName* scope;
 } Pass;
 extern int passes_count(void);
 extern uint32 passes_epoch(void);
-extern Pass *passes_find(const ScopeKeys *keys, const ScopeName *scope, int64 term);
-extern Pass *passes_last(void);
-extern Pass *passes_add(const ScopeKeys *keys, const ScopeName *scope, int64 term, bool by_row);
+extern Pass* passes_find(const ScopeKeys* keys, const ScopeName* scope, int64 term);
+extern Pass* passes_last(void);
+extern bool passes_has_scope(const ScopeName* scope);
+extern Pass* passes_add(const ScopeKeys* keys, const ScopeName* scope, int64 term, bool by_row);
 extern void passes_forget(void);
 extern void passes_savepoint_released(int level);
 extern void passes_savepoint_rolled_back(int level);
@@ -96,33 +99,35 @@ extern void passes_savepoint_rolled_back(int level);
 extern void layer1_watch(void);
 extern bool layer1_usable(void);
 extern void layer1_need(void);
-extern const char *layer1_schema(void);
+extern const char* layer1_schema(void);
 extern Oid layer1_owner(void);
 extern bool layer1_owns(Oid relation);
 extern bool layer1_passes_by(Oid function);
-extern void layer1_keys(const ScopeName *scope, ScopeKeys *keys);
-extern void layer1_read_fence(const ScopeName *scope, Fence *fence);
-extern bool layer1_trusts(const Fence *fence);
-extern void layer1_declared(ScopeName *scope, int64 *term);
-extern void layer1_wait(const ScopeName *scope);
-extern void layer1_verdict(const ScopeName *scope, int64 term, const Fence *fence, bool too_early);
-extern void layer1_check_by_row(const ScopeName *scope, int64 term);
-extern char *layer1_would_refuse(const ScopeName *scope, int64 term, const Fence *fence, bool too_early);
+extern void layer1_keys(const ScopeName* scope, ScopeKeys* keys);
+extern void layer1_read_fence(const ScopeName* scope, Fence* fence);
+extern void layer1_learn_trust(const ScopeName* scope, int64 term);
+extern bool layer1_trusts(const Fence* fence);
+extern void layer1_declared(ScopeName* scope, int64* term);
+extern void layer1_wait(const ScopeName* scope);
+extern void layer1_verdict(const ScopeName* scope, int64 term, const Fence* fence, bool too_early);
+extern void layer1_check_by_row(const ScopeName* scope, int64 term);
+extern char* layer1_would_refuse(const ScopeName* scope, int64 term, const Fence* fence, bool too_early);
 extern bool layer1_is_busy(void);
 
 // check.c
 extern void check_require(Snapshot snapshot);
 extern void check_before_commit(bool used_traceless);
+extern const char* check_by_arguments(const ScopeName* scope, int64 term);
 extern void check_claim_changed(void);
 extern void check_statement_runs(void);
 extern void check_forget(void);
 
 // statements.c
-extern bool statement_writes(const QueryDesc *query, int flags);
-extern bool statement_writes_layer1_alone(const PlannedStmt *plan);
-extern bool statement_touches_foreign(const PlannedStmt *plan);
-extern bool statement_passes_by_itself(const PlannedStmt *plan);
-extern bool utility_is_free(const Node *statement);
+extern bool statement_writes(const QueryDesc* query, int flags);
+extern bool statement_writes_layer1_alone(const PlannedStmt* plan);
+extern bool statement_touches_foreign(const PlannedStmt* plan);
+extern bool statement_passes_by_itself(const PlannedStmt* plan);
+extern bool utility_is_free(const Node* statement);
 extern bool function_leaves_no_trace(Oid function);
 extern bool function_is_nextval(Oid function);
 
@@ -133,8 +138,8 @@ extern void hooks_layer1_call(bool begins);
 // sessions.c
 
 extern void sessions_install(void);
-extern void sessions_show_pass(const ScopeName *scope, int64 term);
+extern void sessions_show_pass(const ScopeName* scope, int64 term);
 extern void sessions_show_end(void);
-extern void sessions_count_observed(const char *message);
+extern void sessions_count_observed(const char* message);
 extern bool sessions_leader_is_guarded(void);
 extern void sessions_show_guarded(void);

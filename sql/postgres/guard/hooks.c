@@ -1,9 +1,9 @@
-// Where the server calls us. Two lines of defence: the first write of a transaction is checked before it begins, and no transaction that has an id, or
-// has done what leaves no trace, commits or is prepared without a passed check. The second alone would hold the law; the first refuses early and
-// covers what no rollback takes back.
+// Where the server calls us. Two lines of defence: the first write of a transaction is checked before it begins, and no transaction that
+// has an id, or has done what leaves no trace, commits or is prepared without a passed check. The second alone would hold the law; the
+// first refuses early and covers what no rollback takes back.
 //
-// The order at COMMIT (CommitTransaction, the same from 13 to 18): deferred triggers, then our callback, then NOTIFY, the commit record, visibility,
-// and only then locks are released.
+// The order at COMMIT (CommitTransaction, the same from 13 to 18): deferred triggers, then our callback, then NOTIFY, the commit record,
+// visibility, and only then locks are released.
 #include "guard.h"
 
 static ExecutorStart_hook_type next_executor_start = NULL;
@@ -20,7 +20,8 @@ static bool in_layer1_call = false;
 static bool on_credit = false;
 
 static bool exempt(void) {
-  return IsBinaryUpgrade || !IsUnderPostmaster || proc_exit_inprogress || IsAutoVacuumProcess() || IsLogicalWorker() || RecoveryInProgress();
+  return IsBinaryUpgrade || !IsUnderPostmaster || proc_exit_inprogress || IsAutoVacuumProcess() || IsLogicalWorker() ||
+         RecoveryInProgress();
 }
 
 static bool guarding(void) { return guard_mode() != GUARD_OFF && !layer1_is_busy() && !exempt(); }
@@ -42,8 +43,8 @@ static void statement_of_layer1(void) {
   }
 }
 
-static void before_statement(QueryDesc *query, int flags) {
-  const PlannedStmt *plan = query->plannedstmt;
+static void before_statement(QueryDesc* query, int flags) {
+  const PlannedStmt* plan = query->plannedstmt;
   if (!statement_writes(query, flags)) {
     check_statement_runs();
     // Its statement did not take an id after all.
@@ -69,7 +70,7 @@ static void before_statement(QueryDesc *query, int flags) {
   check_require(query->snapshot);
 }
 
-static void executor_start(QueryDesc *query, int flags) {
+static void executor_start(QueryDesc* query, int flags) {
   if (guarding() && !IsParallelWorker()) {
     before_statement(query, flags);
   }
@@ -80,7 +81,7 @@ static void executor_start(QueryDesc *query, int flags) {
   }
 }
 
-static void before_utility(const Node *statement) {
+static void before_utility(const Node* statement) {
   if (IsA(statement, DiscardStmt) && !has_id()) {
     // DISCARD TEMP takes an id to drop what only this session ever saw.
     id_is_layer1s = true;
@@ -108,9 +109,9 @@ static void process_utility(UTILITY_PARAMETERS) {
   }
 }
 
-// Called when an expression is made ready, not when the function is called, so a branch that is never taken counts as well, and so does EXPLAIN, which
-// may run code at that moment (partitions are pruned, first values of aggregates are read). What is called again later in the
-// transaction under another claim is caught at its end.
+// Called when an expression is made ready, not when the function is called, so a branch that is never taken counts as well, and so does
+// EXPLAIN, which may run code at that moment (partitions are pruned, first values of aggregates are read). What is called again later in
+// the transaction under another claim is caught at its end.
 static void before_function(Oid function) {
   if (!function_leaves_no_trace(function) || in_layer1_call || !guarding()) {
     return;
@@ -128,7 +129,7 @@ static void before_function(Oid function) {
   }
 }
 
-static void object_access(ObjectAccessType access, Oid class, Oid object, int sub, void *argument) {
+static void object_access(ObjectAccessType access, Oid class, Oid object, int sub, void* argument) {
   if (next_object_access != NULL) {
     next_object_access(access, class, object, sub, argument);
   }
@@ -157,7 +158,7 @@ static void transaction_ended(void) {
   in_layer1_call = false;
 }
 
-static void on_transaction(XactEvent event, void *argument pg_attribute_unused()) {
+static void on_transaction(XactEvent event, void* argument pg_attribute_unused()) {
   switch (event) {
     case XACT_EVENT_PRE_COMMIT:
       before_commit(false);
@@ -178,7 +179,7 @@ static void on_transaction(XactEvent event, void *argument pg_attribute_unused()
 }
 
 static void on_savepoint(SubXactEvent event, SubTransactionId sub pg_attribute_unused(), SubTransactionId parent pg_attribute_unused(),
-                         void *argument pg_attribute_unused()) {
+                         void* argument pg_attribute_unused()) {
   if (event == SUBXACT_EVENT_COMMIT_SUB) {
     passes_savepoint_released(GetCurrentTransactionNestLevel());
   } else if (event == SUBXACT_EVENT_ABORT_SUB) {

@@ -1,6 +1,6 @@
-// Layer 1 in this database: where its table of fences is, and the calls of its functions. The schema is that of the extension's own entry, which
-// only a superuser can have made; a schema of that name proves nothing. The rules are layer 1's: this file compares nothing but what makes a
-// fence trustworthy, and calls a function where it is not.
+// Layer 1 in this database: where its table of fences is, and the calls of its functions. The schema is that of the extension's own entry,
+// which only a superuser can have made; a schema of that name proves nothing. The rules are layer 1's: this file compares nothing but what
+// makes a fence trustworthy, and calls a function where it is not.
 #include "guard.h"
 
 typedef struct Layer1 {
@@ -11,7 +11,7 @@ typedef struct Layer1 {
   Oid primary_key;
   Oid owner;
   // Columns of fences.
-  AttrNumber scope, term, generation, vouched, raised;
+  AttrNumber scope, term, generation, vouched, raised, marked;
   // The seeds of the advisory keys.
   int64 queue_seed, turnstile_seed;
   // Functions that pass a check by their arguments.
@@ -22,7 +22,7 @@ typedef struct Layer1 {
 // The functions that we call, all of sql/postgres/install/0016_guard.sql.
 typedef enum CallKind { CALL_DECLARED, CALL_WAIT, CALL_VERDICT, CALL_BY_ROW, CALL_WOULD_REFUSE, CALLS } CallKind;
 typedef struct Call {
-  const char *name;
+  const char* name;
   int arguments;
   Oid types[6];
   SPIPlanPtr plan;
@@ -44,12 +44,15 @@ static int busy = 0;
 static bool plans_outdated = false;
 
 bool layer1_is_busy(void) { return busy > 0; }
-const char *layer1_schema(void) { return here.schema; }
+const char* layer1_schema(void) { return here.schema; }
 Oid layer1_owner(void) { return here.owner; }
+
+static void last_row_is_gone(void);
 
 static void forget(void) {
   here.valid = false;
   trust_known = false;
+  last_row_is_gone();
 }
 
 static void relation_changed(Datum argument pg_attribute_unused(), Oid relation) {
@@ -88,11 +91,11 @@ static Oid schema_of_extension(void) {
 
 // Why layer 1 cannot be used, where it cannot.
 static char problem[256];
-static const char *remedy = "";
+static const char* remedy = "";
 static const char other_version[] = "Layer 1 is of another version than the guard: run termgate init, or build the extension anew.";
 
-static bool not_usable(const char *next_step, const char *format, ...) pg_attribute_printf(2, 3);
-static bool not_usable(const char *next_step, const char *format, ...) {
+static bool not_usable(const char* next_step, const char* format, ...) pg_attribute_printf(2, 3);
+static bool not_usable(const char* next_step, const char* format, ...) {
   va_list arguments;
   va_start(arguments, format);
   (void)vsnprintf(problem, sizeof problem, format, arguments);
@@ -108,7 +111,7 @@ static void refuse(void) {
                   errhint("%s", remedy)));
 }
 
-static bool find_column(AttrNumber *number, Oid fences, const char *name, Oid type) {
+static bool find_column(AttrNumber* number, Oid fences, const char* name, Oid type) {
   *number = get_attnum(fences, name);
   if (*number == InvalidAttrNumber || get_atttype(fences, *number) != type) {
     return not_usable(other_version, "table fences has no column %s of type %s", name, format_type_be(type));
@@ -116,8 +119,8 @@ static bool find_column(AttrNumber *number, Oid fences, const char *name, Oid ty
   return true;
 }
 
-static Oid function_of(const char *schema, const char *name, int arguments, const Oid *types) {
-  List *names = list_make2(makeString(pstrdup(schema)), makeString(pstrdup(name)));
+static Oid function_of(const char* schema, const char* name, int arguments, const Oid* types) {
+  List* names = list_make2(makeString(pstrdup(schema)), makeString(pstrdup(name)));
   return LookupFuncName(names, arguments, types, true);
 }
 
@@ -131,7 +134,7 @@ static Oid owner_of_function(Oid function) {
   return owner;
 }
 
-static bool find_functions(const Layer1 *found) {
+static bool find_functions(const Layer1* found) {
   int i;
   for (i = 0; i < CALLS; ++i) {
     Oid function = function_of(found->schema, calls[i].name, calls[i].arguments, calls[i].types);
@@ -139,20 +142,20 @@ static bool find_functions(const Layer1 *found) {
       return not_usable(other_version, "schema \"%s\" has no function %s", found->schema, calls[i].name);
     }
     if (owner_of_function(function) != found->owner) {
-      return not_usable("All of layer 1 belongs to one role: run termgate init as that role.", "function %s and table fences belong to two roles",
-                        calls[i].name);
+      return not_usable("All of layer 1 belongs to one role: run termgate init as that role.",
+                        "function %s and table fences belong to two roles", calls[i].name);
     }
   }
   return true;
 }
 
-static int64 seed(const char *schema, int64 kind) {
-  return DatumGetInt64(
-      DirectFunctionCall2Coll(hashtextextended, C_COLLATION_OID, CStringGetTextDatum(schema), Int64GetDatum(kind)));
+static int64 seed(const char* schema, int64 kind) {
+  return DatumGetInt64(DirectFunctionCall2Coll(hashtextextended, C_COLLATION_OID, CStringGetTextDatum(schema), Int64GetDatum(kind)));
 }
 
-static void find_passing(Layer1 *found) {
-  static const char *const names[] = {"check_term", "check_session", "check_claim", "check_claim_text", "append", "append_many", "claim_write"};
+static void find_passing(Layer1* found) {
+  static const char* const names[] = {"check_term", "check_session", "check_claim", "check_claim_text",
+                                      "append",     "append_many",   "claim_write"};
   Oid none = InvalidOid;
   size_t i;
   found->passing_count = 0;
@@ -165,7 +168,7 @@ static void find_passing(Layer1 *found) {
   }
 }
 
-static bool find_table(Layer1 *found) {
+static bool find_table(Layer1* found) {
   Relation fences;
   bool plain;
   found->fences = get_relname_relid("fences", found->schema_oid);
@@ -189,11 +192,11 @@ static bool find_table(Layer1 *found) {
   return find_column(&found->scope, found->fences, "scope", TEXTOID) && find_column(&found->term, found->fences, "term", INT8OID) &&
          find_column(&found->generation, found->fences, "generation", INT8OID) &&
          find_column(&found->vouched, found->fences, "vouched", OIDOID) &&
-         find_column(&found->raised, found->fences, "raised_xid", XID8OID);
+         find_column(&found->raised, found->fences, "raised_xid", XID8OID) && find_column(&found->marked, found->fences, "marked", BOOLOID);
 }
 
-static bool find(Layer1 *found) {
-  char *schema;
+static bool find(Layer1* found) {
+  char* schema;
   Oid user;
   int security;
   bool complete;
@@ -250,6 +253,7 @@ bool layer1_usable(void) {
     trust_known = false;
     plans_outdated = true;
     claim_forget_keys();
+    last_row_is_gone();
   }
   found.valid = true;
   here = found;
@@ -290,8 +294,9 @@ bool layer1_passes_by(Oid function) {
 }
 
 // As _queue_key() and _turnstile_key() compute them; layer 1 is asked once a session whether they agree (layer1_verdict).
-void layer1_keys(const ScopeName *scope, ScopeKeys *keys) {
-  keys->queue = DatumGetInt64(DirectFunctionCall2Coll(hashtextextended, C_COLLATION_OID, SCOPE_DATUM(scope), Int64GetDatum(here.queue_seed)));
+void layer1_keys(const ScopeName* scope, ScopeKeys* keys) {
+  keys->queue =
+      DatumGetInt64(DirectFunctionCall2Coll(hashtextextended, C_COLLATION_OID, SCOPE_DATUM(scope), Int64GetDatum(here.queue_seed)));
   keys->turnstile =
       DatumGetInt64(DirectFunctionCall2Coll(hashtextextended, C_COLLATION_OID, SCOPE_DATUM(scope), Int64GetDatum(here.turnstile_seed)));
 }
@@ -313,9 +318,9 @@ static Relation open_fences(void) {
 }
 
 // heap_getattr() of newer minors calls what older ones do not have.
-static void read_row(HeapTuple row, TupleDesc description, Fence *fence) {
-  Datum *values = palloc(sizeof(Datum) * (Size)description->natts);
-  bool *absent = palloc(sizeof(bool) * (Size)description->natts);
+static void read_row(HeapTuple row, TupleDesc description, Fence* fence) {
+  Datum* values = palloc(sizeof(Datum) * (Size)description->natts);
+  bool* absent = palloc(sizeof(bool) * (Size)description->natts);
   int term = here.term - 1;
   int generation = here.generation - 1;
   int vouched = here.vouched - 1;
@@ -326,6 +331,7 @@ static void read_row(HeapTuple row, TupleDesc description, Fence *fence) {
     fence->term = DatumGetInt64(values[term]);
     fence->generation = DatumGetInt64(values[generation]);
     fence->vouched = DatumGetObjectId(values[vouched]) == here.fences;
+    fence->marked = absent[here.marked - 1] || DatumGetBool(values[here.marked - 1]);
     if (!absent[raised]) {
       fence->raised = FullTransactionIdFromU64(DatumGetUInt64(values[raised]));
     }
@@ -334,9 +340,65 @@ static void read_row(HeapTuple row, TupleDesc description, Fence *fence) {
   pfree(absent);
 }
 
-// With a snapshot of its own, made after the lock: that of no catalogue is taken anew for each scan. It does not fix the transaction's snapshot.
-void layer1_read_fence(const ScopeName *scope, Fence *fence) {
-  Relation fences = open_fences();
+// The row that was read last, as it lay in the table. While the scope's lock is held its fence cannot move; where the same bytes are still
+// there and nobody has updated, deleted or locked them, they are the fence, and no index and no snapshot is needed to know it.
+static struct {
+  bool valid;
+  ScopeName scope;
+  ItemPointerData place;
+  uint32 length;
+  char bytes[1200];
+  Fence fence;
+} last_row;
+
+static void last_row_is_gone(void) { last_row.valid = false; }
+
+static void remember_row(const ScopeName* scope, HeapTuple row, const Fence* fence) {
+  last_row.valid = false;
+  if (row->t_len <= sizeof last_row.bytes && fence->found) {
+    memcpy(&last_row.scope, scope, VARSIZE(&scope->text.header) + 1);
+    memcpy(last_row.bytes, row->t_data, row->t_len);
+    last_row.length = row->t_len;
+    last_row.place = row->t_self;
+    last_row.fence = *fence;
+    last_row.valid = true;
+  }
+}
+
+// The whole row but for its flags, of which hints come and go.
+static bool is_unchanged(HeapTupleHeader there) {
+  HeapTupleHeader seen = (HeapTupleHeader)last_row.bytes;
+  size_t data = offsetof(HeapTupleHeaderData, t_bits);
+  return there->t_hoff == seen->t_hoff && HeapTupleHeaderGetRawXmin(there) == HeapTupleHeaderGetRawXmin(seen) &&
+         HeapTupleHeaderXminCommitted(there) && !HeapTupleHeaderXminInvalid(there) && (there->t_infomask & HEAP_XMAX_INVALID) != 0 &&
+         memcmp((char*)there + data, last_row.bytes + data, last_row.length - data) == 0;
+}
+
+static bool last_row_is_there(Relation fences, const ScopeName* scope) {
+  BlockNumber block = ItemPointerGetBlockNumberNoCheck(&last_row.place);
+  OffsetNumber offset = ItemPointerGetOffsetNumberNoCheck(&last_row.place);
+  Buffer buffer;
+  Page page;
+  ItemId item;
+  bool same = false;
+  if (!last_row.valid || VARSIZE(&scope->text.header) != VARSIZE(&last_row.scope.text.header) ||
+      memcmp(&scope->text, &last_row.scope.text, VARSIZE(&scope->text.header)) != 0 || RelationGetNumberOfBlocks(fences) <= block) {
+    return false;
+  }
+  buffer = ReadBuffer(fences, block);
+  LockBuffer(buffer, BUFFER_LOCK_SHARE);
+  page = BufferGetPage(buffer);
+  if (offset <= PageGetMaxOffsetNumber(page)) {
+    item = PageGetItemId(page, offset);
+    same = ItemIdIsNormal(item) && ItemIdGetLength(item) == last_row.length && is_unchanged((HeapTupleHeader)PageGetItem(page, item));
+  }
+  UnlockReleaseBuffer(buffer);
+  return same;
+}
+
+// With a snapshot of its own, made after the lock: that of no catalogue is taken anew for each scan. It does not fix the transaction's
+// snapshot.
+static void scan_for_row(Relation fences, const ScopeName* scope, Fence* fence) {
   ScanKeyData key;
   SysScanDesc scan;
   HeapTuple row;
@@ -346,14 +408,24 @@ void layer1_read_fence(const ScopeName *scope, Fence *fence) {
   row = systable_getnext(scan);
   if (HeapTupleIsValid(row)) {
     read_row(row, RelationGetDescr(fences), fence);
+    remember_row(scope, row, fence);
   }
   systable_endscan(scan);
+}
+
+void layer1_read_fence(const ScopeName* scope, Fence* fence) {
+  Relation fences = open_fences();
+  if (last_row_is_there(fences, scope)) {
+    *fence = last_row.fence;
+  } else {
+    scan_for_row(fences, scope, fence);
+  }
   relation_close(fences, AccessShareLock);
 }
 
-bool layer1_trusts(const Fence *fence) { return fence->found && trust_known && fence->vouched && fence->generation >= trusted_since; }
+bool layer1_trusts(const Fence* fence) { return fence->found && trust_known && fence->vouched && fence->generation >= trusted_since; }
 
-static const char *call_text(const Call *call) {
+static const char* call_text(const Call* call) {
   StringInfoData text;
   int i;
   initStringInfo(&text);
@@ -365,7 +437,7 @@ static const char *call_text(const Call *call) {
   return text.data;
 }
 
-static void execute(Call *call, Datum *values, const char *nulls) {
+static void execute(Call* call, Datum* values, const char* nulls) {
   if (call->plan == NULL) {
     SPIPlanPtr plan = SPI_prepare(call_text(call), call->arguments, call->types);
     if (plan == NULL || SPI_keepplan(plan) != 0) {
@@ -378,9 +450,9 @@ static void execute(Call *call, Datum *values, const char *nulls) {
   }
 }
 
-// Calls a function of layer 1 as its owner: a guarded role need not be granted any. Our hooks look away meanwhile. `columns` of the one row of the
-// answer, each copied to the caller's memory where it is no plain value.
-static void call_layer1(CallKind kind, Datum *values, const char *nulls, int columns, Datum *answer, bool *absent) {
+// Calls a function of layer 1 as its owner: a guarded role need not be granted any. Our hooks look away meanwhile. `columns` of the one row
+// of the answer, each copied to the caller's memory where it is no plain value.
+static void call_layer1(CallKind kind, Datum* values, const char* nulls, int columns, Datum* answer, bool* absent) {
   MemoryContext caller = CurrentMemoryContext;
   Oid user;
   int security;
@@ -422,11 +494,11 @@ static void call_layer1(CallKind kind, Datum *values, const char *nulls, int col
 }
 
 // What the session declares, as layer 1 reads it; TG002 or TG005.
-void layer1_declared(ScopeName *scope, int64 *term) {
+void layer1_declared(ScopeName* scope, int64* term) {
   Datum values[2] = {CStringGetTextDatum(claim_scope_text()), CStringGetTextDatum(claim_term_text())};
   Datum answer[2];
   bool absent[2];
-  text *name;
+  text* name;
   call_layer1(CALL_DECLARED, values, NULL, 2, answer, absent);
   if (absent[0] || absent[1]) {
     elog(ERROR, "termgate_guard: layer 1 read no claim");
@@ -438,18 +510,18 @@ void layer1_declared(ScopeName *scope, int64 *term) {
   *term = DatumGetInt64(answer[1]);
 }
 
-void layer1_wait(const ScopeName *scope) {
+void layer1_wait(const ScopeName* scope) {
   Datum values[1] = {SCOPE_DATUM(scope)};
   call_layer1(CALL_WAIT, values, NULL, 0, NULL, NULL);
 }
 
-void layer1_check_by_row(const ScopeName *scope, int64 term) {
+void layer1_check_by_row(const ScopeName* scope, int64 term) {
   Datum values[2] = {SCOPE_DATUM(scope), Int64GetDatum(term)};
   call_layer1(CALL_BY_ROW, values, NULL, 0, NULL, NULL);
 }
 
 // Layer 1 refuses, or says since when fences are trusted. It also says whether it computes the same key as we do.
-void layer1_verdict(const ScopeName *scope, int64 term, const Fence *fence, bool too_early) {
+void layer1_verdict(const ScopeName* scope, int64 term, const Fence* fence, bool too_early) {
   ScopeKeys keys;
   Datum values[6];
   char nulls[7] = "      ";
@@ -475,8 +547,20 @@ void layer1_verdict(const ScopeName *scope, int64 term, const Fence *fence, bool
   trust_known = !RecoveryInProgress();
 }
 
+// After layer 1 has passed the scope by itself: what a verdict would have told us.
+void layer1_learn_trust(const ScopeName* scope, int64 term) {
+  Fence fence;
+  if (trust_known) {
+    return;
+  }
+  layer1_read_fence(scope, &fence);
+  if (fence.found && fence.term == term) {
+    layer1_verdict(scope, term, &fence, false);
+  }
+}
+
 // The message of the refusal, or NULL. Refuses nothing, locks nothing and writes nothing. `scope` NULL: of what is declared.
-char *layer1_would_refuse(const ScopeName *scope, int64 term, const Fence *fence, bool too_early) {
+char* layer1_would_refuse(const ScopeName* scope, int64 term, const Fence* fence, bool too_early) {
   Datum values[5];
   char nulls[6] = "     ";
   Datum answer[1];

@@ -1,8 +1,8 @@
-// What this transaction has passed. A list by time, and so by savepoint: what a later savepoint has passed comes later. It lives as long as the
-// transaction's memory and is only forgotten at the end of it, where nothing may fail and nothing need be freed.
+// What this transaction has passed. A list by time, and so by savepoint: what a later savepoint has passed comes later. It lives as long as
+// the transaction's memory and is only forgotten at the end of it, where nothing may fail and nothing need be freed.
 //
-// ROLLBACK TO drops what was passed since its savepoint. What was passed before stays (its lock is the whole transaction's), but its fence is
-// read again before the next write: the session itself may have raised it in the savepoint, and that is undone.
+// ROLLBACK TO drops what was passed since its savepoint. What was passed before stays (its lock is the whole transaction's), but its fence
+// is read again before the next write: the session itself may have raised it in the savepoint, and that is undone.
 #include "guard.h"
 
 // Below this many a search reads the list; above it there is an index.
@@ -15,15 +15,15 @@ typedef struct IndexEntry {
 
 static Pass first_passes[4];
 static ScopeName first_names[4];
-static Pass *passes = first_passes;
+static Pass* passes = first_passes;
 static int count = 0;
 static int capacity = lengthof(first_passes);
 static uint32 epoch = 1;
-static HTAB *by_keys = NULL;
+static HTAB* by_keys = NULL;
 
 int passes_count(void) { return count; }
 uint32 passes_epoch(void) { return epoch; }
-Pass *passes_last(void) { return count == 0 ? NULL : &passes[count - 1]; }
+Pass* passes_last(void) { return count == 0 ? NULL : &passes[count - 1]; }
 
 // The end of the transaction takes the memory.
 void passes_forget(void) {
@@ -33,7 +33,7 @@ void passes_forget(void) {
   by_keys = NULL;
 }
 
-static bool is_pass_of(const Pass *pass, const ScopeKeys *keys, const ScopeName *scope, int64 term) {
+static bool is_pass_of(const Pass* pass, const ScopeKeys* keys, const ScopeName* scope, int64 term) {
   return pass->term == term && pass->keys.queue == keys->queue && pass->keys.turnstile == keys->turnstile &&
          VARSIZE(&pass->scope->text.header) == VARSIZE(&scope->text.header) &&
          memcmp(&pass->scope->text, &scope->text, VARSIZE(&scope->text.header)) == 0;
@@ -41,7 +41,7 @@ static bool is_pass_of(const Pass *pass, const ScopeKeys *keys, const ScopeName 
 
 static void index_pass(int at) {
   bool found;
-  IndexEntry *entry = hash_search(by_keys, &passes[at].keys, HASH_ENTER, &found);
+  IndexEntry* entry = hash_search(by_keys, &passes[at].keys, HASH_ENTER, &found);
   entry->at = at;
 }
 
@@ -58,10 +58,10 @@ static void make_index(void) {
   }
 }
 
-Pass *passes_find(const ScopeKeys *keys, const ScopeName *scope, int64 term) {
+Pass* passes_find(const ScopeKeys* keys, const ScopeName* scope, int64 term) {
   int i;
   if (by_keys != NULL) {
-    IndexEntry *entry = hash_search(by_keys, keys, HASH_FIND, NULL);
+    IndexEntry* entry = hash_search(by_keys, keys, HASH_FIND, NULL);
     // A ROLLBACK TO leaves entries of what it has dropped.
     return entry != NULL && entry->at < count && is_pass_of(&passes[entry->at], keys, scope, term) ? &passes[entry->at] : NULL;
   }
@@ -73,8 +73,23 @@ Pass *passes_find(const ScopeKeys *keys, const ScopeName *scope, int64 term) {
   return NULL;
 }
 
+// Whether the scope has been passed by a statement that writes, under whatever term, and its fence has been read since the last ROLLBACK
+// TO; NULL: any scope. The latest of a few: a transaction over many scopes asks layer 1.
+bool passes_has_scope(const ScopeName* scope) {
+  int i;
+  for (i = count - 1; i >= 0 && i >= count - LISTED_MAX; --i) {
+    const Pass* pass = &passes[i];
+    if (pass->epoch == epoch && pass->compared &&
+        (scope == NULL || (VARSIZE(&pass->scope->text.header) == VARSIZE(&scope->text.header) &&
+                           memcmp(&pass->scope->text, &scope->text, VARSIZE(&scope->text.header)) == 0))) {
+      return true;
+    }
+  }
+  return false;
+}
+
 static void grow(void) {
-  Pass *larger = MemoryContextAlloc(TopTransactionContext, sizeof(Pass) * (Size)capacity * 2);
+  Pass* larger = MemoryContextAlloc(TopTransactionContext, sizeof(Pass) * (Size)capacity * 2);
   memcpy(larger, passes, sizeof(Pass) * (Size)count);
   if (passes != first_passes) {
     pfree(passes);
@@ -83,10 +98,10 @@ static void grow(void) {
   capacity *= 2;
 }
 
-Pass *passes_add(const ScopeKeys *keys, const ScopeName *scope, int64 term, bool by_row) {
+Pass* passes_add(const ScopeKeys* keys, const ScopeName* scope, int64 term, bool by_row) {
   Size size = VARSIZE(&scope->text.header) + 1;
-  Pass *pass;
-  ScopeName *name;
+  Pass* pass;
+  ScopeName* name;
   if (count == capacity) {
     grow();
   }
@@ -100,6 +115,7 @@ Pass *passes_add(const ScopeKeys *keys, const ScopeName *scope, int64 term, bool
   pass->term = term;
   pass->level = GetCurrentTransactionNestLevel();
   pass->epoch = epoch;
+  pass->compared = false;
   pass->by_row = by_row;
   pass->scope = name;
   ++count;

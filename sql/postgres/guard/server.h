@@ -40,6 +40,8 @@
 #include "postmaster/bgworker.h"
 #include "replication/logicalworker.h"
 #include "replication/walsender.h"
+#include "storage/bufmgr.h"
+#include "storage/bufpage.h"
 #include "storage/ipc.h"
 #include "storage/lmgr.h"
 #include "storage/lock.h"
@@ -85,7 +87,7 @@
 #endif
 
 #if PG_VERSION_NUM >= 140000
-#define UTILITY_PARAMETERS                                                                                                              \
+#define UTILITY_PARAMETERS                                                                                                                 \
   PlannedStmt *planned, const char *text, bool read_only_tree, ProcessUtilityContext context, ParamListInfo params, QueryEnvironment *env, \
       DestReceiver *dest, QueryCompletion *completion
 #define UTILITY_ARGUMENTS planned, text, read_only_tree, context, params, env, dest, completion

@@ -1,6 +1,6 @@
 // What all sessions show of themselves: one place a backend in shared memory, and a few counters. Only where the library is in
-// shared_preload_libraries; else there is nothing to show. Each place is written by its own backend alone, between two steps of its change count,
-// and whoever reads tries again where the count has moved: no lock on the way of a write.
+// shared_preload_libraries; else there is nothing to show. Each place is written by its own backend alone, between two steps of its change
+// count, and whoever reads tries again where the count has moved: no lock on the way of a write.
 #include "guard.h"
 
 typedef struct Place {
@@ -26,10 +26,10 @@ typedef struct Shared {
   Place place[FLEXIBLE_ARRAY_MEMBER];
 } Shared;
 
-static const char *const codes[] = {"TG001", "TG002", "TG004", "TG005", "TG006", "40001"};
+static const char* const codes[] = {"TG001", "TG002", "TG004", "TG005", "TG006", "40001"};
 
-static Shared *shared = NULL;
-static Place *mine = NULL;
+static Shared* shared = NULL;
+static Place* mine = NULL;
 static shmem_startup_hook_type next_startup = NULL;
 #if PG_VERSION_NUM >= 150000
 static shmem_request_hook_type next_request = NULL;
@@ -144,7 +144,7 @@ void sessions_show_guarded(void) {
   }
 }
 
-void sessions_show_pass(const ScopeName *scope, int64 term) {
+void sessions_show_pass(const ScopeName* scope, int64 term) {
   if (!have_place()) {
     return;
   }
@@ -172,7 +172,7 @@ bool sessions_leader_is_guarded(void) {
 }
 
 // A refusal that mode observe has only seen: counted, and in the server's log at most once a second.
-void sessions_count_observed(const char *message) {
+void sessions_count_observed(const char* message) {
   static TimestampTz logged = 0;
   TimestampTz now = GetCurrentTimestamp();
   size_t i;
@@ -188,23 +188,23 @@ void sessions_count_observed(const char *message) {
 }
 
 // A copy of the place that no writer has touched meanwhile; false where it is not in use.
-static bool read_place(const Place *place, Place *copy) {
+static bool read_place(const Place* place, Place* copy) {
   for (;;) {
-    uint32 before = pg_atomic_read_u32((pg_atomic_uint32 *)&place->changes);
+    uint32 before = pg_atomic_read_u32((pg_atomic_uint32*)&place->changes);
     pg_read_barrier();
     memcpy(copy, place, sizeof *copy);
     pg_read_barrier();
-    if ((before & 1) == 0 && before == pg_atomic_read_u32((pg_atomic_uint32 *)&place->changes)) {
+    if ((before & 1) == 0 && before == pg_atomic_read_u32((pg_atomic_uint32*)&place->changes)) {
       return copy->pid != 0;
     }
     CHECK_FOR_INTERRUPTS();
   }
 }
 
-static Tuplestorestate *begin_rows(FunctionCallInfo fcinfo, TupleDesc *description) {
-  ReturnSetInfo *result = (ReturnSetInfo *)fcinfo->resultinfo;
+static Tuplestorestate* begin_rows(FunctionCallInfo fcinfo, TupleDesc* description) {
+  ReturnSetInfo* result = (ReturnSetInfo*)fcinfo->resultinfo;
   MemoryContext before;
-  Tuplestorestate *rows;
+  Tuplestorestate* rows;
   if (result == NULL || !IsA(result, ReturnSetInfo) || (result->allowedModes & SFRM_Materialize) == 0 ||
       get_call_result_type(fcinfo, NULL, description) != TYPEFUNC_COMPOSITE) {
     elog(ERROR, "this function returns rows, and belongs in FROM");
@@ -223,8 +223,8 @@ PG_FUNCTION_INFO_V1(termgate_guarded_sessions);
 // Rows of this database: pid, role, scope, term, passed, since.
 Datum termgate_guarded_sessions(PG_FUNCTION_ARGS) {
   TupleDesc description;
-  Tuplestorestate *rows = begin_rows(fcinfo, &description);
-  Place *copy = palloc(sizeof *copy);
+  Tuplestorestate* rows = begin_rows(fcinfo, &description);
+  Place* copy = palloc(sizeof *copy);
   int i;
   for (i = 0; shared != NULL && i < shared->places; ++i) {
     Datum values[6];
@@ -248,7 +248,7 @@ PG_FUNCTION_INFO_V1(termgate_guard_observed);
 // Rows: code, count. Of the whole server since it started.
 Datum termgate_guard_observed(PG_FUNCTION_ARGS) {
   TupleDesc description;
-  Tuplestorestate *rows = begin_rows(fcinfo, &description);
+  Tuplestorestate* rows = begin_rows(fcinfo, &description);
   size_t i;
   for (i = 0; shared != NULL && i < lengthof(codes); ++i) {
     Datum values[2] = {CStringGetTextDatum(shared->counts[i].code), Int64GetDatum((int64)pg_atomic_read_u64(&shared->counts[i].observed))};

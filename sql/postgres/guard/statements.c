@@ -3,8 +3,9 @@
 
 #include <stdlib.h>
 
-// pg_proc's OIDs of functions that write, and whose trace the end of a transaction does not show: no transaction id, or one that comes after the last
-// look, or an effect that no rollback takes back. The same numbers from 13 to 18, in order; tests/live/guard_test.py compares them with each server.
+// pg_proc's OIDs of functions that write, and whose trace the end of a transaction does not show: no transaction id, or one that comes
+// after the last look, or an effect that no rollback takes back. The same numbers from 13 to 18, in order; tests/live/guard_test.py
+// compares them with each server.
 static const Oid traceless[] = {
     715,   // lo_create
     764,   // lo_import
@@ -41,9 +42,9 @@ static const Oid traceless[] = {
     6012,  // pg_replication_origin_advance
 };
 
-static int compare_oids(const void *a, const void *b) {
-  Oid left = *(const Oid *)a;
-  Oid right = *(const Oid *)b;
+static int compare_oids(const void* a, const void* b) {
+  Oid left = *(const Oid*)a;
+  Oid right = *(const Oid*)b;
   return left < right ? -1 : left > right;
 }
 
@@ -54,8 +55,8 @@ bool function_leaves_no_trace(Oid function) {
 bool function_is_nextval(Oid function) { return function == 1574; }
 
 // SELECT ... FOR UPDATE and its kin; rows that are only remembered are of the plan's own making.
-static bool locks_rows(const PlannedStmt *plan) {
-  ListCell *cell;
+static bool locks_rows(const PlannedStmt* plan) {
+  ListCell* cell;
   foreach (cell, plan->rowMarks) {
     if (RowMarkRequiresRowShareLock(lfirst_node(PlanRowMark, cell)->markType)) {
       return true;
@@ -65,10 +66,10 @@ static bool locks_rows(const PlannedStmt *plan) {
 }
 
 // Such a statement takes no id here.
-bool statement_touches_foreign(const PlannedStmt *plan) {
-  ListCell *cell;
+bool statement_touches_foreign(const PlannedStmt* plan) {
+  ListCell* cell;
   foreach (cell, plan->rtable) {
-    const RangeTblEntry *entry = lfirst_node(RangeTblEntry, cell);
+    const RangeTblEntry* entry = lfirst_node(RangeTblEntry, cell);
     if (entry->rtekind == RTE_RELATION && entry->relkind == RELKIND_FOREIGN_TABLE) {
       return true;
     }
@@ -76,8 +77,8 @@ bool statement_touches_foreign(const PlannedStmt *plan) {
   return false;
 }
 
-bool statement_writes(const QueryDesc *query, int flags) {
-  const PlannedStmt *plan = query->plannedstmt;
+bool statement_writes(const QueryDesc* query, int flags) {
+  const PlannedStmt* plan = query->plannedstmt;
   if ((flags & EXEC_FLAG_EXPLAIN_ONLY) != 0) {
     return false;
   }
@@ -87,8 +88,8 @@ bool statement_writes(const QueryDesc *query, int flags) {
 }
 
 // Decided by what is written, not by who writes it: applications have no privilege on layer 1's tables, so only its functions can do this.
-bool statement_writes_layer1_alone(const PlannedStmt *plan) {
-  ListCell *cell;
+bool statement_writes_layer1_alone(const PlannedStmt* plan) {
+  ListCell* cell;
   bool any = false;
   foreach (cell, plan->resultRelations) {
     if (!layer1_owns(rt_fetch(lfirst_int(cell), plan->rtable)->relid)) {
@@ -97,8 +98,8 @@ bool statement_writes_layer1_alone(const PlannedStmt *plan) {
     any = true;
   }
   foreach (cell, plan->rowMarks) {
-    const PlanRowMark *mark = lfirst_node(PlanRowMark, cell);
-    const RangeTblEntry *entry = rt_fetch(mark->rti, plan->rtable);
+    const PlanRowMark* mark = lfirst_node(PlanRowMark, cell);
+    const RangeTblEntry* entry = rt_fetch(mark->rti, plan->rtable);
     if (!RowMarkRequiresRowShareLock(mark->markType)) {
       continue;
     }
@@ -110,8 +111,8 @@ bool statement_writes_layer1_alone(const PlannedStmt *plan) {
   return any;
 }
 
-static bool writes_foreign_table(const PlannedStmt *plan) {
-  ListCell *cell;
+static bool writes_foreign_table(const PlannedStmt* plan) {
+  ListCell* cell;
   foreach (cell, plan->resultRelations) {
     if (rt_fetch(lfirst_int(cell), plan->rtable)->relkind == RELKIND_FOREIGN_TABLE) {
       return true;
@@ -120,12 +121,13 @@ static bool writes_foreign_table(const PlannedStmt *plan) {
   return false;
 }
 
-// INSERT ... WHERE check_term(scope, term) IS NOT NULL brings its check along: it may begin, and the end of the transaction sees whether it passed.
-// Asked only where the statement would be refused otherwise, so it may take its time. A foreign table's rows may be committed by then.
-bool statement_passes_by_itself(const PlannedStmt *plan) {
+// INSERT ... WHERE check_term(scope, term) IS NOT NULL brings its check along: it may begin, and the end of the transaction sees whether it
+// passed. Asked only where the statement would be refused otherwise, so it may take its time. A foreign table's rows may be committed by
+// then.
+bool statement_passes_by_itself(const PlannedStmt* plan) {
   static const char field[] = ":funcid ";
-  char *text;
-  const char *at;
+  char* text;
+  const char* at;
   bool found = false;
   if (writes_foreign_table(plan)) {
     return false;
@@ -139,24 +141,22 @@ bool statement_passes_by_itself(const PlannedStmt *plan) {
   return found;
 }
 
-static bool transaction_statement_is_free(const TransactionStmt *statement) {
+static bool transaction_statement_is_free(const TransactionStmt* statement) {
   // What is prepared here is checked when it is; what somebody else has prepared is not ours to end.
   return statement->kind != TRANS_STMT_COMMIT_PREPARED && statement->kind != TRANS_STMT_ROLLBACK_PREPARED;
 }
 
-static bool copy_is_free(const CopyStmt *statement) {
-  return !statement->is_from && statement->filename == NULL && !statement->is_program;
-}
+static bool copy_is_free(const CopyStmt* statement) { return !statement->is_from && statement->filename == NULL && !statement->is_program; }
 
 // Statements that write nothing themselves. What they run inside meets the executor, or is a utility statement again.
-bool utility_is_free(const Node *statement) {
+bool utility_is_free(const Node* statement) {
   switch (nodeTag(statement)) {
     case T_TransactionStmt:
-      return transaction_statement_is_free((const TransactionStmt *)statement);
+      return transaction_statement_is_free((const TransactionStmt*)statement);
     case T_CopyStmt:
-      return copy_is_free((const CopyStmt *)statement);
+      return copy_is_free((const CopyStmt*)statement);
     case T_LockStmt:
-      return ((const LockStmt *)statement)->mode <= RowExclusiveLock;
+      return ((const LockStmt*)statement)->mode <= RowExclusiveLock;
     case T_VariableSetStmt:
     case T_VariableShowStmt:
     case T_ExplainStmt:

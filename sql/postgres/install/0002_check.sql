@@ -463,6 +463,16 @@ DECLARE
   v_held pg_catalog.text;
   v_locked pg_catalog.bool;
 BEGIN
+  -- In a guarded session the common case is C (sql/postgres/guard/).
+  IF pg_catalog.current_setting('termgate.guarded', true) OPERATOR(pg_catalog.=) 'on' THEN
+    v_held := @schema@.guard_check(scope, term);
+    IF v_held OPERATOR(pg_catalog.=) 'marked' THEN
+      PERFORM @schema@._mark(scope, term, (SELECT s.key FROM @schema@.pass_secret s));
+    END IF;
+    IF v_held IS NOT NULL THEN
+      RETURN term;
+    END IF;
+  END IF;
   -- NULL is made false first: `NULL AND …` would still call what follows, and lock.
   IF coalesce(pg_catalog.current_setting(@schema@._place(scope), true) OPERATOR(pg_catalog.=) @schema@._seen(scope, term), false)
      AND pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed' AND @schema@._try_share(scope) THEN

@@ -122,6 +122,12 @@ BEGIN
   IF p_scope IS NULL THEN
     RAISE EXCEPTION 'TG005 a row of table % has NULL for its scope', p_table::regclass USING ERRCODE = 'TG005';
   END IF;
+  -- In a guarded session: passed in this transaction, with the lock held and the statement's snapshot compared.
+  IF current_setting('termgate.guarded', true) = 'on' THEN
+    IF @schema@.guard_has_passed(p_scope) THEN
+      RETURN;
+    END IF;
+  END IF;
   c := @schema@._claim(p_scope);
   IF c.sign IS NULL THEN
     IF octet_length(current_setting('termgate.passed', true)) > 5000 THEN
@@ -188,6 +194,11 @@ DECLARE
   v_key uuid;
   i integer := 2;
 BEGIN
+  IF p_mode <> 'observe' AND current_setting('termgate.guarded', true) = 'on' THEN
+    IF @schema@.guard_has_passed(NULL) THEN
+      RETURN;
+    END IF;
+  END IF;
   WHILE i + 2 <= cardinality(v_parts) LOOP
     v_scope := @schema@._unescape(substr(v_parts[i], 2));
     SELECT (SELECT s.key FROM @schema@.pass_secret s) INTO v_key FROM @schema@.fences f WHERE f.scope = v_scope;

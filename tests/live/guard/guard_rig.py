@@ -84,7 +84,7 @@ class Rig:
         # `programs`: of an installation that has the extension already, by ./run extension.
         self.bin = Path(programs) if programs else Path(sh(PG_HOME, major, self.scratch / "home", *files))
         self.environment = dict(os.environ, PG_SERVER_BIN=str(self.bin))
-        self.start("fsync=off", "max_prepared_transactions=20", "wal_level=logical", "check_function_bodies=on", *([f"shared_preload_libraries={preload}"] if preload else []), *settings)
+        self.start("fsync=off", "max_prepared_transactions=20", "wal_level=logical", "track_commit_timestamp=on", "check_function_bodies=on", *([f"shared_preload_libraries={preload}"] if preload else []), *settings)
         self.install()
 
     def start(self, *settings):

@@ -6,8 +6,10 @@ steps are forced, two-phase commit, processes that are exempt, bad input, what o
 """
 import argparse
 import os
+import random
 import struct
 import sys
+import threading
 import time
 import unittest
 
@@ -352,6 +354,19 @@ class Interleaved(Guarded):
         self.rig.wait_until(f"SELECT EXISTS (SELECT FROM pg_locks WHERE pid = {new.pid} AND NOT granted)")
         self.assertEqual(leader.run("COMMIT"), "ok")
         self.assertEqual(new.finish(), "40001")
+
+    def test_a_protected_table_and_a_check_by_arguments_that_waits(self):
+        self.rig.admin.rows("CREATE TABLE scoped (scope text, n bigint); GRANT ALL ON scoped TO PUBLIC; SELECT termgate.protect('scoped', 'scope')")
+        self.addCleanup(self.rig.admin.rows, "DROP TABLE scoped")
+        leader, new = self.session("lead"), self.session()
+        self.assertEqual(leader.run("BEGIN", f"SELECT termgate.seal('{self.scope}', 6)"), "ok")
+        insert = f"INSERT INTO scoped SELECT '{self.scope}', count(*) FROM t HAVING termgate.check_term('{self.scope}', 6) IS NOT NULL"
+        new.start(insert)
+        self.rig.wait_until(f"SELECT EXISTS (SELECT FROM pg_locks WHERE pid = {new.pid} AND NOT granted)")
+        self.assertEqual(leader.run("COMMIT"), "ok")
+        self.assertEqual(new.finish(), "40001")
+        self.assertEqual(new.run(insert, insert), "ok", new.errors)
+        self.assertEqual(self.rig.value("SELECT count(*) FROM scoped"), "2")
 
     def test_repeatable_read_that_is_older_than_the_raise(self):
         for level in ("REPEATABLE READ", "SERIALIZABLE"):
@@ -766,6 +781,76 @@ class Servers(Guarded):
         finally:
             self.rig.admin.rows("CREATE EXTENSION termgate_guard SCHEMA termgate")
         self.assertEqual(session.run("INSERT INTO t VALUES (2, 2)"), "ok", session.errors)
+
+
+class Storm(Guarded):
+    def test_terms_never_decrease_in_commit_order(self):
+        """[F1][F2] Leaders that take turns, writers that are stale more often than not, by every way to declare and write; judged by commit times."""
+        seed = random.randrange(1 << 30)
+        breaches, counts, ways = self.play("free", 1, seed)
+        self.assertNotEqual(breaches, [], "the judge finds nothing where nothing is guarded")
+        breaches, counts, ways = self.play("app", 60 if os.environ.get("TERMGATE_TEST_LONG") else 4, seed)
+        self.assertEqual(breaches, [], f"seed {seed}")
+        self.assertGreater(counts.get("ok", 0), 50, counts)
+        self.assertGreater(counts.get("TG001", 0), 20, counts)
+        self.assertEqual(ways, 8, counts)
+
+    def play(self, role, seconds, seed):
+        self.rig.admin.rows("DROP TABLE IF EXISTS written, raised; CREATE TABLE written (term bigint, way text); CREATE TABLE raised (term bigint); GRANT ALL ON written, raised TO PUBLIC")
+        self.addCleanup(self.rig.admin.rows, "DROP TABLE IF EXISTS written, raised")
+        fence = int(self.rig.value(f"SELECT term FROM termgate.fences WHERE scope = '{self.scope}'"))
+        state, until, counts, failures = {"term": fence}, time.monotonic() + seconds, {}, []
+        row = "INSERT INTO written VALUES ({term}, '{way}')"
+        claim = f"SET LOCAL termgate.scope = '{self.scope}'; SET LOCAL termgate.term = {{term}}"
+        ways = {
+            "declared": ["BEGIN; " + claim, row, "COMMIT"],
+            "savepoint": ["BEGIN; " + claim, "SAVEPOINT a", row, "ROLLBACK TO a", row, "COMMIT"],
+            "arguments": ["BEGIN", f"SELECT termgate.check_term('{self.scope}', {{term}})", row, "COMMIT"],
+            "session": [f"SET termgate.scope = '{self.scope}'; SET termgate.term = {{term}}", row, "SET termgate.term = ''"],
+            "do": ["BEGIN; " + claim, "DO $$ BEGIN BEGIN " + row + "; RAISE 'x'; EXCEPTION WHEN raise_exception THEN NULL; END; " + row + "; END $$", "COMMIT"],
+            "one statement": [f"INSERT INTO written SELECT {{term}}, '{{way}}' WHERE termgate.check_term('{self.scope}', {{term}}) IS NOT NULL"],
+            "repeatable read": ["BEGIN ISOLATION LEVEL REPEATABLE READ; " + claim, "SELECT 1", row, "COMMIT"],
+            "two writes": ["BEGIN; " + claim, row, "SELECT pg_sleep(0.002)", row, "COMMIT"],
+        }
+
+        def write(number):
+            chance, session = random.Random(seed + number), None
+            try:
+                while time.monotonic() < until:
+                    session = session or self.rig.session(role)
+                    way = chance.choice(list(ways))
+                    term = max(1, state["term"] - chance.choice((0, 0, 0, 1, 2)))
+                    try:
+                        got = session.run(*[statement.format(term=term, way=way) for statement in ways[way]])
+                        session.run("ROLLBACK")
+                    except (Closed, ConnectionError):
+                        got, session = "evicted", None
+                    counts[got] = counts.get(got, 0) + 1
+                    if got not in ("ok", "TG001", "TG005", "TG006", "40001", "evicted", "25P02", "57P01"):
+                        failures.append((way, term, got, session and session.errors))
+            except Exception as failure:  # pylint: disable=broad-except
+                failures.append(failure)
+
+        def lead():
+            with self.rig.session("lead") as session:
+                while time.monotonic() < until:
+                    term = state["term"] + 1
+                    got = session.run("BEGIN", f"SELECT termgate.seal('{self.scope}', {term}, '20 ms')", f"SET LOCAL termgate.scope = '{self.scope}'; SET LOCAL termgate.term = {term}", f"INSERT INTO raised VALUES ({term})", "COMMIT")
+                    if got == "ok":
+                        state["term"] = term
+                    session.run("ROLLBACK")
+                    time.sleep(0.03)
+
+        threads = [threading.Thread(target=write, args=(number,)) for number in range(5)] + [threading.Thread(target=lead)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(failures, [], f"seed {seed}")
+        history = """SELECT pg_xact_commit_timestamp(xmin) AS at, term, way FROM written UNION ALL SELECT pg_xact_commit_timestamp(xmin), term, 'raise' FROM raised"""
+        breaches = self.rig.admin.rows(f"SELECT * FROM (SELECT h.*, max(term) OVER (ORDER BY at ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before FROM ({history}) h) w WHERE term < before LIMIT 5")
+        self.assertGreater(state["term"], fence + 5, counts)
+        return breaches, counts, len(self.rig.admin.rows("SELECT DISTINCT way FROM written"))
 
 
 class Memory(Guarded):
