@@ -135,9 +135,11 @@ std::optional<HeldLease> take(Database& database, const Plan& plan, const Signal
   std::optional<HeldLease> held;
   std::exception_ptr failed;
   const int done = eventfd(0, EFD_CLOEXEC);
+  const auto begun = BootClock::now();
   std::thread taker([&] {
     try {
-      held = database.hold(plan.scope, options);
+      if (plan.waits) held = database.hold(plan.scope, options);
+      else held = database.try_hold(plan.scope, options);
     } catch (...) {
       failed = std::current_exception();
     }
@@ -159,9 +161,8 @@ std::optional<HeldLease> take(Database& database, const Plan& plan, const Signal
   try {
     std::rethrow_exception(failed);
   } catch (const Blocked&) {
-    // Another's live lease is status 104; a session that could not be evicted stays 108.
-    const auto info = database.lease(plan.scope);
-    if (!info || info->released_at_ms || info->remaining_ms <= 0) throw;
+    // Another's lease to the end of the wait is status 104; before that, it is a session that could not be evicted, which stays 108.
+    if (!plan.waits || BootClock::now() - begun < plan.hold.wait) throw;
     return std::nullopt;
   }
 }
@@ -328,8 +329,8 @@ int run_run(const Arguments& arguments) {
     // The crontab line on three hosts: that one of them is at it is no failure of the others.
     if (plan.once_per && !plan.waits) return Exit::done;
     const auto info = database.lease(plan.scope);
-    say(fmt::format("the lease of \"{}\" is {}'s under term {}, for another {}", printable(plan.scope.name()), info ? printable(info->owner) : "another", info ? info->term : 0,
-                    length(info ? std::max<std::int64_t>(info->remaining_ms, 0) : 0)));
+    if (!info || info->released_at_ms || info->remaining_ms <= 0) say(fmt::format("the lease of \"{}\" was another's, who has given it back since; try again", printable(plan.scope.name())));
+    else say(fmt::format("the lease of \"{}\" is {}'s under term {}, for another {}", printable(plan.scope.name()), printable(info->owner), info->term, length(info->remaining_ms)));
     return own_outcomes + Exit::lease_anothers;
   }
   if (!is_due(database, plan)) {

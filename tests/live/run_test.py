@@ -8,6 +8,7 @@ COMMAND writes "in" and "alive" lines with it, and none may come after the next 
 """
 import json
 import os
+import pty
 import random
 import signal
 import subprocess
@@ -91,6 +92,26 @@ class Run(BothDatabases):
             self.assertEqual(done.stdout, "through\n")
             self.assertFalse(self.lease(url, scope)["held"])
         self.both(play)
+
+    def test_terminal(self):
+        # COMMAND reads from the terminal, and Ctrl-C is its own.
+        for script, keys, said, status in (("read x; echo got $x; exit 6", b"hello\n", b"got hello", 6), ("trap 'echo told; exit 9' INT; read x", b"\x03", b"told", 9), ("sleep 30", b"\x03", b"^C", 130)):
+            pid, terminal = pty.fork()
+            if pid == 0:
+                os.execve(TERMGATE, ["termgate", "run", "--scope", "terminal", "--", "sh", "-c", "echo begun; " + script], dict(clean, TERMGATE_DB=self.sqlite))
+            heard = b""
+            while b"begun" not in heard:
+                heard += os.read(terminal, 1000)
+            time.sleep(0.3)
+            os.write(terminal, keys)
+            try:
+                while more := os.read(terminal, 1000):
+                    heard += more
+            except OSError:
+                pass  # its other end was closed
+            self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), status)
+            self.assertIn(said, heard)
+            os.close(terminal)
 
     def test_environment(self):
         def play(url, scope):
