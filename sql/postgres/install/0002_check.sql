@@ -452,6 +452,25 @@ $$ SELECT 'termgate.seen_' OPERATOR(pg_catalog.||) (pg_catalog.hashtext(p_scope 
 CREATE OR REPLACE FUNCTION @schema@._seen(p_scope text, p_term bigint) RETURNS text LANGUAGE sql IMMUTABLE AS
 $$ SELECT p_term::pg_catalog.text OPERATOR(pg_catalog.||) '|' OPERATOR(pg_catalog.||) p_scope $$;
 
+-- check_term() in a guarded session (sql/postgres/guard/): the common case is C, and what passes here is told, so that what is written next needs no
+-- declaration.
+CREATE OR REPLACE FUNCTION @schema@._check_guarded(p_scope text, p_term bigint) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE
+  v_passed pg_catalog.text := @schema@.guard_check(p_scope, p_term);
+  v_fence pg_catalog.int8;
+BEGIN
+  IF v_passed OPERATOR(pg_catalog.=) 'passed' THEN
+    RETURN p_term;
+  ELSIF v_passed IS NOT NULL THEN
+    PERFORM @schema@._mark(p_scope, p_term, (SELECT s.key FROM @schema@.pass_secret s));
+    RETURN p_term;
+  END IF;
+  v_fence := @schema@._check(p_scope, p_term);
+  PERFORM @schema@.guard_passed(p_scope, p_term);
+  RETURN v_fence;
+END $$;
+
 -- check_term(scope, term) → the fence after it. Shared lock to the end of the transaction; above the fence it raises, in a transaction that
 -- holds no lock on the scope yet. TG001, TG004, TG005, TG006; 40001 where the snapshot hides a raise.
 -- Qualified names instead of SET search_path, and few expressions, for each is made ready anew in every transaction.
@@ -463,21 +482,15 @@ DECLARE
   v_held pg_catalog.text;
   v_locked pg_catalog.bool;
 BEGIN
-  -- In a guarded session the common case is C (sql/postgres/guard/).
-  IF pg_catalog.current_setting('termgate.guarded', true) OPERATOR(pg_catalog.=) 'on' THEN
-    v_held := @schema@.guard_check(scope, term);
-    IF v_held OPERATOR(pg_catalog.=) 'marked' THEN
-      PERFORM @schema@._mark(scope, term, (SELECT s.key FROM @schema@.pass_secret s));
-    END IF;
-    IF v_held IS NOT NULL THEN
-      RETURN term;
-    END IF;
-  END IF;
   -- NULL is made false first: `NULL AND …` would still call what follows, and lock.
-  IF coalesce(pg_catalog.current_setting(@schema@._place(scope), true) OPERATOR(pg_catalog.=) @schema@._seen(scope, term), false)
+  IF coalesce(pg_catalog.current_setting('termgate.guarded', true), '') OPERATOR(pg_catalog.<>) 'on'
+     AND coalesce(pg_catalog.current_setting(@schema@._place(scope), true) OPERATOR(pg_catalog.=) @schema@._seen(scope, term), false)
      AND pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed' AND @schema@._try_share(scope) THEN
     v_locked := true;
   ELSE
+    IF pg_catalog.current_setting('termgate.guarded', true) OPERATOR(pg_catalog.=) 'on' THEN
+      RETURN @schema@._check_guarded(scope, term);
+    END IF;
     -- `held`: the generation that a fence must have, known once this session has asked whether the database was restored; and the scopes
     -- that this transaction has locked here, as many as the lock table can bear.
     -- Not nullif(), whose `=` would be looked up on the caller's path and run as the owner of layer 1.
@@ -504,10 +517,6 @@ BEGIN
       IF v_key IS NOT NULL THEN
         PERFORM @schema@._mark(scope, term, v_key);
       END IF;
-      -- In a guarded session: so that what is written next needs no declaration (sql/postgres/guard/).
-      IF pg_catalog.current_setting('termgate.guarded', true) OPERATOR(pg_catalog.=) 'on' THEN
-        PERFORM @schema@.guard_passed(scope, term);
-      END IF;
       RETURN term;
     END IF;
   END IF;
@@ -523,9 +532,6 @@ BEGIN
     v_held := pg_catalog.set_config(@schema@._place(scope), @schema@._seen(scope, term), false) OPERATOR(pg_catalog.||)
               coalesce(CASE WHEN pg_catalog.current_setting('termgate.held', true) OPERATOR(pg_catalog.<>) '' THEN pg_catalog.current_setting('termgate.held', true) END,
                        pg_catalog.set_config('termgate.held', (SELECT i.trusted_since::pg_catalog.text FROM @schema@.incarnation i) OPERATOR(pg_catalog.||) '|', false));
-  END IF;
-  IF pg_catalog.current_setting('termgate.guarded', true) OPERATOR(pg_catalog.=) 'on' THEN
-    PERFORM @schema@.guard_passed(scope, term);
   END IF;
   RETURN v_fence;
 END $$;

@@ -79,16 +79,14 @@ BEGIN
     v_scope := p_else_scope;
     v_term := p_else_term;
   END IF;
-  IF coalesce(pg_catalog.current_setting(@schema@._place(v_scope), true) OPERATOR(pg_catalog.=) (v_term OPERATOR(pg_catalog.||) '|' OPERATOR(pg_catalog.||) v_scope), false)
+  IF coalesce(pg_catalog.current_setting('termgate.guarded', true), '') OPERATOR(pg_catalog.<>) 'on'
+     AND coalesce(pg_catalog.current_setting(@schema@._place(v_scope), true) OPERATOR(pg_catalog.=) (v_term OPERATOR(pg_catalog.||) '|' OPERATOR(pg_catalog.||) v_scope), false)
      AND pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed' AND @schema@._try_share(v_scope) THEN
     SELECT f.term, CASE WHEN f.marked THEN (SELECT s.key FROM @schema@.pass_secret s) END INTO v_fence, v_key FROM @schema@.fences f
      WHERE f.scope OPERATOR(pg_catalog.=) v_scope AND f.term OPERATOR(pg_catalog.=) v_term::pg_catalog.int8 AND f.vouched OPERATOR(pg_catalog.=) f.tableoid;
     IF FOUND THEN
       IF v_key IS NOT NULL THEN
         PERFORM @schema@._mark(v_scope, v_fence, v_key);
-      END IF;
-      IF pg_catalog.current_setting('termgate.guarded', true) OPERATOR(pg_catalog.=) 'on' THEN
-        PERFORM @schema@.guard_passed(v_scope, v_fence);
       END IF;
       RETURN v_fence::pg_catalog.text OPERATOR(pg_catalog.||) ' ' OPERATOR(pg_catalog.||) v_fence::pg_catalog.text OPERATOR(pg_catalog.||) ' ' OPERATOR(pg_catalog.||) v_scope;
     END IF;

@@ -85,7 +85,11 @@ class Rig:
         self.bin = Path(programs) if programs else Path(sh(PG_HOME, major, self.scratch / "home", *files))
         self.environment = dict(os.environ, PG_SERVER_BIN=str(self.bin))
         self.start("fsync=off", "max_prepared_transactions=20", "wal_level=logical", "track_commit_timestamp=on", "check_function_bodies=on", *([f"shared_preload_libraries={preload}"] if preload else []), *settings)
-        self.install()
+        try:
+            self.install()
+        except BaseException:
+            self.close()
+            raise
 
     def start(self, *settings):
         self.url = sh(PG_SERVER, "start", self.major, self.scratch / "server", *settings, env=self.environment)
