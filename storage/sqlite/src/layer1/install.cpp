@@ -83,6 +83,22 @@ std::vector<Layer1::Part> Layer1::missing_parts() {
   return missing;
 }
 
+// Columns that were called something else in an earlier version (0004).
+void Layer1::rename_columns() {
+  for (const char* table : {"termgate_fences", "termgate_incarnation"}) {
+    bool found = false;
+    {
+      const Statement columns(db_, "SELECT 1 FROM main.pragma_table_info(?1) WHERE name = 'in_doubt'");
+      Running read(columns.get());
+      read.bind(std::string_view(table));
+      found = read.step();
+    }
+    if (!found) continue;
+    const std::string text = fmt::format("ALTER TABLE main.{} RENAME COLUMN in_doubt TO untrusted", table);
+    if (const int code = sqlite3_exec(db_, text.c_str(), nullptr, nullptr, nullptr); code != SQLITE_OK) throw_sqlite(db_, code);
+  }
+}
+
 // Two at once do no harm: the version is read under the write lock.
 Layer1::Installed Layer1::install() {
   Unit unit(*this);
@@ -102,6 +118,7 @@ Layer1::Installed Layer1::install() {
     known = tables.step();
   }
   std::vector<std::string> outdated;
+  if (known && from < ours) rename_columns();
   if (known && from <= ours) missing = missing_parts();
   if (from == ours && missing.empty()) outdated = outdated_triggers(false);
   if (from == ours && missing.empty() && outdated.empty()) {
@@ -116,15 +133,15 @@ Layer1::Installed Layer1::install() {
     use(stmt::migration_insert).bind(std::int64_t{migration.version}).bind(migration.name).bind(now()).run();
     to = migration.version;
   }
-  // With the fences their terms are gone, with the incarnation what was in doubt: what the rows show of terms is
+  // With the fences their terms are gone, with the incarnation what was untrusted: what the rows show of terms is
   // folded in as for any fence without a row, and whether that is all nobody knows (F3).
-  const bool doubt = std::any_of(missing.begin(), missing.end(), [](const Part& part) {
+  const bool forgotten = std::any_of(missing.begin(), missing.end(), [](const Part& part) {
     return part.name == "termgate_fences" || part.name == "termgate_incarnation" || part.name == "the row of termgate_incarnation";
   });
-  if (doubt) {
-    use(stmt::incarnation_doubt).bind(std::int64_t{1}).run();
+  if (forgotten) {
+    use(stmt::incarnation_set_untrusted).bind(std::int64_t{1}).run();
     fence_changed();
-    audit("declare_in_doubt", std::nullopt, R"({"reason":"the fences, or what was said of them, had to be made anew"})");
+    audit("declare_untrusted", std::nullopt, R"({"reason":"the fences, or what was said of them, had to be made anew"})");
   }
   // An earlier version's triggers hand over less than this one's guard asks for.
   if (from <= ours) outdated = outdated_triggers(true);
