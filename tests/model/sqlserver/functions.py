@@ -66,6 +66,8 @@ def convert(value, kind, attempt=False):
     if name in ("varbinary", "binary"):
         data = value if isinstance(value, bytes) else str(value).encode("utf-16-le") if isinstance(value, str) else int(value).to_bytes(8, "big")
         return data[:length] if length else data
+    if name.startswith("date") and isinstance(value, str):
+        return ("time", 0)
     return value
 
 
@@ -188,7 +190,9 @@ OF_THE_SERVER = {"sysutcdatetime": now, "session_context": session_context, "app
 
 
 def virtual(run, name):
-    """The rows of a view of the server's."""
+    """The rows of a view of the server's. What is looked up for a message alone (_blocked) decides nothing, and is left out."""
+    if name.startswith("sys.dm_") and any(frame.module is not None and frame.module.name == "_blocked" for frame in run.stack):
+        return []
     if name == "sys.dm_tran_locks":
         rows = yield from run.ask("list_locks")
         return [{"resource_type": kind, "resource_associated_entity_id": entity, "resource_description": description, "request_mode": mode, "request_status": status, "request_session_id": session,

@@ -50,16 +50,14 @@ class Frame:
         self.module, self.variables, self.tables = module, {}, {}
 
 
-def walk(tree):
-    """Every tuple of an expression or statement, queries included."""
-    if isinstance(tree, tuple):
-        yield tree
+def walk(tree, queries=True):
+    """Every tuple of an expression or statement; with `queries` those of the queries inside, too."""
+    if isinstance(tree, (tuple, list)):
+        if isinstance(tree, tuple):
+            yield tree
         for part in tree:
-            yield from walk(part)
-    elif isinstance(tree, list):
-        for part in tree:
-            yield from walk(part)
-    elif isinstance(tree, tsql.Query):
+            yield from walk(part, queries)
+    elif isinstance(tree, tsql.Query) and queries:
         yield ("query", len(tree.sources))
         for part in (tree.items, tree.where, tree.order, tree.top, tree.group, tree.union):
             yield from walk(part)
@@ -305,8 +303,10 @@ class Interpreter:
                 found.append(scope)
             return
         source, matched = query.sources[at], False
-        later = {other.alias for other in query.sources[at + 1:]}
-        rows = self.rows_of(source, [condition for condition in conjuncts(query.where) + conjuncts(source.on) if not aliases_of(condition) & later], query, scope, backward)
+        if ("conditions", at) not in query.known:
+            later = {other.alias for other in query.sources[at + 1:]}
+            query.known[("conditions", at)] = [condition for condition in conjuncts(query.where) + conjuncts(source.on) if not aliases_of(condition) & later]
+        rows = self.rows_of(source, query.known[("conditions", at)], query, scope, backward)
         answer = None
         while True:
             try:
@@ -344,8 +344,7 @@ class Interpreter:
                 yield ("row", None, row)
             return
         table = self.catalog.tables[source.name]
-        needed = table.columns if writes else columns_of(query, source.alias, set(), table)
-        chosen = plan(table, source.alias, conditions, needed, source.hints)
+        chosen = self.plan(table, source, conditions, query)
         version, mode, hold, ranged = locking(self.level, self.rcsi, source.hints, writes)
         prefix = []
         for value in chosen.prefix:
@@ -361,12 +360,24 @@ class Interpreter:
                 return
             after, row = met
             yield ("row", table.at, row) if not writes else ("row", table.at, row, chosen.index, after)
+            if chosen.index.unique and len(prefix) == len(chosen.index.keys):
+                return
+
+    def plan(self, table, source, conditions, query):
+        """How a source is read; found out once for each catalog. query None: the search of an UPDATE or DELETE."""
+        memory = (id(source), id(table))
+        if memory not in self.catalog.plans:
+            needed = table.columns if query is None else columns_of(query, source.alias, set(), table)
+            self.catalog.plans[memory] = (plan(table, source.alias, conditions, needed, source.hints), source)
+        return self.catalog.plans[memory][0]
 
     def select(self, query, scope=()):
         """The rows of a query, as tuples."""
         scope = list(scope)
         limit = (yield from self.value(query.top, scope)) if query.top is not None else None
-        aggregates = [tree for item in query.items for tree in walk(item[0]) if tree[0] == "aggregate"]
+        if "aggregates" not in query.known:
+            query.known["aggregates"] = [tree for item in query.items for tree in walk(item[0], queries=False) if tree[:1] == ("aggregate",)]
+        aggregates = query.known["aggregates"]
         if not query.sources:
             rows = []
             if query.where is None or (yield from self.value(query.where, scope)) is True:
@@ -402,7 +413,7 @@ class Interpreter:
         if len(query.sources) > 1 or source.name not in self.catalog.tables or any(term[0][0] != "column" for term in query.order) or len({down for _, down in query.order}) > 1:
             return False
         table = self.catalog.tables[source.name]
-        chosen = plan(table, source.alias, conjuncts(query.where), columns_of(query, source.alias, set(), table), source.hints)
+        chosen = self.plan(table, source, conjuncts(query.where), query)
         wanted = [term[0][2] for term in query.order]
         return chosen.index.keys[len(chosen.prefix):len(chosen.prefix) + len(wanted)] == wanted
 
@@ -421,7 +432,7 @@ class Interpreter:
         # MAX and MIN of the next column of the index read one row, from its end.
         if len({repr(tree) for tree in aggregates}) == 1 and aggregates[0][1] in ("MAX", "MIN") and aggregates[0][2][0][0] == "column" and len(query.sources) == 1 and query.sources[0].name in self.catalog.tables:
             source, table = query.sources[0], self.catalog.tables[query.sources[0].name]
-            chosen = plan(table, source.alias, conjuncts(query.where), columns_of(query, source.alias, set(), table), source.hints)
+            chosen = self.plan(table, source, conjuncts(query.where), query)
             if chosen.index.keys[len(chosen.prefix):len(chosen.prefix) + 1] == [aggregates[0][2][0][2]]:
                 limit, backward = 1, aggregates[0][1] == "MAX"
         scopes = yield from self.joined(query, scope, limit, backward)
@@ -725,7 +736,7 @@ class Interpreter:
     def plain(self, module):
         if not hasattr(module, "plain"):
             module.plain = not any((tree[0] == "query" and tree[1]) or tree[0] == "global" or (tree[0] == "function" and tree[1] in functions.NOT_PLAIN) or
-                                   (tree[0] == "call" and not self.plain(self.catalog.modules[tree[1]])) for tree in walk(module.body))
+                                   (tree[0] == "call" and not self.plain(self.catalog.modules[tree[1]])) for tree in walk(module.body) if tree)
         return module.plain
 
     def value_function(self, tree, scope):
@@ -744,4 +755,4 @@ class Interpreter:
 
 
 def aliases_of(tree):
-    return {part[1] for part in walk(tree) if part[0] == "column" and part[1] is not None}
+    return {part[1] for part in walk(tree) if part[:1] == ("column",) and part[1] is not None}

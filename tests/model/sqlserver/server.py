@@ -5,6 +5,8 @@ from engine import Err, LAST, order
 
 WAIT = ("waiting",)
 FIRST_SESSION = 51
+# Kinds of application locks that no procedure looks up: marks of a pass and of an acquisition.
+UNLISTED = "pmhw"
 
 
 def fetch(draft, who, table, index, prefix, low, high, after, backward, spec):
@@ -219,8 +221,12 @@ def list_locks(draft, who):
     found = []
     for resource, (grants, queue) in sorted(draft.locks.items(), key=repr):
         if resource[0] == "application":
+            if resource[1][2:3] in UNLISTED:
+                continue
             place = ("APPLICATION", None, f"0:[{resource[1][:32]}]:(0123abcd)")
         else:
+            if not draft.catalog.lists_keys:
+                continue
             place = ("KEY", f"{resource[1]}.{resource[2]}", repr(resource[3]))
         found += [(*place, mode, "GRANT", FIRST_SESSION + holder) for holder, _, mode, _ in grants]
         found += [(*place, mode, "WAIT", FIRST_SESSION + waiter) for waiter, _, mode in queue]
@@ -229,7 +235,7 @@ def list_locks(draft, who):
 
 def list_sessions(draft, who):
     """sys.dm_exec_sessions: (session, open transactions, whether a batch runs)."""
-    return tuple((FIRST_SESSION + at, session.trancount, session.status) for at, session in enumerate(draft.sessions) if session.status != "ended")
+    return tuple((FIRST_SESSION + at, min(session.trancount, 1), session.status) for at, session in enumerate(draft.sessions) if session.status != "ended")
 
 
 def level(draft, who, snapshot):

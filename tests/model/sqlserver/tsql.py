@@ -3,6 +3,7 @@ model does not read it cannot judge.
 
 Expressions and statements are tuples: the first member says what they are. Queries and sources are small classes, for the planner looks into them.
 """
+import functools
 import re
 
 TOKEN = re.compile(r"""
@@ -37,6 +38,7 @@ class Query:
 
     def __init__(self):
         self.items, self.sources, self.where, self.order, self.top, self.json, self.distinct, self.group, self.union = [], [], None, [], None, False, False, [], []
+        self.known = {}  # what was found out about it (interpret.py)
 
 
 def batches_of(text):
@@ -701,7 +703,9 @@ class Reader:
         return ("kill", self.expression())
 
 
+@functools.lru_cache(maxsize=None)
 def read(text, line=1):
+    """The statements of a text."""
     reader = Reader(text, line)
     found = reader.statements()
     if reader.peek()[0] != "end":
