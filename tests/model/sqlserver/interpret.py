@@ -460,7 +460,10 @@ class Interpreter:
     # --- writing ---
     def do_insert(self, table, columns, rows, query):
         found = []
-        if query is not None:
+        if query is not None and any(source.name is not None and source.name.startswith("sys.dm_") for source in query.sources):
+            # One look: what it finds is remembered, not all that the views showed.
+            found = list((yield from self.ask("views", self.aside(query)))[1])
+        elif query is not None:
             found = yield from self.select(query)
         for row in rows or []:
             values = []
@@ -491,6 +494,21 @@ class Interpreter:
             inserted.append(whole)
         self.wrote = True
         yield from self.fire(target, "INSERT", [], inserted)
+
+    def aside(self, query):
+        """A query that may be run later, and more than once, with the variables as they are now."""
+        frames = []
+        for frame in self.stack:
+            frames.append(Frame(frame.module))
+            frames[-1].variables, frames[-1].tables = dict(frame.variables), frame.tables
+        level, line = self.level, self.line
+
+        def run():
+            other = Interpreter(self.catalog, self.rcsi, level)
+            other.stack, other.line = frames, line
+            return other.select(query)
+
+        return run
 
     def affected(self, source, where):
         """The rows of an UPDATE or DELETE, each locked: (table, key, row)."""
@@ -727,11 +745,22 @@ class Interpreter:
         memory = (module.name, tuple(arguments))
         if plain and memory in self.catalog.computed:
             return self.catalog.computed[memory]
-        found = yield from self.call(module, [(None, argument, None) for argument in arguments])
-        found = functions.convert(found, module.returns)
+        call = self.call(module, [(None, argument, None) for argument in arguments])
+        found = functions.convert(self.by_itself(call) if plain else (yield from call), module.returns)
         if plain:
             self.catalog.computed[memory] = found
         return found
+
+    @staticmethod
+    def by_itself(call):
+        """Runs what asks the server nothing: the same batch may be run again when the answer is known already."""
+        try:
+            while True:
+                asks = call.send(None)
+                if asks[3] != "statement":
+                    raise RuntimeError(f"a function that was thought to look at its arguments only: {asks}")
+        except StopIteration as end:
+            return end.value
 
     def plain(self, module):
         if not hasattr(module, "plain"):

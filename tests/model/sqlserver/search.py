@@ -132,7 +132,7 @@ class Touched:
 
     def is_alone(self, who, asks):
         request, arguments = asks[3], asks[4]
-        if self.all_of_them or request in ("choose", "kill", "list_locks", "list_sessions"):
+        if self.all_of_them or request in ("choose", "kill", "views", "list_locks", "list_sessions"):
             return False
         if request in ("commit", "rollback", "autocommit"):
             return None
@@ -239,6 +239,8 @@ class Search:
         session = draft.sessions[who]
         if request == "own_id":
             return FIRST_SESSION + who
+        if request == "views":
+            return ("views", self.look(draft, who, arguments[0]()))
         if request in ("fetch", "insert", "change"):
             refused = HANDLERS["level"](draft, who, level == "SNAP")
             if refused is not None:
@@ -248,6 +250,16 @@ class Search:
         if session.doomed and request in ("insert", "change", "getapplock"):
             return Err((3930, "the transaction cannot be committed and cannot write"))
         return HANDLERS[request](draft, who, *arguments)
+
+    def look(self, draft, who, run):
+        """A statement that only looks at the server's views, run at once."""
+        answer = None
+        while True:
+            try:
+                asks = run.send(answer)
+            except StopIteration as end:
+                return tuple(end.value)
+            answer = self.answer(draft, who, asks)
 
     # --- steps ---
     def steps(self, state, only=None):
@@ -334,15 +346,26 @@ def describe(wait):
     until = "without end" if timeout is None else f"for {timeout} ms at most"
     if resource[0] == "application":
         return f"application lock {resource[1][:12]}… ({mode}), {until}"
-    return f"{mode} on {resource[1]}.{resource[2]}{list(resource[3])!r}, {until}"
+    return f"{mode} on {resource[1]}.{resource[2]} {shown(resource[3])}, {until}"
+
+
+def shown(value):
+    """A key or a row as people read it: names instead of their bytes."""
+    if isinstance(value, tuple):
+        return "(" + ", ".join(shown(part) for part in value) + ")"
+    if isinstance(value, bytes) and len(value) % 2 == 0:
+        return value.decode("utf-16-le", "replace")
+    return repr(value)
 
 
 def told(asks, response):
     request, arguments = asks[3], asks[4]
+    if request == "views":
+        return f"looks for holders and finds {response[1]!r}"
     if request == "fetch":
-        return f"reads {arguments[0].name} {list(arguments[2])!r}: {'nothing' if response is None else response[1]!r}"
+        return f"reads {arguments[0].name} {shown(arguments[2])}: {'nothing' if response is None else shown(response[1])}"
     if request in ("insert", "change"):
-        return f"{request}s {arguments[0].name} {arguments[1]!r}"
+        return f"{request}s {arguments[0].name} {shown(arguments[1])}"
     return f"{request} {', '.join(repr(argument) for argument in arguments)} → {response!r}"
 
 
