@@ -117,7 +117,7 @@ PLAIN = {
     "dateadd": null_in(date_add), "datediff": null_in(date_diff), "datediff_big": null_in(date_diff), "newid": lambda: "0" * 36, "json_modify": lambda *_: "{}", "json_value": lambda *_: None,
     "iif": lambda condition, yes, no: yes if condition is True else no, "db_id": lambda *_: 5, "db_name": lambda *_: "app", "original_db_name": lambda *_: "app", "host_name": lambda: "host", "app_name": lambda: "model",
     "original_login": lambda: "login", "suser_sname": lambda *_: "login", "user_name": lambda *_: "dbo", "has_perms_by_name": lambda *_: 1, "serverproperty": lambda name: {"EngineEdition": 3}.get(name),
-    "databasepropertyex": lambda *_: None, "trigger_nestlevel": lambda *_: 1, "is_rolemember": lambda *_: 1, "schema_id": lambda *_: 1, "indexproperty": lambda *_: None, "type_id": lambda *_: None,
+    "databasepropertyex": lambda *_: None, "trigger_nestlevel": lambda *_: 1, "is_rolemember": lambda *_: 1, "schema_id": lambda *_: 1, "columnproperty": lambda *_: 0, "indexproperty": lambda *_: None, "type_id": lambda *_: None,
     "database_principal_id": lambda *_: 1, "current_transaction_id": lambda: 1, "error_line": lambda: 0, "error_state": lambda: 1, "error_severity": lambda: 16, "error_procedure": lambda: None,
     "checksum": lambda *parts: hash(parts) & 0x7fffffff, "round": lambda value, *_: value, "sign": null_in(lambda value: (value > 0) - (value < 0)), "nextvalue": lambda _: 1,
 }
@@ -202,11 +202,13 @@ def virtual(run, name):
         own = yield from run.ask("own_id")
         level = {"RU": 1, "RC": 2, "RR": 3, "SER": 4, "SNAP": 5}[run.level]
         return [{"session_id": session, "login_name": "login", "program_name": "model", "host_name": "host", "last_request_end_time": ("time", None), "login_time": ("time", None),
-                 "status": "running" if status == "running" else "sleeping", "open_transaction_count": count, "transaction_isolation_level": level if session == own else 2} for session, count, status in rows]
+                 "status": status, "open_transaction_count": count, "transaction_isolation_level": level if session == own else 2} for session, count, status in rows]
     if name == "sys.databases":
         return [{"database_id": 5, "delayed_durability": 0, "is_read_committed_snapshot_on": int(run.rcsi), "name": "app"}]
     if name == "sys.database_recovery_status":
         return [{"database_id": 5, "recovery_fork_guid": "fork"}]
+    if name == "sys.schemas":
+        return [{"name": "termgate", "principal_id": 1}, {"name": "dbo", "principal_id": 1}]
     if name == "sys.configurations":
         return [{"name": "nested triggers", "value_in_use": 1, "value": 1}]
     tables = list(run.catalog.tables.values())
@@ -215,6 +217,6 @@ def virtual(run, name):
                 for at, table in enumerate(tables) for place, column in enumerate(table.columns)]
     if name == "sys.types":
         return [{"name": kind, "user_type_id": kind, "system_type_id": kind} for kind in sorted({kind[0] for table in tables for kind in table.types.values()})]
-    if name in ("sys.security_predicates", "sys.security_policies", "sys.triggers", "sys.sql_dependencies", "sys.foreign_keys", "sys.sequences"):
+    if name in ("sys.security_predicates", "sys.security_policies", "sys.triggers", "sys.sql_dependencies", "sys.foreign_keys", "sys.sequences", "sys.partitions", "sys.tables"):
         return []
     raise tsql.Unread(f"line {run.line}: the view {name}")

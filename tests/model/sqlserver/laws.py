@@ -10,7 +10,7 @@ from collections import Counter
 
 from engine import Session
 from search import Program, describe, explore, history
-from server import FIRST_SESSION
+from server import CLIENT, FIRST_SESSION
 
 
 class Findings:
@@ -95,7 +95,7 @@ class Judge:
         session = self.session(state, who)
         if session.node is None:
             return "at its end"
-        if session.node.asks[0][0] == "the client's batch":
+        if session.node.asks[0][0] == CLIENT:
             return "between two batches"
         return "inside {} (line {})".format(*session.node.asks[0])
 
@@ -115,8 +115,8 @@ class Judge:
 
     def was_listed(self, state, killer, victim):
         """Whether it was in the way when the raise looked last. In between it may have let go, which KILL cannot know."""
-        listed = next((answer[1] for answer in reversed(self.session(state, killer).node.log) if isinstance(answer, tuple) and answer[:1] == ("views",)), ())
-        return any(FIRST_SESSION + victim in row for row in listed)
+        looks = [answer[1] for answer in self.session(state, killer).node.log if isinstance(answer, tuple) and answer[:1] == ("views",)]
+        return any(FIRST_SESSION + victim in row for rows in looks[-3:] for row in rows)
 
     def add(self, law, what, state):
         self.findings.add(law, what, self.setting, [state] if state is not None else [])

@@ -63,7 +63,7 @@ def main():
     started = time.process_time()
     only = sys.argv[sys.argv.index("--only") + 1] if "--only" in sys.argv else ""
     levels = os.environ.get("LEVELS", "RC").split(",")
-    folder = ROOT / "sql/sqlserver/install"
+    folder = Path(os.environ.get("FOLDER", ROOT / "sql/sqlserver/install"))
     for rcsi in (False, True):
         model = Model(folder, rcsi)
         probes = laws.probes_of(scenarios.RAISES, scenarios.NEIGHBOURS)

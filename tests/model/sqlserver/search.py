@@ -134,7 +134,7 @@ class Touched:
         request, arguments = asks[3], asks[4]
         if self.all_of_them or request in ("choose", "kill", "views", "list_locks", "list_sessions"):
             return False
-        if request in ("commit", "rollback", "autocommit"):
+        if request in ("commit", "rollback", "end_of_nothing"):
             return None
         if request in ("fetch", "drop_row", "insert", "change"):
             place, writes = arguments[0].name, request != "fetch" or (arguments[7][0] == "locked" and (arguments[7][1] != "S" or arguments[7][3]))
@@ -205,8 +205,6 @@ class Search:
                 return
 
     def is_alone(self, draft, who, asks):
-        if asks[3] == "autocommit" and draft.sessions[who].trancount > 0:
-            return True
         alone = self.touched.is_alone(who, asks)
         if alone is None:
             nested = asks[3] == "commit" and draft.sessions[who].trancount > 1

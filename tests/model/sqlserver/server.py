@@ -7,6 +7,8 @@ WAIT = ("waiting",)
 FIRST_SESSION = 51
 # Kinds of application locks that no procedure looks up: marks of a pass and of an acquisition.
 UNLISTED = "pmhw"
+# The place of what a client's batch asks for by itself, outside any procedure.
+CLIENT = "the client's batch"
 
 
 def fetch(draft, who, table, index, prefix, low, high, after, backward, spec):
@@ -155,10 +157,9 @@ def commit(draft, who):
     return None
 
 
-def autocommit(draft, who):
-    """The end of a statement outside a transaction."""
-    if draft.sessions[who].trancount == 0:
-        draft.commit(who)
+def end_of_nothing(draft, who):
+    """The end of a transaction that has touched nothing."""
+    draft.end_transaction(who)
 
 
 def rollback(draft, who):
@@ -235,7 +236,12 @@ def list_locks(draft, who):
 
 def list_sessions(draft, who):
     """sys.dm_exec_sessions: (session, open transactions, whether a batch runs)."""
-    return tuple((FIRST_SESSION + at, min(session.trancount, 1), session.status) for at, session in enumerate(draft.sessions) if session.status != "ended")
+    found = []
+    for at, session in enumerate(draft.sessions):
+        if session.status != "ended":
+            idle = session.status == "done" or session.node.asks[0][0] == CLIENT
+            found.append((FIRST_SESSION + at, min(session.trancount, 1), "sleeping" if idle else "running"))
+    return tuple(found)
 
 
 def level(draft, who, snapshot):
@@ -279,5 +285,5 @@ def set_implicit(draft, who, value):
     draft.sessions[who].implicit = value
 
 
-HANDLERS = {handler.__name__: handler for handler in [fetch, drop_row, insert, change, begin, commit, autocommit, rollback, getapplock, releaseapplock, applock_mode, applock_test, kill,
+HANDLERS = {handler.__name__: handler for handler in [fetch, drop_row, insert, change, begin, commit, end_of_nothing, rollback, getapplock, releaseapplock, applock_mode, applock_test, kill,
                                                       list_locks, list_sessions, level, env, statement, doom, context_get, context_set, set_implicit]}

@@ -694,7 +694,7 @@ class Reader:
     def skipped(self):
         """A definition that takes no part in the model: to its end, which is where the next statement begins."""
         self.at += 1
-        while self.peek()[0] != "end" and not self.sees(";") and self.peek()[1].upper() not in ("DROP", "CREATE", "GRANT", "ALTER", "INSERT", "EXEC", "END", "IF", "ELSE", "SET"):
+        while self.peek()[0] != "end" and not self.sees(";") and (self.sees("SET", "(") or self.peek()[1].upper() not in ("DROP", "CREATE", "GRANT", "ALTER", "INSERT", "EXEC", "END", "IF", "ELSE", "SET")):
             self.at += 1
         return ("nothing",)
 
