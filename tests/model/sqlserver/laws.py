@@ -14,15 +14,22 @@ from server import CLIENT, FIRST_SESSION
 
 
 class Findings:
-    """Each breach once, with where it was seen first and how often."""
+    """Each breach once, with where it was seen first, the steps that led there, and how often it was seen."""
 
     def __init__(self):
         self.seen, self.counts = {}, Counter()
 
-    def add(self, law, what, where, story=()):
+    def add(self, law, what, where, state):
         self.counts[(law, what)] += 1
-        if (law, what) not in self.seen:
-            self.seen[(law, what)] = (where, list(story))
+        self.seen.setdefault((law, what), (where, state))
+
+    def told(self, origin, programs):
+        """With the steps that led to each in place of its state: (law, what, where, how often, steps)."""
+        found = []
+        for (law, what), (where, state) in self.seen.items():
+            steps = [f"{programs[who].name}, {place[0]} line {place[1]}: {step}" for who, place, step in history(origin, state)] if state in origin else []
+            found.append((law, what, where, self.counts[(law, what)], steps))
+        return found
 
 
 def suffix(catalog, scope):
@@ -119,7 +126,7 @@ class Judge:
         return any(FIRST_SESSION + victim in row for rows in looks[-3:] for row in rows)
 
     def add(self, law, what, state):
-        self.findings.add(law, what, self.setting, [state] if state is not None else [])
+        self.findings.add(law, what, self.setting, state)
 
     # --- frozen ---
     def probe(self, state, program, term=None):
@@ -182,7 +189,7 @@ def judge_frozen(search, start, findings, setting, program, probes):
             judge.step(state, step, search.programs)
         for name, value in session.memory:
             if name == "error":
-                findings.add("alone", f"{program.name}, alone: error {value}", setting)
+                findings.add("alone", f"{program.name}, alone: error {value}", setting, state)
         memory = (state[0], state[1], session.trancount, session.status)
         if memory in asked or not search.world.kept["locks"][0][state[1]]:
             return
@@ -193,7 +200,7 @@ def judge_frozen(search, start, findings, setting, program, probes):
                     continue
                 how = f"waits {end[2]}, at {end[1]}" if end[0] == "hang" else f"ends with error {end[1]}"
                 at = "between two batches" if judge.where(state, 0) == "between two batches" else "inside a call"
-                findings.add("F4", f"{newcomer.name} {how}, behind {program.name} of {program.scope} frozen {at}", (setting, judge.where(state, 0)))
+                findings.add("F4", f"{newcomer.name} {how}, behind {program.name} of {program.scope} frozen {at}", f"{setting}, {judge.where(state, 0)}", state)
 
     return explore(search, start, visit)
 
@@ -214,9 +221,9 @@ def judge_meeting(search, start, findings, setting, raises):
                 for newcomer, term in raises.get(program.scope, ()):
                     ends = {end for end in judge.probe(state, newcomer, term) if end[0] != "done" and end[1:2] != (50001,)}
                     if ends:
-                        findings.add("F4", f"{program.name} waits {describe(session.wait)}, at {place[0]} line {place[1]}, and {newcomer.name} does not set it free: {sorted(ends)}", setting)
+                        findings.add("F4", f"{program.name} waits {describe(session.wait)}, at {place[0]} line {place[1]}, and {newcomer.name} does not set it free: {sorted(ends)}", setting, state)
         if not steps and any(judge.session(state, who).status == "running" for who in range(len(search.programs))):
-            findings.add("stuck", f"{setting}: nobody can go on", setting)
+            findings.add("stuck", f"{setting}: nobody can go on", setting, state)
 
     return explore(search, start, visit)
 

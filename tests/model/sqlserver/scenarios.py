@@ -119,10 +119,15 @@ NEIGHBOURS = [
 LEVELS = ["RC", "RR", "SER", "SNAP", "RU"]
 
 
-def frozen(entry, level):
-    program = Program(entry[0], entry[2], level)
-    program.scope = entry[1]
-    return program
+# Whom the level SNAPSHOT might hurt: what begins a transaction with a call of layer 1.
+SNAPSHOTS = {"append", "check_term and a write", "claim_write", "the gate, in a transaction", "a protected write"}
+
+
+def program(entry, level):
+    """A program of (name, scope, batches)."""
+    found = Program(entry[0], entry[2], level)
+    found.scope = entry[1]
+    return found
 
 
 # Pairs and threes that meet freely, every order of their steps: (name, programs). Each program is (name, scope, batches).
