@@ -135,7 +135,7 @@ def plan(table, alias, conditions, needed, hints):
 
 
 def locking(level, rcsi, hints, writes):
-    """What a read takes of each row: (version, mode, hold, ranged). level: RU, RC, RR, SER, SNAP; writes: the search of an UPDATE or DELETE."""
+    """What a read takes of each row: (version, mode, hold, ranged). READPAST is the caller's to look at. level: RU, RC, RR, SER, SNAP; writes: the search of an UPDATE or DELETE."""
     if hints.get("NOLOCK") or hints.get("READUNCOMMITTED"):
         return ("dirty", None, False, False)
     if hints.get("READCOMMITTEDLOCK") or hints.get("READCOMMITTED"):

@@ -378,7 +378,7 @@ class Interpreter:
         high = ((yield from self.value(chosen.high[0], scope)), chosen.high[1]) if chosen.high else None
         after = None
         while True:
-            met = yield from self.ask("fetch", table, chosen.index, tuple(prefix), low, high, after, backward, (version, mode, hold, ranged, chosen.lookup))
+            met = yield from self.ask("fetch", table, chosen.index, tuple(prefix), low, high, after, backward, (version, mode, hold, ranged, chosen.lookup, bool(source.hints.get("READPAST"))))
             if met is None:
                 return
             after, row = met
@@ -571,6 +571,9 @@ class Interpreter:
         for table, key, row in found:
             new = list(row)
             for column, value in changes:
+                if column.startswith("@"):
+                    self.assign(column, (yield from self.value(value, [(source.alias, table.at, row)])))
+                    continue
                 computed = functions.convert((yield from self.value(value, [(source.alias, table.at, row)])), table.types[column])
                 new[table.at[column]] = STORED if isinstance(computed, tuple) and computed[:1] == ("time",) else computed
             if table.key(new) != key:

@@ -41,7 +41,7 @@ def work(scope, term, number, table="dbo.work"):
 
 
 def claim(scope, term):
-    return f"DECLARE @fresh bit, @f bigint; EXEC termgate.claim_write N'{scope}', {term}, N'w9', @fresh OUTPUT, @f OUTPUT"
+    return f"DECLARE @fresh bit, @f bigint; EXEC termgate.claim_write N'{scope}', {term}, N'claim {term}', @fresh OUTPUT, @f OUTPUT"
 
 
 def enter(scope, term):
@@ -88,10 +88,13 @@ FROZEN = [
     ("stream_move", "a", in_transaction("DECLARE @m bit; EXEC termgate.stream_move N'a-events', N'x', N'ops', N'why', @m OUTPUT")),
     ("prune", "a", in_transaction("DECLARE @p bigint; EXEC termgate.prune N'a-events', 1, @p OUTPUT")),
     ("declare_restored", "x", in_transaction("DECLARE @f bigint; EXEC termgate.declare_restored N'x', 6, N'ops', N'why', @f OUTPUT")),
-    ("declare_nothing_lost", "x", in_transaction("DECLARE @s bigint; EXEC termgate.declare_nothing_lost N'ops', N'why', @s OUTPUT")),
-    ("declare_untrusted", "x", in_transaction("DECLARE @s bigint; EXEC termgate.declare_untrusted N'ops', N'why', @s OUTPUT")),
-    ("set_setting", "x", in_transaction("EXEC termgate.set_setting N'payload_bytes_max', N'1000000'")),
-    ("protect", "x", in_transaction("DECLARE @n bigint; EXEC termgate.protect @target = N'dbo.work', @scope = N'y', @protected = @n OUTPUT")),
+    # Refused inside a transaction, for nobody could end whoever froze there.
+    ("declare_nothing_lost, in a transaction", "x", in_transaction("DECLARE @s bigint; EXEC termgate.declare_nothing_lost N'ops', N'why', @s OUTPUT")),
+    ("declare_untrusted, in a transaction", "x", in_transaction("DECLARE @s bigint; EXEC termgate.declare_untrusted N'ops', N'why', @s OUTPUT")),
+    ("set_setting, in a transaction", "x", in_transaction("EXEC termgate.set_setting N'payload_bytes_max', N'1000000'")),
+    ("protect, in a transaction", "x", in_transaction("DECLARE @n bigint; EXEC termgate.protect @target = N'dbo.work', @scope = N'y', @protected = @n OUTPUT")),
+    ("declare_nothing_lost", "x", ["DECLARE @s bigint; EXEC termgate.declare_nothing_lost N'ops', N'why', @s OUTPUT"]),
+    ("set_setting", "x", ["EXEC termgate.set_setting N'payload_bytes_max', N'1000000'"]),
 ]
 # Raises, each a statement of its own: (name, scope, term or None, text).
 RAISES = [

@@ -12,8 +12,8 @@ CLIENT = "the client's batch"
 
 
 def fetch(draft, who, table, index, prefix, low, high, after, backward, spec):
-    """The next row of an index range: (entry, row), or None at its end. spec: (version, mode, hold, ranged, lookup)."""
-    version, mode, hold, ranged, lookup = spec
+    """The next row of an index range: (entry, row), or None at its end. spec: (version, mode, hold, ranged, lookup, past)."""
+    version, mode, hold, ranged, lookup, past = spec
     session = draft.sessions[who]
     if version == "snapshot" and session.snapshot is None:
         session.snapshot = draft.version()
@@ -31,7 +31,7 @@ def fetch(draft, who, table, index, prefix, low, high, after, backward, spec):
             row = current if version == "dirty" or writer == who else draft.at_version(session.snapshot if version == "snapshot" else session.seen, table.name, key)
         else:
             exact = index.unique and len(prefix) == len(index.keys)
-            row = lock_and_read(draft, who, table, index, entry, key, "RangeS-" + mode if ranged and not exact else mode, hold, lookup)
+            row = lock_and_read(draft, who, table, index, entry, key, "RangeS-" + mode if ranged and not exact else mode, hold, lookup, past)
             if row is WAIT:
                 return WAIT
         if row is not None and table.entry(index, row) == entry:
@@ -50,11 +50,14 @@ def within(index, entry, prefix, low, high):
     return high is None or (value is not None and (order(value) < order(high[0]) or (high[1] and value == high[0])))
 
 
-def lock_and_read(draft, who, table, index, entry, key, mode, hold, lookup):
+def lock_and_read(draft, who, table, index, entry, key, mode, hold, lookup, past):
+    """The row, once its locks are there. past: where they are not to be had at once, the row is passed over (READPAST)."""
     for resource in [("key", table.name, index.name, entry)] + ([("key", table.name, table.primary.name, key)] if lookup else []):
         before = draft.holds(who, resource) if not is_granted(draft, who, resource) else None
         if before is not None and covers(before, mode):
             continue
+        if past and draft.in_the_way(who, resource, mode, before is not None):
+            return None
         if not draft.ask(who, resource, "T", mode, draft.lock_timeout):
             return WAIT
         if not hold and before is None:
