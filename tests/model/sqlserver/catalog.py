@@ -41,7 +41,15 @@ class Table:
 
 class Module:
     def __init__(self, kind, name, parameters, returns, table, body, file):
-        self.kind, self.name, self.parameters, self.returns, self.table, self.body, self.file = kind, name, parameters, returns, table, body, file
+        self.kind, self.name, self.parameters, self.returns, self.table, self.body, self.file = (
+            kind,
+            name,
+            parameters,
+            returns,
+            table,
+            body,
+            file,
+        )
 
 
 class Catalog:
@@ -91,7 +99,12 @@ def columns_of(tree, alias, found, table):
         for part in tree:
             columns_of(part, alias, found, table)
     elif hasattr(tree, "items") and not isinstance(tree, dict):  # a query inside
-        columns_of([tree.items, tree.where, [term for term, _ in tree.order], tree.group, [source.on for source in tree.sources], tree.union], alias, found, table)
+        columns_of(
+            [tree.items, tree.where, [term for term, _ in tree.order], tree.group, [source.on for source in tree.sources], tree.union],
+            alias,
+            found,
+            table,
+        )
     return found
 
 
@@ -108,8 +121,15 @@ def plan(table, alias, conditions, needed, hints):
     fixed, bounds = {}, {}
     for condition in conditions:
         if condition[0] == "compare":
-            for column, other, operator in [(condition[2], condition[3], condition[1]), (condition[3], condition[2], {"<": ">", ">": "<", "<=": ">=", ">=": "<="}.get(condition[1], condition[1]))]:
-                if column[0] == "column" and (column[1] == alias or (column[1] is None and column[2] in table.at)) and not columns_of(other, alias, set(), table):
+            for column, other, operator in [
+                (condition[2], condition[3], condition[1]),
+                (condition[3], condition[2], {"<": ">", ">": "<", "<=": ">=", ">=": "<="}.get(condition[1], condition[1])),
+            ]:
+                if (
+                    column[0] == "column"
+                    and (column[1] == alias or (column[1] is None and column[2] in table.at))
+                    and not columns_of(other, alias, set(), table)
+                ):
                     if operator == "=":
                         fixed.setdefault(column[2], other)
                     elif operator != "<>":

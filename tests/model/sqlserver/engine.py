@@ -53,7 +53,24 @@ def order(value):
 
 class Session:
     """What the server knows of a session. node: how far its batch is (search.py)."""
-    FIELDS = ("node", "step", "memory", "status", "trancount", "doomed", "began", "snapshot", "context", "clock", "wait", "granted", "killed", "implicit", "seen")
+
+    FIELDS = (
+        "node",
+        "step",
+        "memory",
+        "status",
+        "trancount",
+        "doomed",
+        "began",
+        "snapshot",
+        "context",
+        "clock",
+        "wait",
+        "granted",
+        "killed",
+        "implicit",
+        "seen",
+    )
     __slots__ = FIELDS
 
     def __init__(self, values):
@@ -204,7 +221,9 @@ class Draft:
             self.serve(resource)
 
     def release_all(self, who, owners):
-        for resource in [resource for resource, (grants, _) in self.locks.items() if any(grant[0] == who and grant[1] in owners for grant in grants)]:
+        for resource in [
+            resource for resource, (grants, _) in self.locks.items() if any(grant[0] == who and grant[1] in owners for grant in grants)
+        ]:
             grants, queue = self.locks[resource]
             self.set_lock(resource, [grant for grant in grants if grant[0] != who or grant[1] not in owners], queue)
             self.serve(resource)

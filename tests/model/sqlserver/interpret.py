@@ -116,7 +116,12 @@ class Interpreter:
             return
         if kind not in ("block", "try", "while"):
             yield from self.ask("statement")
-        if kind in ("insert", "update", "delete") and self.is_stored(statement[2]) and not (yield from self.ask("env", "trancount")) and not (yield from self.ask("env", "implicit")):
+        if (
+            kind in ("insert", "update", "delete")
+            and self.is_stored(statement[2])
+            and not (yield from self.ask("env", "trancount"))
+            and not (yield from self.ask("env", "implicit"))
+        ):
             yield from self.autocommit(handler, statement)
         else:
             yield from handler(*statement[2:])
@@ -237,7 +242,9 @@ class Interpreter:
         values = []
         for name, value, output in arguments:
             table = value[0] == "variable" and value[1] in self.stack[-1].tables
-            values.append((name, self.stack[-1].tables[value[1]] if table else (yield from self.value(value)), value[1] if output else None))
+            values.append(
+                (name, self.stack[-1].tables[value[1]] if table else (yield from self.value(value)), value[1] if output else None)
+            )
         if procedure.startswith("sp_"):
             answer = yield from getattr(self, "call_" + procedure)(values)
         else:
@@ -250,7 +257,9 @@ class Interpreter:
         frame.tables.update(tables or {})
         outputs = []
         for at, (name, kind, default, _) in enumerate(module.parameters):
-            given = next((value for value in values if value[0] == name), None) or (values[at] if at < len(values) and values[at][0] is None else None)
+            given = next((value for value in values if value[0] == name), None) or (
+                values[at] if at < len(values) and values[at][0] is None else None
+            )
             if given is None:
                 frame.variables[name] = (yield from self.value(default)) if default is not None else None
                 continue
@@ -278,7 +287,11 @@ class Interpreter:
     def call_sp_executesql(self, values):
         text = values[0][1]
         frame = Frame(self.stack[-1].module)
-        declared = [declaration.strip().split() for declaration in (values[1][1] if len(values) > 1 else "").split(",") if declaration.strip().startswith("@")]
+        declared = [
+            declaration.strip().split()
+            for declaration in (values[1][1] if len(values) > 1 else "").split(",")
+            if declaration.strip().startswith("@")
+        ]
         for at, (name, value, _) in enumerate(values[2:]):
             frame.variables[name or declared[at][0].lower()] = value
         self.stack.append(frame)
@@ -302,7 +315,11 @@ class Interpreter:
     def call_sp_getapplock(self, values):
         named = {name: value for name, value, _ in values}
         owner = "S" if named.get("@lockowner", "Transaction").lower() == "session" else "T"
-        return (yield from self.ask("getapplock", named["@resource"], named["@lockmode"].capitalize(), owner, int(named.get("@locktimeout", -1))))
+        return (
+            yield from self.ask(
+                "getapplock", named["@resource"], named["@lockmode"].capitalize(), owner, int(named.get("@locktimeout", -1))
+            )
+        )
 
     def call_sp_releaseapplock(self, values):
         named = {name: value for name, value, _ in values}
@@ -327,8 +344,10 @@ class Interpreter:
             return
         source, matched = query.sources[at], False
         if ("conditions", at) not in query.known:
-            later = {other.alias for other in query.sources[at + 1:]}
-            query.known[("conditions", at)] = [condition for condition in conjuncts(query.where) + conjuncts(source.on) if not aliases_of(condition) & later]
+            later = {other.alias for other in query.sources[at + 1 :]}
+            query.known[("conditions", at)] = [
+                condition for condition in conjuncts(query.where) + conjuncts(source.on) if not aliases_of(condition) & later
+            ]
         rows = self.rows_of(source, query.known[("conditions", at)], query, scope, backward)
         answer = None
         while True:
@@ -378,7 +397,17 @@ class Interpreter:
         high = ((yield from self.value(chosen.high[0], scope)), chosen.high[1]) if chosen.high else None
         after = None
         while True:
-            met = yield from self.ask("fetch", table, chosen.index, tuple(prefix), low, high, after, backward, (version, mode, hold, ranged, chosen.lookup, bool(source.hints.get("READPAST"))))
+            met = yield from self.ask(
+                "fetch",
+                table,
+                chosen.index,
+                tuple(prefix),
+                low,
+                high,
+                after,
+                backward,
+                (version, mode, hold, ranged, chosen.lookup, bool(source.hints.get("READPAST"))),
+            )
             if met is None:
                 return
             after, row = met
@@ -399,7 +428,9 @@ class Interpreter:
         scope = list(scope)
         limit = (yield from self.value(query.top, scope)) if query.top is not None else None
         if "aggregates" not in query.known:
-            query.known["aggregates"] = [tree for item in query.items for tree in walk(item[0], queries=False) if tree[:1] == ("aggregate",)]
+            query.known["aggregates"] = [
+                tree for item in query.items for tree in walk(item[0], queries=False) if tree[:1] == ("aggregate",)
+            ]
         aggregates = query.known["aggregates"]
         if not query.sources:
             rows = []
@@ -433,12 +464,17 @@ class Interpreter:
     def in_order(self, query):
         """Whether the index that will be read gives the order that is asked for."""
         source = query.sources[0]
-        if len(query.sources) > 1 or source.name not in self.catalog.tables or any(term[0][0] != "column" for term in query.order) or len({down for _, down in query.order}) > 1:
+        if (
+            len(query.sources) > 1
+            or source.name not in self.catalog.tables
+            or any(term[0][0] != "column" for term in query.order)
+            or len({down for _, down in query.order}) > 1
+        ):
             return False
         table = self.catalog.tables[source.name]
         chosen = self.plan(table, source, conjuncts(query.where), query)
         wanted = [term[0][2] for term in query.order]
-        return chosen.index.keys[len(chosen.prefix):len(chosen.prefix) + len(wanted)] == wanted
+        return chosen.index.keys[len(chosen.prefix) : len(chosen.prefix) + len(wanted)] == wanted
 
     def sorted(self, terms, scopes):
         keyed = []
@@ -453,10 +489,16 @@ class Interpreter:
     def aggregate(self, query, scope, aggregates):
         limit, backward = None, False
         # MAX and MIN of the next column of the index read one row, from its end.
-        if len({repr(tree) for tree in aggregates}) == 1 and aggregates[0][1] in ("MAX", "MIN") and aggregates[0][2][0][0] == "column" and len(query.sources) == 1 and query.sources[0].name in self.catalog.tables:
+        if (
+            len({repr(tree) for tree in aggregates}) == 1
+            and aggregates[0][1] in ("MAX", "MIN")
+            and aggregates[0][2][0][0] == "column"
+            and len(query.sources) == 1
+            and query.sources[0].name in self.catalog.tables
+        ):
             source, table = query.sources[0], self.catalog.tables[query.sources[0].name]
             chosen = self.plan(table, source, conjuncts(query.where), query)
-            if chosen.index.keys[len(chosen.prefix):len(chosen.prefix) + 1] == [aggregates[0][2][0][2]]:
+            if chosen.index.keys[len(chosen.prefix) : len(chosen.prefix) + 1] == [aggregates[0][2][0][2]]:
                 limit, backward = 1, aggregates[0][1] == "MAX"
         scopes = yield from self.joined(query, scope, limit, backward)
         groups = {}
@@ -621,7 +663,9 @@ class Interpreter:
             if action in trigger.returns:
                 kept = (self.xact_abort, self.rowcount)
                 self.xact_abort = True
-                yield from self.call(trigger, [], {"inserted": LocalTable(table.columns, inserted), "deleted": LocalTable(table.columns, deleted)})
+                yield from self.call(
+                    trigger, [], {"inserted": LocalTable(table.columns, inserted), "deleted": LocalTable(table.columns, deleted)}
+                )
                 self.xact_abort, self.rowcount = kept
 
     def do_create_table(self, name, columns):
@@ -715,7 +759,11 @@ class Interpreter:
         return None if unknown else tree[3]
 
     def value_between(self, tree, scope):
-        value, low, high = (yield from self.value(tree[1], scope)), (yield from self.value(tree[2], scope)), (yield from self.value(tree[3], scope))
+        value, low, high = (
+            (yield from self.value(tree[1], scope)),
+            (yield from self.value(tree[2], scope)),
+            (yield from self.value(tree[3], scope)),
+        )
         if None in (value, low, high):
             return None
         return (functions.compare(">=", value, low) and functions.compare("<=", value, high)) != tree[4]
@@ -799,8 +847,14 @@ class Interpreter:
 
     def plain(self, module):
         if not hasattr(module, "plain"):
-            module.plain = not any((tree[0] == "query" and tree[1]) or tree[0] == "global" or (tree[0] == "function" and tree[1] in functions.NOT_PLAIN) or
-                                   (tree[0] == "call" and not self.plain(self.catalog.modules[tree[1]])) for tree in walk(module.body) if tree)
+            module.plain = not any(
+                (tree[0] == "query" and tree[1])
+                or tree[0] == "global"
+                or (tree[0] == "function" and tree[1] in functions.NOT_PLAIN)
+                or (tree[0] == "call" and not self.plain(self.catalog.modules[tree[1]]))
+                for tree in walk(module.body)
+                if tree
+            )
         return module.plain
 
     def value_function(self, tree, scope):

@@ -27,7 +27,11 @@ class Findings:
         """With the steps that led to each in place of its state: (law, what, where, how often, steps)."""
         found = []
         for (law, what), (where, state) in self.seen.items():
-            steps = [f"{programs[who].name}, {place[0]} line {place[1]}: {step}" for who, place, step in history(origin, state)] if state in origin else []
+            steps = (
+                [f"{programs[who].name}, {place[0]} line {place[1]}: {step}" for who, place, step in history(origin, state)]
+                if state in origin
+                else []
+            )
             found.append((law, what, where, self.counts[(law, what)], steps))
         return found
 
@@ -47,7 +51,9 @@ def broken_by_commit(world, state, changes):
     fences, writes = catalog.tables["fences"], catalog.tables["stream_writes"]
     known = {row[fences.at["scope_key"]]: row[fences.at["term"]] for row in committed(world, state, "fences").values()}
     highest = {}
-    for name, at in [("stream_writes", writes.at)] + [(name, catalog.tables[name].at) for name in ("dbo.work", "dbo.guarded") if name in catalog.tables]:
+    for name, at in [("stream_writes", writes.at)] + [
+        (name, catalog.tables[name].at) for name in ("dbo.work", "dbo.guarded") if name in catalog.tables
+    ]:
         for row in committed(world, state, name).values():
             scope = row[at["scope_key"]]
             highest[scope] = max(highest.get(scope, 0), row[at["term"]])
@@ -59,7 +65,12 @@ def broken_by_commit(world, state, changes):
                 found.append(("F2", f"a row of term {term} is committed, and the fence stands at {known[scope]}"))
             if term < highest.get(scope, 0):
                 found.append(("F1", f"a row of term {term} is committed behind one of {highest[scope]}"))
-        if name == "fences" and before is not None and not any(table == "resets" for table, _ in changes) and (after is None or after[fences.at["term"]] < before[fences.at["term"]]):
+        if (
+            name == "fences"
+            and before is not None
+            and not any(table == "resets" for table, _ in changes)
+            and (after is None or after[fences.at["term"]] < before[fences.at["term"]])
+        ):
             found.append(("F3", "a fence goes down"))
         if name == "leases" and after is not None:
             at = catalog.tables["leases"].at
@@ -72,8 +83,11 @@ def broken_by_commit(world, state, changes):
 def announced(world, state, who, scope):
     """The highest term that a session announces for a scope, by the lock that other raises see."""
     start = "tga:" + suffix(world.catalog, scope)[:9]
-    terms = [int(resource[1][len(start):]) for resource, (grants, _) in world.kept["locks"][0][state[1]].items()
-             if resource[0] == "application" and resource[1].startswith(start) and any(grant[0] == who for grant in grants)]
+    terms = [
+        int(resource[1][len(start) :])
+        for resource, (grants, _) in world.kept["locks"][0][state[1]].items()
+        if resource[0] == "application" and resource[1].startswith(start) and any(grant[0] == who for grant in grants)
+    ]
     return max(terms, default=0)
 
 
@@ -145,7 +159,13 @@ class Judge:
             steps = self.search.steps(at, who)
             if session.wait is not None:
                 others = [step for other in range(who) for step in self.search.steps(at, other) if self.session(at, other).killed]
-                others = others or [step for other in range(who) if self.session(at, other).wait for step in self.search.steps(at, other) if "in vain" in step.what]
+                others = others or [
+                    step
+                    for other in range(who)
+                    if self.session(at, other).wait
+                    for step in self.search.steps(at, other)
+                    if "in vain" in step.what
+                ]
                 steps = others[:1] or steps
                 if not steps:
                     place = session.node.asks[0]
@@ -161,7 +181,11 @@ class Judge:
     def blamed(self, state, who, program, term):
         """Whether the failure of a raise is a higher raise's doing."""
         for other in range(who):
-            if term is not None and self.session(state, other).status == "running" and announced(self.world, state, other, program.scope) >= term:
+            if (
+                term is not None
+                and self.session(state, other).status == "running"
+                and announced(self.world, state, other, program.scope) >= term
+            ):
                 return "behind a raise to the same or a higher term"
         return ""
 
@@ -200,7 +224,12 @@ def judge_frozen(search, start, findings, setting, program, probes):
                     continue
                 how = f"waits {end[2]}, at {end[1]}" if end[0] == "hang" else f"ends with error {end[1]}"
                 at = "between two batches" if judge.where(state, 0) == "between two batches" else "inside a call"
-                findings.add("F4", f"{newcomer.name} {how}, behind {program.name} of {program.scope} frozen {at}", f"{setting}, {judge.where(state, 0)}", state)
+                findings.add(
+                    "F4",
+                    f"{newcomer.name} {how}, behind {program.name} of {program.scope} frozen {at}",
+                    f"{setting}, {judge.where(state, 0)}",
+                    state,
+                )
 
     return explore(search, start, visit)
 
@@ -221,7 +250,12 @@ def judge_meeting(search, start, findings, setting, raises):
                 for newcomer, term in raises.get(program.scope, ()):
                     ends = {end for end in judge.probe(state, newcomer, term) if end[0] != "done" and end[1:2] != (50001,)}
                     if ends:
-                        findings.add("F4", f"{program.name} waits {describe(session.wait)}, at {place[0]} line {place[1]}, and {newcomer.name} does not set it free: {sorted(ends)}", setting, state)
+                        findings.add(
+                            "F4",
+                            f"{program.name} waits {describe(session.wait)}, at {place[0]} line {place[1]}, and {newcomer.name} does not set it free: {sorted(ends)}",
+                            setting,
+                            state,
+                        )
         if not steps and any(judge.session(state, who).status == "running" for who in range(len(search.programs))):
             findings.add("stuck", f"{setting}: nobody can go on", setting, state)
 

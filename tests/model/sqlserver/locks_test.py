@@ -95,7 +95,10 @@ def tasks_of(folder, long, only):
 
 def is_old(folder):
     """Whether this is the very text that fixtures/before keeps: its faults are known, and mistakes.OLD says which must be found."""
-    return all((folder / path.name).exists() and (folder / path.name).read_text() == path.read_text() for path in (HERE / "fixtures/before").glob("*.sql"))
+    return all(
+        (folder / path.name).exists() and (folder / path.name).read_text() == path.read_text()
+        for path in (HERE / "fixtures/before").glob("*.sql")
+    )
 
 
 def known_of():

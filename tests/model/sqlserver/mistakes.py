@@ -12,19 +12,77 @@ def meeting(name):
 
 # What the old text must be found out by: (name, what is found, under READ_COMMITTED_SNAPSHOT, how, entry).
 OLD = [
-    ("acquire_lease whose looks wait for rows that are not committed", r"acquire_lease of a waits S on stream_writes.*without end", False, "frozen", frozen("append")),
-    ("a first look at the fence that waits for a raise that is not committed", r"seal of x waits S on fences.*without end", False, "frozen", frozen("check_term above the fence")),
-    ("HOLDLOCK at a new stream: a key range of the neighbour's", r"the neighbour's append of b waits U on streams.primary \(b-events\), without end", True, "frozen", frozen("append to a new stream")),
-    ("HOLDLOCK at a new scope: a key range of the neighbour's lease", r"the neighbour's renew_lease of b waits U on leases.primary \(b\), without end", True, "frozen", frozen("acquire_lease of a new scope")),
+    (
+        "acquire_lease whose looks wait for rows that are not committed",
+        r"acquire_lease of a waits S on stream_writes.*without end",
+        False,
+        "frozen",
+        frozen("append"),
+    ),
+    (
+        "a first look at the fence that waits for a raise that is not committed",
+        r"seal of x waits S on fences.*without end",
+        False,
+        "frozen",
+        frozen("check_term above the fence"),
+    ),
+    (
+        "HOLDLOCK at a new stream: a key range of the neighbour's",
+        r"the neighbour's append of b waits U on streams.primary \(b-events\), without end",
+        True,
+        "frozen",
+        frozen("append to a new stream"),
+    ),
+    (
+        "HOLDLOCK at a new scope: a key range of the neighbour's lease",
+        r"the neighbour's renew_lease of b waits U on leases.primary \(b\), without end",
+        True,
+        "frozen",
+        frozen("acquire_lease of a new scope"),
+    ),
 ]
 # Changes of the text as it is: (name, file, what stands there, what is put there, what is found, READ_COMMITTED_SNAPSHOT, how, entry).
 NEW = [
-    ("an unlocked look that is none", "0002_check.sql", "termgate.stream_writes w WITH (NOLOCK) WHERE w.scope_key = @scope_key;", "termgate.stream_writes w WHERE w.scope_key = @scope_key;",
-     r"acquire_lease of a (waits S on stream_writes|ends with error 50006).*behind append of a", False, "frozen", frozen("append")),
-    ("HOLDLOCK at a new stream", "0003_append.sql", "SELECT @known = 1 FROM termgate.streams s WITH (INDEX (streams_identity), READCOMMITTEDLOCK)", "SELECT @known = 1 FROM termgate.streams s WITH (UPDLOCK, HOLDLOCK)",
-     r"the neighbour's append of b (waits|ends).*behind append to a new stream", True, "frozen", frozen("append to a new stream")),
-    ("a check without its lock", "0002_check.sql", "EXEC termgate._share @scope, @key;", "SET @raise = 0;", r"^F2", True, "meeting", meeting("a write and a seal")),
-    ("no eviction", "0002_check.sql", "EXEC termgate._kill @session, @login, @ended OUTPUT;", "SET @ended = 0;", r"seal of x ends with error 50006", False, "frozen", frozen("check_term of x and a write")),
+    (
+        "an unlocked look that is none",
+        "0002_check.sql",
+        "termgate.stream_writes w WITH (NOLOCK) WHERE w.scope_key = @scope_key;",
+        "termgate.stream_writes w WHERE w.scope_key = @scope_key;",
+        r"acquire_lease of a (waits S on stream_writes|ends with error 50006).*behind append of a",
+        False,
+        "frozen",
+        frozen("append"),
+    ),
+    (
+        "HOLDLOCK at a new stream",
+        "0003_append.sql",
+        "SELECT @known = 1 FROM termgate.streams s WITH (INDEX (streams_identity), READCOMMITTEDLOCK)",
+        "SELECT @known = 1 FROM termgate.streams s WITH (UPDLOCK, HOLDLOCK)",
+        r"the neighbour's append of b (waits|ends).*behind append to a new stream",
+        True,
+        "frozen",
+        frozen("append to a new stream"),
+    ),
+    (
+        "a check without its lock",
+        "0002_check.sql",
+        "EXEC termgate._share @scope, @key;",
+        "SET @raise = 0;",
+        r"^F2",
+        True,
+        "meeting",
+        meeting("a write and a seal"),
+    ),
+    (
+        "no eviction",
+        "0002_check.sql",
+        "EXEC termgate._kill @session, @login, @ended OUTPUT;",
+        "SET @ended = 0;",
+        r"seal of x ends with error 50006",
+        False,
+        "frozen",
+        frozen("check_term of x and a write"),
+    ),
 ]
 
 
@@ -44,6 +102,9 @@ def changed(name):
 
 def tasks(here, folder, old):
     """(name, pattern, task) of each; old: the text as it is has the faults itself."""
-    found = [(f"in the old text: {name}", pattern, (here / "fixtures/before", rcsi, None, how, entry, "RC")) for name, pattern, rcsi, how, entry in OLD]
+    found = [
+        (f"in the old text: {name}", pattern, (here / "fixtures/before", rcsi, None, how, entry, "RC"))
+        for name, pattern, rcsi, how, entry in OLD
+    ]
     found += [(name, pattern, (folder, rcsi, name, how, entry, "RC")) for name, _, _, _, pattern, rcsi, how, entry in NEW if not old]
     return found

@@ -28,8 +28,10 @@ def append(stream, term, scope="NULL", write_id="NULL"):
 
 
 def append_many(stream, term):
-    return (f"DECLARE @b termgate.payload_batch, @n bigint; INSERT INTO @b (position, payload, write_id) VALUES (0, 0x02, N'w1'), (1, 0x03, N'w2'); "
-            f"EXEC termgate.append_many N'{stream}', {term}, @b, NULL, NULL, @n OUTPUT")
+    return (
+        f"DECLARE @b termgate.payload_batch, @n bigint; INSERT INTO @b (position, payload, write_id) VALUES (0, 0x02, N'w1'), (1, 0x03, N'w2'); "
+        f"EXEC termgate.append_many N'{stream}', {term}, @b, NULL, NULL, @n OUTPUT"
+    )
 
 
 def check(scope, term):
@@ -89,10 +91,22 @@ FROZEN = [
     ("prune", "a", in_transaction("DECLARE @p bigint; EXEC termgate.prune N'a-events', 1, @p OUTPUT")),
     ("declare_restored", "x", in_transaction("DECLARE @f bigint; EXEC termgate.declare_restored N'x', 6, N'ops', N'why', @f OUTPUT")),
     # Refused inside a transaction, for nobody could end whoever froze there.
-    ("declare_nothing_lost, in a transaction", "x", in_transaction("DECLARE @s bigint; EXEC termgate.declare_nothing_lost N'ops', N'why', @s OUTPUT")),
-    ("declare_untrusted, in a transaction", "x", in_transaction("DECLARE @s bigint; EXEC termgate.declare_untrusted N'ops', N'why', @s OUTPUT")),
+    (
+        "declare_nothing_lost, in a transaction",
+        "x",
+        in_transaction("DECLARE @s bigint; EXEC termgate.declare_nothing_lost N'ops', N'why', @s OUTPUT"),
+    ),
+    (
+        "declare_untrusted, in a transaction",
+        "x",
+        in_transaction("DECLARE @s bigint; EXEC termgate.declare_untrusted N'ops', N'why', @s OUTPUT"),
+    ),
     ("set_setting, in a transaction", "x", in_transaction("EXEC termgate.set_setting N'payload_bytes_max', N'1000000'")),
-    ("protect, in a transaction", "x", in_transaction("DECLARE @n bigint; EXEC termgate.protect @target = N'dbo.work', @scope = N'y', @protected = @n OUTPUT")),
+    (
+        "protect, in a transaction",
+        "x",
+        in_transaction("DECLARE @n bigint; EXEC termgate.protect @target = N'dbo.work', @scope = N'y', @protected = @n OUTPUT"),
+    ),
     ("declare_nothing_lost", "x", ["DECLARE @s bigint; EXEC termgate.declare_nothing_lost N'ops', N'why', @s OUTPUT"]),
     ("set_setting", "x", ["EXEC termgate.set_setting N'payload_bytes_max', N'1000000'"]),
 ]
@@ -138,23 +152,94 @@ LEADER_A = ("leader A appends", "a", in_transaction(append("a-events", 1)))
 LEADER_X = ("leader of 5 writes", "x", in_transaction(check("x", 5), work("x", 5, 1)))
 MEETINGS = [
     ("an append and a takeover", [LEADER_A, ("leader B takes over", "a", [acquire("a", "B"), append("a-events", "{term}")])]),
-    ("an append to a new stream and a takeover", [("leader A appends", "a", in_transaction(append("a-new", 1, "a"))), ("leader B takes over", "a", [acquire("a", "B"), append("a-new", "{term}", "a")])]),
-    ("two takeovers", [("leader A takes over", "a", [acquire("a", "A"), append("a-events", "{term}")]), ("leader B takes over", "a", [acquire("a", "B"), append("a-events", "{term}")])]),
-    ("a renewal and a takeover", [("leader A renews", "a", ["EXEC termgate.renew_lease N'a', N'A', 1, 1000", append("a-events", 1)]), ("leader B takes over", "a", [acquire("a", "B"), append("a-events", "{term}")])]),
+    (
+        "an append to a new stream and a takeover",
+        [
+            ("leader A appends", "a", in_transaction(append("a-new", 1, "a"))),
+            ("leader B takes over", "a", [acquire("a", "B"), append("a-new", "{term}", "a")]),
+        ],
+    ),
+    (
+        "two takeovers",
+        [
+            ("leader A takes over", "a", [acquire("a", "A"), append("a-events", "{term}")]),
+            ("leader B takes over", "a", [acquire("a", "B"), append("a-events", "{term}")]),
+        ],
+    ),
+    (
+        "a renewal and a takeover",
+        [
+            ("leader A renews", "a", ["EXEC termgate.renew_lease N'a', N'A', 1, 1000", append("a-events", 1)]),
+            ("leader B takes over", "a", [acquire("a", "B"), append("a-events", "{term}")]),
+        ],
+    ),
     ("a write and a seal", [LEADER_X, ("a seal", "x", ["EXEC termgate.seal N'x', 9"])]),
     ("a write and an append above the fence", [LEADER_X, ("leader of 9 appends", "x", [append("x-events", 9)])]),
-    ("two raises by a write", [("leader of 7 writes", "x", in_transaction(check("x", 7), work("x", 7, 1))), ("leader of 9 writes", "x", in_transaction(check("x", 9), work("x", 9, 2)))]),
-    ("a protected write and a seal", [("leader of 5 writes", "x", [declared("x", 5), work("x", 5, 1, "dbo.guarded")]), ("a seal", "x", ["EXEC termgate.seal N'x', 9"])]),
-    ("the gate and a seal", [("a client in the gate", "x", [enter("x", 5), work("x", 5, 1, "dbo.guarded"), "EXEC termgate.leave N'x', 78"]), ("a seal", "x", ["EXEC termgate.seal N'x', 9"])]),
-    ("two writers of one stream", [("writer 1", "a", in_transaction(append("a-events", 1))), ("writer 2", "a", in_transaction(append("a-events", 1)))]),
-    ("two first writers of one stream", [("writer 1", "a", in_transaction(append("a-new", 1, "a"))), ("writer 2", "a", in_transaction(append("a-new", 1, "a")))]),
-    ("one write id twice", [("writer 1", "a", in_transaction(append("a-events", 1, write_id="N'w5'"))), ("writer 2", "a", in_transaction(append("a-events", 1, write_id="N'w5'")))]),
+    (
+        "two raises by a write",
+        [
+            ("leader of 7 writes", "x", in_transaction(check("x", 7), work("x", 7, 1))),
+            ("leader of 9 writes", "x", in_transaction(check("x", 9), work("x", 9, 2))),
+        ],
+    ),
+    (
+        "a protected write and a seal",
+        [("leader of 5 writes", "x", [declared("x", 5), work("x", 5, 1, "dbo.guarded")]), ("a seal", "x", ["EXEC termgate.seal N'x', 9"])],
+    ),
+    (
+        "the gate and a seal",
+        [
+            ("a client in the gate", "x", [enter("x", 5), work("x", 5, 1, "dbo.guarded"), "EXEC termgate.leave N'x', 78"]),
+            ("a seal", "x", ["EXEC termgate.seal N'x', 9"]),
+        ],
+    ),
+    (
+        "two writers of one stream",
+        [("writer 1", "a", in_transaction(append("a-events", 1))), ("writer 2", "a", in_transaction(append("a-events", 1)))],
+    ),
+    (
+        "two first writers of one stream",
+        [("writer 1", "a", in_transaction(append("a-new", 1, "a"))), ("writer 2", "a", in_transaction(append("a-new", 1, "a")))],
+    ),
+    (
+        "one write id twice",
+        [
+            ("writer 1", "a", in_transaction(append("a-events", 1, write_id="N'w5'"))),
+            ("writer 2", "a", in_transaction(append("a-events", 1, write_id="N'w5'"))),
+        ],
+    ),
     ("two new scopes side by side", [("leader of aa", "aa", [acquire("aa", "A")]), ("leader of ab", "ab", [acquire("ab", "B")])]),
-    ("a release by force and a takeover", [("an operator", "a", [RELEASED + "EXEC termgate.force_release N'a', N'ops', N'why', @r OUTPUT"]), ("leader B takes over", "a", [acquire("a", "B"), append("a-events", "{term}")])]),
+    (
+        "a release by force and a takeover",
+        [
+            ("an operator", "a", [RELEASED + "EXEC termgate.force_release N'a', N'ops', N'why', @r OUTPUT"]),
+            ("leader B takes over", "a", [acquire("a", "B"), append("a-events", "{term}")]),
+        ],
+    ),
 ]
 LONG_MEETINGS = [
-    ("an append, a takeover, a release by force", [LEADER_A, ("leader B takes over", "a", [acquire("a", "B"), append("a-events", "{term}")]),
-                                                   ("an operator", "a", [RELEASED + "EXEC termgate.force_release N'a', N'ops', N'why', @r OUTPUT"])]),
-    ("an append, a takeover, a neighbour's append", [LEADER_A, ("leader B takes over", "a", [acquire("a", "B")]), ("the neighbour appends", "b", in_transaction(append("b-events", 1)))]),
-    ("a write, a raise by a write, a seal", [LEADER_X, ("leader of 7 writes", "x", in_transaction(check("x", 7), work("x", 7, 2))), ("a seal", "x", ["EXEC termgate.seal N'x', 9"])]),
+    (
+        "an append, a takeover, a release by force",
+        [
+            LEADER_A,
+            ("leader B takes over", "a", [acquire("a", "B"), append("a-events", "{term}")]),
+            ("an operator", "a", [RELEASED + "EXEC termgate.force_release N'a', N'ops', N'why', @r OUTPUT"]),
+        ],
+    ),
+    (
+        "an append, a takeover, a neighbour's append",
+        [
+            LEADER_A,
+            ("leader B takes over", "a", [acquire("a", "B")]),
+            ("the neighbour appends", "b", in_transaction(append("b-events", 1))),
+        ],
+    ),
+    (
+        "a write, a raise by a write, a seal",
+        [
+            LEADER_X,
+            ("leader of 7 writes", "x", in_transaction(check("x", 7), work("x", 7, 2))),
+            ("a seal", "x", ["EXEC termgate.seal N'x', 9"]),
+        ],
+    ),
 ]

@@ -22,6 +22,7 @@ class Versions(dict):
 
 class Node:
     """A batch at the point where it asks for something, or its end."""
+
     __slots__ = ("tree", "text", "log", "run", "asks", "children", "result", "steps")
 
     def __init__(self, tree, text, log, run):
@@ -82,7 +83,14 @@ class World:
 
     def draft(self, state):
         rows, locks, sessions = state
-        draft = Draft(self.catalog, self.kept["rows"][0][rows], self.kept["locks"][0][locks], [self.kept["session"][0][session] for session in sessions], self.rcsi, self.versions)
+        draft = Draft(
+            self.catalog,
+            self.kept["rows"][0][rows],
+            self.kept["locks"][0][locks],
+            [self.kept["session"][0][session] for session in sessions],
+            self.rcsi,
+            self.versions,
+        )
         draft.notes, draft.kills, draft.before = [], [], state
         return draft
 
@@ -109,6 +117,7 @@ class Program:
 
 class Step:
     """One step of the search, with what it showed."""
+
     __slots__ = ("who", "place", "what", "state", "committed", "notes", "kills", "waits", "ended")
 
     def __init__(self, who, place, what, draft, world):
@@ -137,7 +146,9 @@ class Touched:
         if request in ("commit", "rollback", "end_of_nothing"):
             return None
         if request in ("fetch", "drop_row", "insert", "change"):
-            place, writes = arguments[0].name, request != "fetch" or (arguments[7][0] == "locked" and (arguments[7][1] != "S" or arguments[7][3]))
+            place, writes = arguments[0].name, request != "fetch" or (
+                arguments[7][0] == "locked" and (arguments[7][1] != "S" or arguments[7][3])
+            )
         else:
             place, writes = arguments[0], True
         by = self.seen.setdefault(place, {})
@@ -151,7 +162,9 @@ class Touched:
         """Whether the end of this transaction is nobody else's business."""
         if any(writer == who and table in self.shared for (table, _), (_, _, writer) in draft.rows.items()):
             return False
-        return not any((resource[1] in self.shared) and any(grant[0] == who for grant in grants) for resource, (grants, _) in draft.locks.items())
+        return not any(
+            (resource[1] in self.shared) and any(grant[0] == who for grant in grants) for resource, (grants, _) in draft.locks.items()
+        )
 
 
 class Search:
@@ -173,7 +186,7 @@ class Search:
         draft = self.world.draft(state)
         draft.ended = []
         draft.sessions.append(new_session(None, program.implicit))
-        self.programs = self.programs[:len(draft.sessions) - 1] + [program]
+        self.programs = self.programs[: len(draft.sessions) - 1] + [program]
         self.next_batch(draft, len(draft.sessions) - 1)
         self.settle(draft, len(draft.sessions) - 1)
         return self.world.state(draft), len(draft.sessions) - 1
@@ -315,7 +328,12 @@ class Search:
     def forget(self, draft, who, granted, asks=None):
         """A row's lock that was waited for is kept no longer than the statement would keep it."""
         resource, _, mode = granted
-        if resource[0] == "key" and mode == "S" and not (asks and asks[3] == "fetch" and asks[4][7][2]) and draft.holds(who, resource) == "S":
+        if (
+            resource[0] == "key"
+            and mode == "S"
+            and not (asks and asks[3] == "fetch" and asks[4][7][2])
+            and draft.holds(who, resource) == "S"
+        ):
             draft.drop(who, resource)
 
     def step_out(self, state, who, session):
@@ -326,9 +344,21 @@ class Search:
         pending = any(Session(self.world.kept["session"][0][other]).killed for other in state[2])
         outcomes = []
         if timeout is not None and not pending:
-            outcomes.append(("waits in vain for " + describe(session.wait), timeout, -1 if resource[0] == "application" else Err((1222, "lock request time out period exceeded"))))
+            outcomes.append(
+                (
+                    "waits in vain for " + describe(session.wait),
+                    timeout,
+                    -1 if resource[0] == "application" else Err((1222, "lock request time out period exceeded")),
+                )
+            )
         if self.draft(state).in_cycle(who):
-            outcomes.append(("is the victim of a deadlock at " + describe(session.wait), 0, -3 if resource[0] == "application" else Err((1205, "chosen as the deadlock victim"))))
+            outcomes.append(
+                (
+                    "is the victim of a deadlock at " + describe(session.wait),
+                    0,
+                    -3 if resource[0] == "application" else Err((1205, "chosen as the deadlock victim")),
+                )
+            )
         for what, spent, response in outcomes:
             draft = self.draft(state)
             draft.stop_waiting(who)

@@ -28,10 +28,16 @@ def fetch(draft, who, table, index, prefix, low, high, after, backward, spec):
             continue
         committed, current, writer = draft.rows[(table.name, key)]
         if version != "locked":
-            row = current if version == "dirty" or writer == who else draft.at_version(session.snapshot if version == "snapshot" else session.seen, table.name, key)
+            row = (
+                current
+                if version == "dirty" or writer == who
+                else draft.at_version(session.snapshot if version == "snapshot" else session.seen, table.name, key)
+            )
         else:
             exact = index.unique and len(prefix) == len(index.keys)
-            row = lock_and_read(draft, who, table, index, entry, key, "RangeS-" + mode if ranged and not exact else mode, hold, lookup, past)
+            row = lock_and_read(
+                draft, who, table, index, entry, key, "RangeS-" + mode if ranged and not exact else mode, hold, lookup, past
+            )
             if row is WAIT:
                 return WAIT
         if row is not None and table.entry(index, row) == entry:
@@ -42,7 +48,7 @@ def fetch(draft, who, table, index, prefix, low, high, after, backward, spec):
 
 
 def within(index, entry, prefix, low, high):
-    if tuple(entry[:len(prefix)]) != tuple(prefix):
+    if tuple(entry[: len(prefix)]) != tuple(prefix):
         return False
     value = entry[len(prefix)] if len(entry) > len(prefix) else None
     if low is not None and (value is None or not (order(value) > order(low[0]) or (low[1] and value == low[0]))):
@@ -70,7 +76,9 @@ def covers(held, asked):
     """Whether a lock that is held already stands for the one that is asked for."""
     if held == asked or held == "RangeX-X":
         return True
-    return {"S": held in ("U", "X", "RangeS-S", "RangeS-U"), "U": held in ("X", "RangeS-U"), "RangeS-S": held == "RangeS-U"}.get(asked, False)
+    return {"S": held in ("U", "X", "RangeS-S", "RangeS-U"), "U": held in ("X", "RangeS-U"), "RangeS-S": held == "RangeS-U"}.get(
+        asked, False
+    )
 
 
 def is_granted(draft, who, resource):
@@ -80,8 +88,12 @@ def is_granted(draft, who, resource):
 
 def lock_behind(draft, who, table, index, entries, prefix, high, mode):
     """The range behind the last key of a scan: the lock of the next key, or of the end of the index."""
-    beyond = [entry for entry, _ in entries if order(tuple(entry[:len(prefix)])) > order(tuple(prefix)) or
-              (high is not None and tuple(entry[:len(prefix)]) == tuple(prefix) and order(entry[len(prefix)]) > order(high[0]))]
+    beyond = [
+        entry
+        for entry, _ in entries
+        if order(tuple(entry[: len(prefix)])) > order(tuple(prefix))
+        or (high is not None and tuple(entry[: len(prefix)]) == tuple(prefix) and order(entry[len(prefix)]) > order(high[0]))
+    ]
     resource = ("key", table.name, index.name, beyond[0] if beyond else LAST)
     before = draft.holds(who, resource) if not is_granted(draft, who, resource) else None
     if before is not None and covers(before, "RangeS-" + mode):
@@ -138,7 +150,9 @@ def change(draft, who, table, key, row, snapshot):
             continue
         old, new = table.entry(index, current), table.entry(index, row) if row is not None else None
         if old != new or any(current[table.at[column]] != row[table.at[column]] for column in index.include):
-            if own(draft, who, table, index, old, new=False) is WAIT or (new is not None and own(draft, who, table, index, new, new=True) is WAIT):
+            if own(draft, who, table, index, old, new=False) is WAIT or (
+                new is not None and own(draft, who, table, index, new, new=True) is WAIT
+            ):
                 return WAIT
     draft.set_row(table.name, key, (committed, row, who))
     return None
@@ -288,5 +302,30 @@ def set_implicit(draft, who, value):
     draft.sessions[who].implicit = value
 
 
-HANDLERS = {handler.__name__: handler for handler in [fetch, drop_row, insert, change, begin, commit, end_of_nothing, rollback, getapplock, releaseapplock, applock_mode, applock_test, kill,
-                                                      list_locks, list_sessions, level, env, statement, doom, context_get, context_set, set_implicit]}
+HANDLERS = {
+    handler.__name__: handler
+    for handler in [
+        fetch,
+        drop_row,
+        insert,
+        change,
+        begin,
+        commit,
+        end_of_nothing,
+        rollback,
+        getapplock,
+        releaseapplock,
+        applock_mode,
+        applock_test,
+        kill,
+        list_locks,
+        list_sessions,
+        level,
+        env,
+        statement,
+        doom,
+        context_get,
+        context_set,
+        set_implicit,
+    ]
+}

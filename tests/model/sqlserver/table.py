@@ -34,7 +34,10 @@ def read(catalog, module, line, source, conditions, query, writes):
     table = catalog.tables[source.name]
     needed = table.columns if writes else columns_of(query, source.alias, set(), table)
     chosen = plan(table, source.alias, conditions, needed, source.hints)
-    off, on, serializable = (words(locking(level, rcsi, source.hints, writes)) + (", X where it changes" if writes else "") for level, rcsi in (("RC", False), ("RC", True), ("SER", False)))
+    off, on, serializable = (
+        words(locking(level, rcsi, source.hints, writes)) + (", X where it changes" if writes else "")
+        for level, rcsi in (("RC", False), ("RC", True), ("SER", False))
+    )
     place = f"{table.name}.{chosen.index.name}({', '.join(chosen.index.keys[:len(chosen.prefix)]) or 'all'})"
     return f"{module.file}:{line} {module.name}: {'changes' if writes else 'reads'} {place} | RC: {off} | RC with row versions: {on} | SERIALIZABLE: {serializable}"
 
@@ -50,13 +53,23 @@ def of(catalog):
                 where = statement[4] if statement[0] == "update" else statement[3]
                 seen.add((statement[1], read(catalog, module, statement[1], statement[2], conjuncts(where), None, True)))
             if statement[0] == "insert" and statement[2] in catalog.tables and statement[2] not in LOGS:
-                seen.add((statement[1], f"{module.file}:{statement[1]} {name}: inserts into {statement[2]} | RangeI-N for a moment, X to the end of the transaction"))
+                seen.add(
+                    (
+                        statement[1],
+                        f"{module.file}:{statement[1]} {name}: inserts into {statement[2]} | RangeI-N for a moment, X to the end of the transaction",
+                    )
+                )
             if statement[0] in ("block", "try", "if", "while") and statement[0] != "if":
                 continue
             parts = [statement[2]] if statement[0] in ("if", "while") else list(statement[2:])
             for query in queries_in(parts):
                 for source in query.sources:
                     if source.name in catalog.tables:
-                        seen.add((statement[1], read(catalog, module, statement[1], source, conjuncts(query.where) + conjuncts(source.on), query, False)))
+                        seen.add(
+                            (
+                                statement[1],
+                                read(catalog, module, statement[1], source, conjuncts(query.where) + conjuncts(source.on), query, False),
+                            )
+                        )
         lines += [line for _, line in sorted(seen)]
     return lines

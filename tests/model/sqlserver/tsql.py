@@ -6,7 +6,8 @@ Expressions and statements are tuples: the first member says what they are. Quer
 import functools
 import re
 
-TOKEN = re.compile(r"""
+TOKEN = re.compile(
+    r"""
     (?P<blank>\s+|--[^\n]*|/\*.*?\*/)
   | (?P<string>N?'(?:[^']|'')*')
   | (?P<bracket>\[(?:[^\]]|\]\])*\])
@@ -14,11 +15,67 @@ TOKEN = re.compile(r"""
   | (?P<number>0x[0-9A-Fa-f]*|\d+(?:\.\d+)?)
   | (?P<word>%%\w+%%|[A-Za-z_\#][\w\#$]*)
   | (?P<sign><>|!=|<=|>=|[-+*/%=<>(),.;:&|])
-""", re.X | re.S)
+""",
+    re.X | re.S,
+)
 
-RESERVED = {"SELECT", "FROM", "WHERE", "ORDER", "GROUP", "UNION", "FOR", "ON", "JOIN", "LEFT", "INNER", "CROSS", "OUTER", "WITH", "AND", "OR", "NOT", "SET", "INSERT", "UPDATE",
-            "DELETE", "EXEC", "EXECUTE", "IF", "ELSE", "BEGIN", "END", "WHILE", "RETURN", "THROW", "DECLARE", "BREAK", "CONTINUE", "COMMIT", "ROLLBACK", "CREATE", "DROP", "GRANT",
-            "VALUES", "OUTPUT", "AS", "THEN", "WHEN", "IS", "IN", "BETWEEN", "LIKE", "EXISTS", "NULL", "CASE", "OPTION", "HAVING", "ALTER", "SAVE", "OFFSET"}
+RESERVED = {
+    "SELECT",
+    "FROM",
+    "WHERE",
+    "ORDER",
+    "GROUP",
+    "UNION",
+    "FOR",
+    "ON",
+    "JOIN",
+    "LEFT",
+    "INNER",
+    "CROSS",
+    "OUTER",
+    "WITH",
+    "AND",
+    "OR",
+    "NOT",
+    "SET",
+    "INSERT",
+    "UPDATE",
+    "DELETE",
+    "EXEC",
+    "EXECUTE",
+    "IF",
+    "ELSE",
+    "BEGIN",
+    "END",
+    "WHILE",
+    "RETURN",
+    "THROW",
+    "DECLARE",
+    "BREAK",
+    "CONTINUE",
+    "COMMIT",
+    "ROLLBACK",
+    "CREATE",
+    "DROP",
+    "GRANT",
+    "VALUES",
+    "OUTPUT",
+    "AS",
+    "THEN",
+    "WHEN",
+    "IS",
+    "IN",
+    "BETWEEN",
+    "LIKE",
+    "EXISTS",
+    "NULL",
+    "CASE",
+    "OPTION",
+    "HAVING",
+    "ALTER",
+    "SAVE",
+    "OFFSET",
+}
 AGGREGATES = {"COUNT", "MAX", "MIN", "SUM", "COUNT_BIG", "STRING_AGG"}
 
 
@@ -37,7 +94,17 @@ class Query:
     """A SELECT. items: (expression, name, variable); union: the queries joined to it by UNION ALL."""
 
     def __init__(self):
-        self.items, self.sources, self.where, self.order, self.top, self.json, self.distinct, self.group, self.union = [], [], None, [], None, False, False, [], []
+        self.items, self.sources, self.where, self.order, self.top, self.json, self.distinct, self.group, self.union = (
+            [],
+            [],
+            None,
+            [],
+            None,
+            False,
+            False,
+            [],
+            [],
+        )
         self.known = {}  # what was found out about it (interpret.py)
 
 
@@ -48,7 +115,7 @@ def batches_of(text):
 def _parts(text):
     at = 0
     for match in re.finditer(r"(?m)^GO\r?$", text):
-        yield at, text[at:match.start()]
+        yield at, text[at : match.start()]
         at = match.end()
     yield at, text[at:]
 
@@ -182,7 +249,7 @@ class Reader:
         kind, text, _ = self.peek()
         if kind == "string":
             self.at += 1
-            return ("literal", text[text.index("'") + 1:-1].replace("''", "'"))
+            return ("literal", text[text.index("'") + 1 : -1].replace("''", "'"))
         if kind == "number":
             self.at += 1
             return ("literal", bytes.fromhex(text[2:]) if text.startswith("0x") else float(text) if "." in text else int(text))
@@ -435,7 +502,11 @@ class Reader:
 
     def read_return(self):
         self.at += 1
-        ends = self.peek()[0] == "end" or (self.peek()[0] == "word" and self.peek()[1].upper() in RESERVED - {"CASE", "NULL"}) or self.sees(";")
+        ends = (
+            self.peek()[0] == "end"
+            or (self.peek()[0] == "word" and self.peek()[1].upper() in RESERVED - {"CASE", "NULL"})
+            or self.sees(";")
+        )
         return ("return", None if ends else self.expression())
 
     def read_throw(self):
@@ -694,7 +765,14 @@ class Reader:
     def skipped(self):
         """A definition that takes no part in the model: to its end, which is where the next statement begins."""
         self.at += 1
-        while self.peek()[0] != "end" and not self.sees(";") and (self.sees("SET", "(") or self.peek()[1].upper() not in ("DROP", "CREATE", "GRANT", "ALTER", "INSERT", "EXEC", "END", "IF", "ELSE", "SET")):
+        while (
+            self.peek()[0] != "end"
+            and not self.sees(";")
+            and (
+                self.sees("SET", "(")
+                or self.peek()[1].upper() not in ("DROP", "CREATE", "GRANT", "ALTER", "INSERT", "EXEC", "END", "IF", "ELSE", "SET")
+            )
+        ):
             self.at += 1
         return ("nothing",)
 
