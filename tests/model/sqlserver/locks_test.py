@@ -85,7 +85,11 @@ def tasks_of(folder, long, only):
     for rcsi in (False, True):
         for level in scenarios.LEVELS if long else ["RC"]:
             tasks += [(folder, rcsi, None, "frozen", entry, level) for entry in scenarios.FROZEN]
-            tasks += [(folder, rcsi, None, "meeting", entry, level) for entry in scenarios.MEETINGS]
+            tasks += [
+                (folder, rcsi, None, "meeting", entry, level)
+                for entry in scenarios.MEETINGS
+                if long or not rcsi or entry[0] not in scenarios.LARGE
+            ]
         if long:
             tasks += [(folder, rcsi, None, "meeting", entry, "RC") for entry in scenarios.LONG_MEETINGS]
         else:

@@ -217,6 +217,8 @@ MEETINGS = [
         ],
     ),
 ]
+# Searches of seconds: a plain run makes them without row versions only.
+LARGE = {"two takeovers", "a renewal and a takeover", "a release by force and a takeover"}
 LONG_MEETINGS = [
     (
         "an append, a takeover, a release by force",
