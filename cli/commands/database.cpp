@@ -350,7 +350,7 @@ void add_database_commands(std::vector<Command>& commands) {
        run_adopt});
   commands.push_back({"unadopt", "end that; fences stay", "", table_option, {"table"}, run_unadopt});
   commands.push_back({"doctor",
-                      "what is not covered: tables, roles, settings, fences in doubt",
+                      "what is not covered: tables, roles, settings, untrusted fences",
                       "Each line has a severity: error (the fences do not hold there), warning (somebody could get round them) or info.\n"
                       "  termgate doctor --fail-on warning    (for cron and CI: status 1 where it finds an error or a warning)",
                       [](po::options_description& o) { o.add_options()("fail-on", po::value<std::string>(), "error or warning: end with status 1 where there is one; without it the status is 0"); },

@@ -15,7 +15,7 @@ namespace {
 
 boost::json::object json_of(const FenceInfo& fence) {
   return {{"scope", fence.scope},         {"fence", fence.term},        {"raised_at", moment(fence.raised_at_ms)},
-          {"raised_by", fence.raised_by}, {"raise_by", fence.raise_by}, {"in_doubt", fence.in_doubt}};
+          {"raised_by", fence.raised_by}, {"raise_by", fence.raise_by}, {"untrusted", fence.untrusted}};
 }
 
 // What the audit keeps of an event: JSON where layer 1 wrote JSON, else its text under a name.
@@ -64,7 +64,7 @@ int run_fence_list(const Arguments& arguments) {
                     print_json(json_of(fence));
                   else
                     rows.push_back({printable(fence.scope), std::to_string(fence.term), moment(fence.raised_at_ms),
-                                    printable(fence.raised_by), fence.raise_by, fence.in_doubt ? "in doubt" : ""});
+                                    printable(fence.raised_by), fence.raise_by, fence.untrusted ? "untrusted" : ""});
                 });
   if (!arguments.json()) print_table({"SCOPE", "FENCE", "RAISED", "BY", "WHO MAY RAISE", ""}, rows);
   return Exit::done;
@@ -84,7 +84,7 @@ int run_fence_show(const Arguments& arguments) {
   if (arguments.json())
     print_json(json_of(*fence));
   else
-    print_line(fmt::format("{}{}", fence->term, fence->in_doubt ? " (in doubt: writes get TG004)" : ""));
+    print_line(fmt::format("{}{}", fence->term, fence->untrusted ? " (untrusted: writes get TG004)" : ""));
   return Exit::done;
 }
 
@@ -105,11 +105,11 @@ int run_declare_restored(const Arguments& arguments) {
   Database database = arguments.open();
   const std::string actor = arguments.text_or("actor", default_actor());
   const std::string reason = arguments.text_or("reason", no_reason);
-  const int ways = (arguments.maybe("above") ? 1 : 0) + (arguments.flag("nothing-lost") ? 1 : 0) + (arguments.flag("in-doubt") ? 1 : 0);
+  const int ways = (arguments.maybe("above") ? 1 : 0) + (arguments.flag("nothing-lost") ? 1 : 0) + (arguments.flag("untrusted") ? 1 : 0);
   if (ways != 1) {
     throw UsageError(
         "say one of: --scope X --above N (its terms had come as far as N), --nothing-lost (no raise is missing in this database), "
-        "--in-doubt (an old copy "
+        "--untrusted (an old copy "
         "was put back: refuse writes until each scope is settled)");
   }
   if (arguments.flag("nothing-lost")) {
@@ -117,20 +117,20 @@ int run_declare_restored(const Arguments& arguments) {
     if (arguments.json())
       print_json({{"scopes", scopes}});
     else
-      print_line(fmt::format("{} scopes are no longer in doubt", scopes));
-  } else if (arguments.flag("in-doubt")) {
-    const std::int64_t scopes = database.declare_in_doubt(actor, reason);
+      print_line(fmt::format("{} scopes are no longer untrusted", scopes));
+  } else if (arguments.flag("untrusted")) {
+    const std::int64_t scopes = database.declare_untrusted(actor, reason);
     if (arguments.json())
       print_json({{"scopes", scopes}});
     else
-      print_line(fmt::format("{} scopes are in doubt: writes get TG004 until a lease is acquired or --above is declared", scopes));
+      print_line(fmt::format("{} scopes are untrusted: writes get TG004 until a lease is acquired or --above is declared", scopes));
   } else {
     const Scope scope = arguments.scope();
     const Term fence = database.declare_restored(scope, arguments.term("above"), actor, reason);
     if (arguments.json())
       print_json({{"scope", scope.name()}, {"fence", fence.value()}});
     else
-      print_line(fmt::format("the fence of \"{}\" stands at {} and is no longer in doubt", printable(scope.name()), fence.value()));
+      print_line(fmt::format("the fence of \"{}\" stands at {} and is no longer untrusted", printable(scope.name()), fence.value()));
   }
   return Exit::done;
 }
@@ -173,7 +173,7 @@ void print_status(Database& database, bool json) {
                     state = "held for another " + length(lease->remaining_ms);
                   else if (lease != nullptr)
                     state = lease->released_at_ms ? "released" : "run out";
-                  if (fence.in_doubt) state += ", fence in doubt";
+                  if (fence.untrusted) state += ", fence untrusted";
                   rows.push_back({printable(fence.scope), std::to_string(fence.term), lease ? printable(lease->owner) : "-", state,
                                   moment(fence.raised_at_ms)});
                 });
@@ -221,7 +221,7 @@ int run_explain(const Arguments& arguments) {
   } else {
     print_line(fmt::format("Scope \"{}\": the fence stands at {}, raised {} by {}. Every lower term is refused (TG001).{}",
                            printable(scope.name()), fence->term, moment(fence->raised_at_ms), printable(fence->raised_by),
-                           fence->in_doubt ? " It is in doubt (TG004)." : ""));
+                           fence->untrusted ? " It is untrusted (TG004)." : ""));
   }
   if (lease) {
     print_line(lease->remaining_ms > 0 ? fmt::format("The lease is {}'s under term {}, for another {}.", printable(lease->owner),
@@ -280,14 +280,14 @@ void add_fence_commands(std::vector<Command>& commands) {
                       run_fence_reset});
   commands.push_back({"fence declare-restored",
                       "settle fences after a restore or failover",
-                      "A restored or promoted database may have forgotten raises; its scopes are then in doubt and writes get TG004.\n"
+                      "A restored or promoted database may have forgotten raises; its scopes are then untrusted and writes get TG004.\n"
                       "  --scope X --above N   this scope's terms had come as far as N, says the authority that issues them\n"
                       "  --nothing-lost        a planned switchover or pg_upgrade: no raise is missing\n"
-                      "  --in-doubt            an old copy was put back where the database cannot notice it: refuse until settled",
+                      "  --untrusted            an old copy was put back where the database cannot notice it: refuse until settled",
                       [](po::options_description& o) {
                         scope_option(o);
                         o.add_options()("above", po::value<std::string>(), "the highest term ever issued")(
-                            "nothing-lost", po::bool_switch(), "no raise is missing")("in-doubt", po::bool_switch(), "the copy is old");
+                            "nothing-lost", po::bool_switch(), "no raise is missing")("untrusted", po::bool_switch(), "the copy is old");
                         audited_options(o);
                       },
                       {},
@@ -304,7 +304,7 @@ void add_fence_commands(std::vector<Command>& commands) {
                       run_fence_raise_by});
   commands.push_back({"status",
                       "scopes, fences, leases and holders in one screen",
-                      "One line a scope: its fence, who holds its lease and for how long, and whether the fence is in doubt.\n"
+                      "One line a scope: its fence, who holds its lease and for how long, and whether the fence is untrusted.\n"
                       "  termgate status --watch --interval 2s",
                       [](po::options_description& o) {
                         o.add_options()("watch", po::bool_switch(), "again and again")("interval", po::value<std::string>(),

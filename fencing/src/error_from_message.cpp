@@ -55,7 +55,7 @@ void throw_if_tg(std::string_view message) {
     case '3':
       throw SequenceConflict(text);
     case '4':
-      throw FenceInDoubt(text);
+      throw FenceUntrusted(text);
     case '5':
       throw InvalidInput(text);
     case '6':

@@ -91,7 +91,7 @@ std::int64_t Session::check(const std::string& scope, std::int64_t term) {
     sqlite3_bind_text64(text.get(), 1, scope.data(), scope.size(), SQLITE_STATIC, SQLITE_UTF8);
     sqlite3_bind_int64(text.get(), 2, remembered);
     if (text.step() != SQLITE_ROW) {
-      throw PgException("TG004", "TG004 fence in doubt for scope \"" + scope + "\": the file shows " + std::to_string(fence) + ", this server has seen " + std::to_string(remembered) +
+      throw PgException("TG004", "TG004 fence untrusted for scope \"" + scope + "\": the file shows " + std::to_string(fence) + ", this server has seen " + std::to_string(remembered) +
                                 "; was an older copy of the file put back? Then: termgate fence declare-restored --scope … --above …");
     }
     engine_.memory().forget(scope);

@@ -88,8 +88,8 @@ struct DatabaseState {
       memory.forget(scope);
       return;
     }
-    throw FenceInDoubt(
-        fmt::format("TG004 fence in doubt for scope \"{}\": the database shows {}, this process has seen {}; was the database "
+    throw FenceUntrusted(
+        fmt::format("TG004 fence untrusted for scope \"{}\": the database shows {}, this process has seen {}; was the database "
                     "restored? Then: termgate fence declare-restored --scope … --above …",
                     scope, fence, remembered));
   }
@@ -315,7 +315,7 @@ Wrote Database::write(const Scope& scope, Term term, const std::function<void(Tr
       return wrote;
     } catch (const Conflict&) {
       if (behind) {
-        // Throws FenceInDoubt, unless the fence was reset: then the memory is forgotten and the write begins anew.
+        // Throws FenceUntrusted, unless the fence was reset: then the memory is forgotten and the write begins anew.
         state_->compare_with_memory(scope.name(), fence, remembered);
         --attempt;
       } else if (attempt >= options.retries) {
@@ -534,8 +534,8 @@ std::int64_t Database::declare_nothing_lost(std::string_view actor, std::string_
   return state_->run(state_->calls().declare_nothing_lost, actor, reason).one()[0].as_int();
 }
 
-std::int64_t Database::declare_in_doubt(std::string_view actor, std::string_view reason) {
-  return state_->run(state_->calls().declare_in_doubt, actor, reason).one()[0].as_int();
+std::int64_t Database::declare_untrusted(std::string_view actor, std::string_view reason) {
+  return state_->run(state_->calls().declare_untrusted, actor, reason).one()[0].as_int();
 }
 
 void Database::set_raise_by(const Scope& scope, std::string_view mode) { state_->run(state_->calls().set_raise_by, scope.name(), mode); }

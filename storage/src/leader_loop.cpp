@@ -142,8 +142,8 @@ struct LeaderLoop::State {
         happened.event = ask(next);
       } catch (const LeaseLost&) {
         happened.event = LeaderCore::Answer{How::refused};
-      } catch (const FenceInDoubt&) {
-        // Of a renewal: no lease of before the doubt is renewed, and an acquisition ends the doubt.
+      } catch (const FenceUntrusted&) {
+        // Of a renewal: no lease from before is renewed, and an acquisition makes the scope trusted again.
         happened = {LeaderCore::Answer{How::refused}, std::current_exception()};
       } catch (const OutcomeUnknown&) {
         happened.error = std::current_exception();

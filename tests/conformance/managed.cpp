@@ -99,7 +99,7 @@ TEST_CASE("managed: a frozen writer of another role ends a raise with its name, 
 }
 
 // On every PostgreSQL, so that the difference is seen: what was restored into another server by its files alone is not noticed on a managed one.
-TEST_CASE("doubt: what tells a restored PostgreSQL from the old one", "[F3][conformance]") {
+TEST_CASE("untrusted: what tells a restored PostgreSQL from the old one", "[F3][conformance]") {
   if (!conformance::is_postgresql() || conformance::backend_name().starts_with("odbc_")) return;
   const std::string url = conformance::fresh_url();
   auto db = Database::open(url);
@@ -119,7 +119,7 @@ TEST_CASE("doubt: what tells a restored PostgreSQL from the old one", "[F3][conf
     conformance::run_outside(url, std::string("UPDATE termgate.incarnation SET postmaster_start = 'epoch', ") + row.name);
     // A session of its own, as every session is after a restore.
     auto restored = Database::open(url);
-    if (row.noticed) CHECK_THROWS_AS(restored.check(scope, Term(5)), FenceInDoubt);
+    if (row.noticed) CHECK_THROWS_AS(restored.check(scope, Term(5)), FenceUntrusted);
     else CHECK(restored.check(scope, Term(5)) == Term(5));
     conformance::run_outside(url, "UPDATE termgate.incarnation i SET (postmaster_start, system_identifier, timeline, database_oid, fences_oid) = "
                                   "(SELECT k.postmaster_start, k.system_identifier, k.timeline, k.database_oid, k.fences_oid FROM termgate.kept k)");

@@ -1,5 +1,5 @@
 // The law as every backend must keep it, told through the library: order, seal, memory, all or nothing,
-// streams, write ids, leases, doubt. One writer at a time here; concurrency.cpp has the races.
+// streams, write ids, leases, untrusted scopes. One writer at a time here; concurrency.cpp has the races.
 #include <catch2/catch.hpp>
 
 #include <chrono>
@@ -754,7 +754,7 @@ TEST_CASE("lease: begins above a fence that writers raised before", "[F2][confor
   CHECK(db.acquire_lease(scope, 1s, {.owner = "a"}).term() == Term(42));
 }
 
-TEST_CASE("doubt: a restored database refuses writes until each scope is settled", "[F3][conformance]") {
+TEST_CASE("untrusted: a restored database refuses writes until each scope is settled", "[F3][conformance]") {
   const std::string url = conformance::fresh_url();
   auto db = Database::open(url);
   conformance::install(db, url);
@@ -762,17 +762,17 @@ TEST_CASE("doubt: a restored database refuses writes until each scope is settled
   const Scope external("external");
   const Lease lease = db.acquire_lease(leased, 10s, {.owner = "a"});
   db.seal(external, Term(5));
-  CHECK(db.declare_in_doubt("ops", "old copy put back") == 2);
-  CHECK(db.fence(external)->in_doubt);
-  CHECK_THROWS_AS(db.write(leased, lease.term(), nothing), FenceInDoubt);
-  CHECK_THROWS_AS(db.check(external, Term(6)), FenceInDoubt);
-  CHECK_THROWS_AS(db.seal(external, Term(9)), FenceInDoubt);
-  CHECK_THROWS_AS(db.append(Stream("new"), Term(9), "x", {.scope = Scope("not seen before")}), FenceInDoubt);
+  CHECK(db.declare_untrusted("ops", "old copy put back") == 2);
+  CHECK(db.fence(external)->untrusted);
+  CHECK_THROWS_AS(db.write(leased, lease.term(), nothing), FenceUntrusted);
+  CHECK_THROWS_AS(db.check(external, Term(6)), FenceUntrusted);
+  CHECK_THROWS_AS(db.seal(external, Term(9)), FenceUntrusted);
+  CHECK_THROWS_AS(db.append(Stream("new"), Term(9), "x", {.scope = Scope("not seen before")}), FenceUntrusted);
 
   const Lease next = db.acquire_lease(leased, 10s, {.owner = "a"});
   CHECK(next.term().value() >= (std::int64_t{1} << 32));
   CHECK(db.write(leased, next.term(), nothing) == Wrote::now);
-  CHECK_THROWS_AS(db.check(external, Term(6)), FenceInDoubt);
+  CHECK_THROWS_AS(db.check(external, Term(6)), FenceUntrusted);
 
   CHECK(db.declare_restored(external, Term(8), "ops", "etcd says 8") == Term(8));
   CHECK_THROWS_AS(db.check(external, Term(7)), StaleTerm);

@@ -727,7 +727,7 @@ class AsRoles(unittest.TestCase):
         self.sql_fails("42501", "other", "SELECT key FROM termgate.pass_secret")
         secret = self.sql("owner", "SELECT key FROM termgate.pass_secret")
         self.assertNotIn(secret, file.read_text())
-        # Restored, the fences are there, in doubt, and every write is refused until somebody settles that.
+        # Restored, the fences are there, untrusted, and every write is refused until somebody settles that.
         psql(SERVER, f"CREATE DATABASE {self.tag}_restored")
         restored = with_database(SERVER, self.tag + "_restored")
         subprocess.run(["psql", "-qX", "-v", "ON_ERROR_STOP=1", "-f", str(file), restored], check=True, capture_output=True)
@@ -738,7 +738,7 @@ class AsRoles(unittest.TestCase):
         of_table = [one["problem"] for one in advice if one["object"] == "app.accounts"]
         self.assertEqual(len(of_table), 1, of_table)
         self.assertIn("every write is refused", of_table[0])
-        self.assertTrue(any("every fence is in doubt" in one["problem"] for one in advice), advice)
+        self.assertTrue(any("every fence is untrusted" in one["problem"] for one in advice), advice)
         self.assertEqual(termgate("fence", "declare-restored", "--nothing-lost", "--reason", "a test", url=restored).returncode, 0)
         self.assertEqual(show("SELECT termgate.protect('app.accounts', scope => 'billing')"), "1")
         self.assertEqual(show("BEGIN; SELECT termgate.check_term('billing', 5); INSERT INTO app.accounts VALUES (2, 'billing', 5) RETURNING id; COMMIT"), "5\n2")

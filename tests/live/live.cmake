@@ -44,7 +44,7 @@ if(TARGET termgate)
       set_property(TEST live_proxy_net APPEND PROPERTY ENVIRONMENT "TERMGATE_TEST_SANITIZED=1")
     endif()
     # What real clients see, a frozen one, a killed proxy, hostile input. Each starts its own servers; --long (./test --long) does more of each.
-    foreach(what clients databases f4 kill hostile doubt replication service term_file)
+    foreach(what clients databases f4 kill hostile untrusted replication service term_file)
       add_test(NAME live_proxy_${what} COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/live/proxy_${what}_test.py" $<TARGET_FILE:termgate> "${CMAKE_CURRENT_SOURCE_DIR}/support/pg_server.sh")
       set_tests_properties(live_proxy_${what} PROPERTIES LABELS live SKIP_RETURN_CODE 77 TIMEOUT 1200)
       if(TERMGATE_SANITIZE)

@@ -211,14 +211,14 @@ TEST_CASE("evict: who changes fences and stays open is named and evicted", "[F4]
   PgSession leader(database().url());
   const auto scope = fresh_scope();
   leader.must(seal(scope, 5));
-  // protect() marks every fence, declare_in_doubt() too; neither holds a lock that belongs to the scope.
+  // protect() marks every fence, declare_untrusted() too; neither holds a lock that belongs to the scope.
   admin.must("UPDATE termgate.fences SET marked = false; CREATE TABLE IF NOT EXISTS public.opened (scope text)");
   struct Way {
     const char *before, *work, *after;
   };
   const Way way = GENERATE(Way{"", "SELECT termgate.protect('public.opened', 'scope')", ""},
-                           Way{"SAVEPOINT s;", "SELECT termgate.protect('public.opened', 'scope')", "; RELEASE s"}, Way{"", "SELECT termgate.declare_in_doubt('me', 'a test')", ""},
-                           Way{"SAVEPOINT s;", "SELECT termgate.declare_in_doubt('me', 'a test')", "; RELEASE s"},
+                           Way{"SAVEPOINT s;", "SELECT termgate.protect('public.opened', 'scope')", "; RELEASE s"}, Way{"", "SELECT termgate.declare_untrusted('me', 'a test')", ""},
+                           Way{"SAVEPOINT s;", "SELECT termgate.declare_untrusted('me', 'a test')", "; RELEASE s"},
                            Way{"", "DO $$ BEGIN BEGIN PERFORM termgate.protect('public.opened', 'scope'); EXCEPTION WHEN division_by_zero THEN NULL; END; END $$", ""});
   CAPTURE(way.before, way.work);
   PgSession open(database().url());

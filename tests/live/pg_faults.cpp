@@ -622,7 +622,7 @@ TEST_CASE("pool: a write that waits for a connection keeps its timeout", "[F5][l
   CHECK(holder.get() == Wrote::now);
 }
 
-TEST_CASE("memory: a database that shows a lower fence than was seen is in doubt", "[F3][live]") {
+TEST_CASE("memory: a database that shows a lower fence than was seen is untrusted", "[F3][live]") {
   Rig rig;
   const Scope scope{"remembered"};
   rig.db.seal(scope, Term(9));
@@ -632,24 +632,24 @@ TEST_CASE("memory: a database that shows a lower fence than was seen is in doubt
   int runs = 0;
   const WriteId id = WriteId::random();
   const Stream stream{"remembered-events"};
-  const Callback note{"doubtful", &runs};
-  CHECK_THROWS_AS(rig.db.check(scope, Term(5)), FenceInDoubt);
-  CHECK_THROWS_AS(rig.db.write(scope, Term(5), note), FenceInDoubt);
-  CHECK_THROWS_AS(rig.db.write(scope, Term(5), note, {.write_id = id}), FenceInDoubt);
-  CHECK_THROWS_AS(rig.db.append(stream, Term(5), "x", {.scope = scope}), FenceInDoubt);
-  CHECK_THROWS_AS(rig.db.append_many(stream, Term(5), {"x"}, {.scope = scope}), FenceInDoubt);
-  CHECK_THROWS_AS(rig.db.append(Stream{scope.name()}, Term(5), "x"), FenceInDoubt);
-  CHECK_THROWS_AS(rig.db.seal(scope, Term(6)), FenceInDoubt);
-  CHECK_THROWS_AS(rig.db.write(billing, five, [&](Transaction& tx) { tx.check(scope, Term(6)); }), FenceInDoubt);
+  const Callback note{"untrusted", &runs};
+  CHECK_THROWS_AS(rig.db.check(scope, Term(5)), FenceUntrusted);
+  CHECK_THROWS_AS(rig.db.write(scope, Term(5), note), FenceUntrusted);
+  CHECK_THROWS_AS(rig.db.write(scope, Term(5), note, {.write_id = id}), FenceUntrusted);
+  CHECK_THROWS_AS(rig.db.append(stream, Term(5), "x", {.scope = scope}), FenceUntrusted);
+  CHECK_THROWS_AS(rig.db.append_many(stream, Term(5), {"x"}, {.scope = scope}), FenceUntrusted);
+  CHECK_THROWS_AS(rig.db.append(Stream{scope.name()}, Term(5), "x"), FenceUntrusted);
+  CHECK_THROWS_AS(rig.db.seal(scope, Term(6)), FenceUntrusted);
+  CHECK_THROWS_AS(rig.db.write(billing, five, [&](Transaction& tx) { tx.check(scope, Term(6)); }), FenceUntrusted);
   CHECK(runs == 0);
-  CHECK(rig.rows("doubtful") == "0");
+  CHECK(rig.rows("untrusted") == "0");
   CHECK_FALSE(rig.direct.stream(stream));
   // Another process that remembers nothing cannot know.
   CHECK(rig.direct.write(scope, Term(6), note) == Wrote::now);
   CHECK(runs == 1);
 }
 
-TEST_CASE("memory: a lease whose term the database has given before is in doubt", "[F3][live]") {
+TEST_CASE("memory: a lease whose term the database has given before is untrusted", "[F3][live]") {
   Rig rig;
   const Scope scope{"led"};
   for (int i = 0; i < 3; ++i) rig.db.acquire_lease(scope, 10s);
@@ -657,7 +657,7 @@ TEST_CASE("memory: a lease whose term the database has given before is in doubt"
   rig.plain.run("ALTER TABLE termgate.leases DISABLE TRIGGER ALL");
   rig.plain.run("UPDATE termgate.fences SET term = 1 WHERE scope = 'led'");
   rig.plain.run("UPDATE termgate.leases SET term = 1 WHERE scope = 'led'");
-  CHECK_THROWS_AS(rig.db.acquire_lease(scope, 10s), FenceInDoubt);
+  CHECK_THROWS_AS(rig.db.acquire_lease(scope, 10s), FenceUntrusted);
 }
 
 TEST_CASE("memory: an audited reset by another is believed", "[F3][live]") {

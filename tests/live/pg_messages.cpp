@@ -1,4 +1,4 @@
-// [F3] [F6] What refusals say and count, prepared transactions across a doubt, and an owner of layer 1 with as few rights as a managed server gives.
+// [F3] [F6] What refusals say and count, prepared transactions on untrusted scopes, and an owner of layer 1 with as few rights as a managed server gives.
 #include <catch2/catch.hpp>
 
 #include "support/pg_session.hpp"
@@ -101,14 +101,14 @@ TEST_CASE("refusals: those of plain SQL are counted although they were rolled ba
   CHECK(contains(r.admin.value("SELECT problem FROM termgate._doctor_layer1() WHERE object = 'refusals'"), "TG001: " + std::to_string(stale + 4)));
 }
 
-TEST_CASE("doubt: prepared transactions that hold a scope in doubt are listed", "[F3][live]") {
+TEST_CASE("untrusted: prepared transactions that hold an untrusted scope are listed", "[F3][live]") {
   Refusals r;
   if (r.admin.value("SELECT current_setting('max_prepared_transactions')") == "0") return;
   r.admin.must("SELECT termgate.seal('prepared', 5), termgate.seal('other', 5)");
-  const std::string gid = "tg_doubt_" + r.me;
+  const std::string gid = "tg_untrusted_" + r.me;
   r.app.must("BEGIN; SELECT termgate.check_term('prepared', 5); PREPARE TRANSACTION '" + gid + "'");
   CHECK(r.admin.must("SELECT * FROM termgate._prepared_in_doubt()").rows.empty());
-  r.admin.must("SELECT termgate.declare_in_doubt('test', 'a restore')");
+  r.admin.must("SELECT termgate.declare_untrusted('test', 'a restore')");
   CHECK(r.admin.must("SELECT gid, scope FROM termgate._prepared_in_doubt()").rows == std::vector<std::vector<std::string>>{{gid, "prepared"}});
   CHECK(contains(r.admin.value("SELECT object FROM termgate._doctor_layer1() WHERE severity = 'error'"), gid));
   r.admin.must("SELECT termgate.declare_nothing_lost('test', 'a restore')");
@@ -133,16 +133,16 @@ TEST_CASE("managed: an owner without superuser and pg_signal_backend and pg_cont
   CHECK(owner.must("SELECT * FROM termgate.doctor() WHERE problem LIKE '%may not end other roles%'").rows.size() == 1);
   // A restart is noted, and a declared restore ended, without it.
   owner.must("UPDATE termgate.incarnation SET postmaster_start = postmaster_start - interval '1 day'");
-  CHECK(app.value("SELECT doubt IS NULL FROM termgate.fence('s')") == "t");
+  CHECK(app.value("SELECT untrusted IS NULL FROM termgate.fence('s')") == "t");
   CHECK(owner.value("SELECT postmaster_start = pg_postmaster_start_time() FROM termgate.incarnation") == "t");
-  owner.must("SELECT termgate.declare_in_doubt('test', 'a restore')");
+  owner.must("SELECT termgate.declare_untrusted('test', 'a restore')");
   CHECK(app.run("SELECT termgate.check_term('s', 1)").code == "TG004");
   CHECK(app.value("SELECT acquired FROM termgate.acquire_lease('s', 'me', '10 s')") == "t");
   owner.must("SELECT termgate.declare_nothing_lost('test', 'a restore')");
-  // Where it may be asked later on, its answer is noted and is no doubt.
+  // Where it may be asked later on, its answer is noted, and the scope stays trusted.
   admin.must("GRANT EXECUTE ON FUNCTION pg_control_system() TO PUBLIC");
   owner.must("UPDATE termgate.incarnation SET postmaster_start = postmaster_start - interval '1 day'");
-  CHECK(app.value("SELECT doubt IS NULL FROM termgate.fence('s')") == "t");
+  CHECK(app.value("SELECT untrusted IS NULL FROM termgate.fence('s')") == "t");
   CHECK(owner.value("SELECT system_identifier <> 0 FROM termgate.incarnation") == "t");
   // A frozen writer of another role is named and not hung upon.
   PgSession frozen(managed.url_as("tg_managed_other_" + me, ""));

@@ -108,14 +108,14 @@ class Restored(unittest.TestCase):
     def fence(self, url, scope="external"):
         return self.ok(url, "fence", "show", scope).split()[0]
 
-    def assert_in_doubt(self, url):
+    def assert_untrusted(self, url):
         done = self.seal(url, 20)
         self.assertEqual(done.returncode, 9, done.stdout + done.stderr)
         self.assertIn("TG004", done.stderr)
         self.assertIn("declare-restored", done.stderr)
         done = termgate(url, "append", "--stream", "s", "--scope", "never seen", "--term", "1")
         self.assertIn("TG004", done.stderr)
-        self.assertIn("in doubt", termgate(url, "doctor").stdout)
+        self.assertIn("untrusted", termgate(url, "doctor").stdout)
 
     def assert_settled_by_operator(self, url):
         """The ways out: a lease's acquisition jumps, an external scope is declared, the rest is vouched for."""
@@ -140,7 +140,7 @@ class Restored(unittest.TestCase):
         self.assertEqual(self.seal(url, 4).returncode, 3)
         self.assertEqual(self.seal(url, 20).returncode, 0)
 
-    def assert_no_doubt(self, url, fence):
+    def assert_trusted(self, url, fence):
         self.assertEqual(self.fence(url), fence)
         self.assertEqual(self.seal(url, int(fence) - 1).returncode, 3)
         self.assertEqual(self.seal(url, int(fence)).returncode, 0)
@@ -149,11 +149,11 @@ class Restored(unittest.TestCase):
         server = self.primary()
         server.stop()
         server.start()
-        self.assert_no_doubt(server.url, "5")
+        self.assert_trusted(server.url, "5")
         self.seal(server.url, 6)
         server.stop("immediate")
         server.start()
-        self.assert_no_doubt(server.url, "6")
+        self.assert_trusted(server.url, "6")
 
     def test_raise_survives_a_crash_although_the_session_did_not_want_to_wait(self):
         server = self.primary()
@@ -162,7 +162,7 @@ class Restored(unittest.TestCase):
         server.sql("SET synchronous_commit = off; SELECT fence FROM termgate.seal('external', 9)")
         sh(PG_SERVER, "kill", server.dir)
         server.start()
-        self.assert_no_doubt(server.url, "9")
+        self.assert_trusted(server.url, "9")
 
     def test_base_backup_with_recovery_signal(self):
         server = self.primary()
@@ -177,7 +177,7 @@ class Restored(unittest.TestCase):
             self.assertLess(time.monotonic(), until, "its recovery does not end")
             time.sleep(0.1)
         self.assertEqual(self.fence(copy.url), "5")
-        self.assert_in_doubt(copy.url)
+        self.assert_untrusted(copy.url)
         self.assert_settled_by_operator(copy.url)
 
     def test_base_backup_without_recovery_signal_is_for_the_operator(self):
@@ -185,18 +185,18 @@ class Restored(unittest.TestCase):
         copy = server.base_backup()
         self.seal(server.url, 9)
         self.started(copy)
-        self.assert_no_doubt(copy.url, "5")
-        self.ok(copy.url, "fence", "declare-restored", "--in-doubt", "--reason", "an old base backup")
-        self.assert_in_doubt(copy.url)
+        self.assert_trusted(copy.url, "5")
+        self.ok(copy.url, "fence", "declare-restored", "--untrusted", "--reason", "an old base backup")
+        self.assert_untrusted(copy.url)
         self.assert_settled_by_operator(copy.url)
 
     def test_template_copy(self):
         server = self.primary()
         server.sql("CREATE DATABASE source TEMPLATE postgres", server.url.replace("/postgres", "/template1").replace("//template1@", "//postgres@"))
         url = server.url.rsplit("/", 1)[0] + "/source"
-        self.assert_in_doubt(url)
+        self.assert_untrusted(url)
         self.assert_settled_by_operator(url)
-        self.assert_no_doubt(server.url, "5")
+        self.assert_trusted(server.url, "5")
 
     def test_pg_restore_clean(self):
         server = self.primary()
@@ -205,7 +205,7 @@ class Restored(unittest.TestCase):
         self.seal(server.url, 9)
         sh(f"{BIN}/pg_restore", "--clean", "--if-exists", "-d", server.url, dump)
         self.assertEqual(self.fence(server.url), "5")
-        self.assert_in_doubt(server.url)
+        self.assert_untrusted(server.url)
         self.assert_settled_by_operator(server.url)
 
     def standby_of(self, server):
@@ -230,7 +230,7 @@ class Restored(unittest.TestCase):
         self.promote(standby)
         self.assertIn("TG004", reader.communicate("SELECT termgate.check_term('bystander', 5);\n", timeout=60)[0])
         self.assertEqual(self.fence(standby.url), "5")
-        self.assert_in_doubt(standby.url)
+        self.assert_untrusted(standby.url)
         self.assert_settled_by_operator(standby.url)
 
     def cut_off(self, standby):
@@ -239,7 +239,7 @@ class Restored(unittest.TestCase):
         self.eventually(lambda: standby.sql("SELECT count(*) FROM pg_stat_wal_receiver") == "0")
 
     def test_no_two_promotions_issue_the_same_term(self):
-        """The acquisition that ends a doubt may be lost by the next failover, while its holder lives on."""
+        """The acquisition that makes a scope trusted again may be lost by the next failover, while its holder lives on."""
         server = self.primary()
         first, second = self.standby_of(server), self.standby_of(server)
         server.stop("immediate")
@@ -274,7 +274,7 @@ class Restored(unittest.TestCase):
         server.stop()
         self.promote(standby)
         self.assertEqual(self.fence(standby.url), "9")
-        self.assert_in_doubt(standby.url)
+        self.assert_untrusted(standby.url)
         self.assert_vouched(standby.url)
 
     def test_synchronous_switchover_needs_none(self):
@@ -288,7 +288,7 @@ class Restored(unittest.TestCase):
         self.promote(standby)
         standby.sql("ALTER SYSTEM RESET synchronous_standby_names")
         standby.sql("SELECT pg_reload_conf()")
-        self.assert_no_doubt(standby.url, "9")
+        self.assert_trusted(standby.url, "9")
 
     def test_pg_upgrade(self):
         server = self.primary()
@@ -298,7 +298,7 @@ class Restored(unittest.TestCase):
         as_server(new.dir, f"{BIN}/pg_upgrade", "-b", BIN, "-B", BIN, "-d", server.dir / "data", "-D", new.dir / "data", "-U", "postgres", "-s", new.dir)
         self.started(new)
         self.assertEqual(self.fence(new.url), "5")
-        self.assert_in_doubt(new.url)
+        self.assert_untrusted(new.url)
         self.assert_vouched(new.url)
         server.start()
 

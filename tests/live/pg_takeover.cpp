@@ -186,23 +186,23 @@ TEST_CASE("takeover: a seal of a scope without a lease ends a frozen raise to a 
   }
 }
 
-TEST_CASE("takeover: while the database is in doubt a frozen acquisition of one scope holds up no other", "[F3][F4][live]") {
+TEST_CASE("takeover: while the database is untrusted a frozen acquisition of one scope holds up no other", "[F3][F4][live]") {
   Lab& lab = Lab::one();
   PgSession frozen(lab.url);
   PgSession next(lab.url);
-  next.must("SELECT termgate.acquire_lease('doubt 1', 'old', '100 ms'), termgate.acquire_lease('doubt 2', 'old', '100 ms'), termgate.acquire_lease('doubt 3', 'old', '100 s'); SELECT pg_sleep(0.15)");
-  next.must("SELECT termgate.declare_in_doubt('test', 'a restore')");
-  frozen.must("BEGIN; SELECT termgate.acquire_lease('doubt 1', 'old', '10 s')");
+  next.must("SELECT termgate.acquire_lease('untrusted 1', 'old', '100 ms'), termgate.acquire_lease('untrusted 2', 'old', '100 ms'), termgate.acquire_lease('untrusted 3', 'old', '100 s'); SELECT pg_sleep(0.15)");
+  next.must("SELECT termgate.declare_untrusted('test', 'a restore')");
+  frozen.must("BEGIN; SELECT termgate.acquire_lease('untrusted 1', 'old', '10 s')");
   const auto start = Clock::now();
-  CHECK(next.value("SELECT acquired FROM termgate.acquire_lease('doubt 2', 'new', '10 s')") == "t");
+  CHECK(next.value("SELECT acquired FROM termgate.acquire_lease('untrusted 2', 'new', '10 s')") == "t");
   CHECK(Clock::now() - start < slack);
   // An operator's word about a scope whose lease a frozen session is renewing.
   PgSession renewing(lab.url);
-  next.must("SELECT termgate.acquire_lease('doubt 3', 'old', '100 s')");
-  const std::string term = next.value("SELECT term FROM termgate.fence('doubt 3')");
-  renewing.must("BEGIN; SELECT termgate.renew_lease('doubt 3', 'old', " + term + ", '100 s')");
+  next.must("SELECT termgate.acquire_lease('untrusted 3', 'old', '100 s')");
+  const std::string term = next.value("SELECT term FROM termgate.fence('untrusted 3')");
+  renewing.must("BEGIN; SELECT termgate.renew_lease('untrusted 3', 'old', " + term + ", '100 s')");
   const auto declaring = Clock::now();
-  CHECK(next.run("SELECT termgate.declare_restored('doubt 3', " + term + " + 5, 'test', 'a restore')").ok());
+  CHECK(next.run("SELECT termgate.declare_restored('untrusted 3', " + term + " + 5, 'test', 'a restore')").ok());
   CHECK(Clock::now() - declaring < 2 * grace + slack);
   CHECK(renewing.run("COMMIT").ended());
   // What has to change the one row that says whether the database was restored is named, and not hung upon.

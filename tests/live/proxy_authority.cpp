@@ -117,7 +117,7 @@ TEST_CASE("proxy authority: an audited reset is heard too", "[F3][live][authorit
   wait_until("the raise", [&] { return known(authority).highest(scope) == 1000; });
   db.must("SELECT * FROM termgate.reset_fence('" + scope + "', 7, 'operator', 'mistyped')");
   wait_until("the reset", [&] { return known(authority).highest(scope) == 7; });
-  CHECK(known(authority).doubt(scope).empty());
+  CHECK(known(authority).untrusted(scope).empty());
 }
 
 TEST_CASE("proxy authority: what was raised while the connection was lost is read afterwards", "[F2][live][authority]") {
@@ -343,17 +343,17 @@ TEST_CASE("proxy authority: each database has its fences and one never judges an
     fences->hint(scope, 4'000'000'000'000'000'000);
     std::this_thread::sleep_for(300ms);
     CHECK(fences->highest(scope) == 51);
-    // A doubt is its own as well.
+    // What is untrusted is its own as well.
     there.must("ALTER TABLE termgate.fences DISABLE TRIGGER ALL; UPDATE termgate.fences SET term = 40 WHERE scope = '" + scope + "'; ALTER TABLE termgate.fences ENABLE TRIGGER ALL");
     fences->hint(scope, 40);
-    wait_until("the doubt", [&] { return !fences->doubt(scope).empty(); });
-    CHECK_THAT(fences->doubt(scope), Catch::Contains("the database \"" + name_of(other) + "\" shows 40") && Catch::Contains("seen 51"));
-    CHECK(own.doubt(scope).empty());
-    CHECK(own.doubt({}).empty());
-    // A lost connection is made anew, and the doubt is still there.
+    wait_until("the scope to be untrusted", [&] { return !fences->untrusted(scope).empty(); });
+    CHECK_THAT(fences->untrusted(scope), Catch::Contains("the database \"" + name_of(other) + "\" shows 40") && Catch::Contains("seen 51"));
+    CHECK(own.untrusted(scope).empty());
+    CHECK(own.untrusted({}).empty());
+    // A lost connection is made anew, and the scope is still untrusted.
     here.must("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = '" + name_of(other) + "' AND application_name = 'termgate watch'");
     wait_until("the log", [&] { return gate.logged("database \"" + name_of(other) + "\" are watched again"); });
-    CHECK_FALSE(fences->doubt(scope).empty());
+    CHECK_FALSE(fences->untrusted(scope).empty());
     CHECK(fences->highest(scope) == 51);
   }
   wait_until("the watch to end", [&] { return watchers(here, name_of(other)) == "0"; });
@@ -372,7 +372,7 @@ TEST_CASE("proxy authority: a database that somebody else owns is not read", "[F
   // Code that would run with the rights of whoever reads it.
   mallory.must("CREATE SCHEMA termgate; CREATE FUNCTION termgate.ran() RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_notify('ran', current_user); RETURN 4000000000000000000; END $$; "
                "CREATE VIEW termgate.fence_status AS SELECT '" + scope + "'::text AS scope, termgate.ran() AS term, now() AS raised_at, 'me'::text AS raised_by, 'writer'::text AS raise_by, "
-               "false AS in_doubt, NULL::bigint AS reset_from; GRANT USAGE ON SCHEMA termgate TO PUBLIC; GRANT SELECT ON termgate.fence_status TO PUBLIC; LISTEN ran");
+               "false AS untrusted, NULL::bigint AS reset_from; GRANT USAGE ON SCHEMA termgate TO PUBLIC; GRANT SELECT ON termgate.fence_status TO PUBLIC; LISTEN ran");
   Gate gate("", url);
   {
     Authority authority(gate.settings);

@@ -99,7 +99,7 @@ def two(server):
         CREATE FUNCTION termgate.check_session(OUT scope text, OUT term bigint, OUT fence bigint) LANGUAGE sql AS $$ SELECT 'payroll'::text, {high}::bigint, {high}::bigint $$;
         CREATE FUNCTION termgate.ran() RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_notify('ran', current_user); RETURN {high}; END $$;
         CREATE VIEW termgate.fence_status AS SELECT 'payroll'::text AS scope, termgate.ran() AS term, now() AS raised_at, ''::text AS raised_by, 'writer'::text AS raise_by,
-          false AS in_doubt, NULL::bigint AS reset_from;
+          false AS untrusted, NULL::bigint AS reset_from;
         GRANT USAGE ON SCHEMA termgate TO PUBLIC; GRANT SELECT ON termgate.fence_status TO PUBLIC; CREATE TABLE written (what text)""")
     mallory.ask("LISTEN ran")
     forger = Wire(proxy.port, user="mallory", database="mine", **declared("payroll", high))

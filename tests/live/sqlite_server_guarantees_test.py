@@ -503,9 +503,9 @@ def f3_memory():
     other = lab.proxy(f"sqlite:{older.path}")
     with connect("external", 5, port=other.port) as c, connect("external", 9, port=other.port) as new:
         write_text(c, 1)
-        lab.run(lab.termgate, "fence", "declare-restored", "--db", f"sqlite:{older.path}", "--in-doubt", "--reason", "test")
+        lab.run(lab.termgate, "fence", "declare-restored", "--db", f"sqlite:{older.path}", "--untrusted", "--reason", "test")
         for road in ROADS:
-            check(f"[F3] in doubt: {road.__name__[6:]}", code(fails(road, c, 2)) == "TG004" and code(fails(road, new, 2)) == "TG004" and older.ids() == [1])
+            check(f"[F3] untrusted: {road.__name__[6:]}", code(fails(road, c, 2)) == "TG004" and code(fails(road, new, 2)) == "TG004" and older.ids() == [1])
         check("[F3] nor does a seal vouch", code(fails(new.execute, "SELECT * FROM termgate.seal('external', 20)")) == "TG004")
         check("[F3] reads go on", c.execute("SELECT id FROM t").fetchall() == [(1,)])
         lab.run(lab.termgate, "fence", "declare-restored", "--db", f"sqlite:{older.path}", "--scope", "external", "--above", "8", "--reason", "test")

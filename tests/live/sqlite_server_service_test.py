@@ -170,8 +170,8 @@ def older_copy():
     check("older copy: a term below what was seen is refused", told in ("TG001", "TG004"), told)
     fresh = session(proxy, 10)
     told = insert(fresh, "ten")
-    # The proxy reads the fences now and then: once it has seen that this one went down, the scope is in doubt.
-    check("older copy: a higher one writes, or is told of the doubt", told in (None, "TG004"), told)
+    # The proxy reads the fences now and then: once it has seen that this one went down, the scope is untrusted.
+    check("older copy: a higher one writes, or is told that the scope is untrusted", told in (None, "TG004"), told)
     if told == "TG004":
         lab.run(lab.termgate, "fence", "declare-restored", "--db", f"sqlite:{path}", "--scope", "A", "--above", "9", "--reason", "test")
         check("older copy: settled, a higher one writes", eventually(lambda: insert(fresh, "ten") is None, 15 * PATIENCE))

@@ -116,9 +116,9 @@ TEST_CASE("tsql check header: what is refused is an exception of the library", "
   program.run("BEGIN TRANSACTION");
   CHECK_THROWS_AS(sqlserver::check(program.handle, own, Term(5)), Blocked);
   leader.run("ROLLBACK TRANSACTION");
-  leader.run("DECLARE @n bigint; EXEC termgate.declare_in_doubt @actor = N'test', @reason = N'an older copy', @scopes = @n OUTPUT");
+  leader.run("DECLARE @n bigint; EXEC termgate.declare_untrusted @actor = N'test', @reason = N'an older copy', @scopes = @n OUTPUT");
   program.run("IF @@TRANCOUNT = 0 BEGIN TRANSACTION");
-  CHECK_THROWS_AS(sqlserver::check(program.handle, own, Term(5)), FenceInDoubt);
+  CHECK_THROWS_AS(sqlserver::check(program.handle, own, Term(5)), FenceUntrusted);
   program.run("IF @@TRANCOUNT = 0 BEGIN TRANSACTION");
   CHECK_THROWS_AS(sqlserver::check(program.handle, own, Term(5), "elsewhere"), DatabaseError);
 

@@ -161,7 +161,7 @@ TEST_CASE("tsql eviction: a stream that is moved announces what it raises its ne
   CHECK(leader.number("SELECT COUNT_BIG(*) FROM termgate.audit WHERE action = 'stream_move'") == 2);
 }
 
-TEST_CASE("tsql doubt: another recovery fork is not forgotten when the transaction that saw it first is rolled back", "[F3][live][sqlserver]") {
+TEST_CASE("tsql untrusted: another recovery fork is not forgotten when the transaction that saw it first is rolled back", "[F3][live][sqlserver]") {
   Rig rig;
   Session leader(rig.url), session(rig.url);
   if (leader.number("SELECT COUNT_BIG(recovery_fork_guid) FROM sys.database_recovery_status WHERE database_id = DB_ID()") == 0) {

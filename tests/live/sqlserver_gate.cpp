@@ -187,7 +187,7 @@ TEST_CASE("gate: other terms and other scopes", "[F1][F2][live][sqlserver]") {
   CHECK(leave(writer(), "north").code == 0);
 }
 
-TEST_CASE("gate: malformed, blocked and in doubt are codes", "[F3][F4][F5][live][sqlserver]") {
+TEST_CASE("gate: malformed, blocked and untrusted are codes", "[F3][F4][F5][live][sqlserver]") {
   for (const auto& [scope, term] : {std::pair<std::string, std::string>{"NULL", "5"}, {"N''", "5"}, {"N'bad'", "NULL"}, {"N'bad'", "0"}, {"N'bad'", "4611686018427387905"}, {"REPLICATE(N'x', 201)", "5"}}) {
     INFO(scope << " " << term);
     const auto refused = scope[0] == 'R' ? answer_of(writer().run("DECLARE @long nvarchar(300) = REPLICATE(N'x', 201); EXEC termgate.enter @scope = @long, @term = 5, @nonce = " + std::to_string(++nonce)))
@@ -211,10 +211,10 @@ TEST_CASE("gate: malformed, blocked and in doubt are codes", "[F3][F4][F5][live]
   CHECK(enter(writer(), "busy", 5).code == 0);
   CHECK(leave(writer(), "busy").code == 0);
 
-  leader().run("DECLARE @n bigint; EXEC termgate.declare_in_doubt @actor = N'test', @reason = N'an older copy was put back', @scopes = @n OUTPUT");
-  const auto doubt = enter(writer(), "busy", 5);
-  CHECK(doubt.code == 50004);
-  CHECK(doubt.message.starts_with("TG004 the fence of scope \"busy\" is in doubt"));
+  leader().run("DECLARE @n bigint; EXEC termgate.declare_untrusted @actor = N'test', @reason = N'an older copy was put back', @scopes = @n OUTPUT");
+  const auto untrusted = enter(writer(), "busy", 5);
+  CHECK(untrusted.code == 50004);
+  CHECK(untrusted.message.starts_with("TG004 the fence of scope \"busy\" is untrusted"));
   CHECK(enter(writer(), "busy", 6).code == 50004);
   leader().run("DECLARE @n bigint; EXEC termgate.declare_nothing_lost @actor = N'test', @reason = N'nothing was', @scopes = @n OUTPUT");
   CHECK(enter(writer(), "busy", 5).code == 0);

@@ -58,10 +58,10 @@ class TERMGATE_EXPORT SequenceConflict : public Error {
 };
 
 // TG004: the database was restored or promoted and may have forgotten raises (F3).
-class TERMGATE_EXPORT FenceInDoubt : public Error {
+class TERMGATE_EXPORT FenceUntrusted : public Error {
  public:
-  explicit FenceInDoubt(const std::string& message) : Error(message, "TG004") {}
-  ~FenceInDoubt() override;
+  explicit FenceUntrusted(const std::string& message) : Error(message, "TG004") {}
+  ~FenceUntrusted() override;
 };
 
 // TG005: a malformed scope, term or declaration; a term never issued; a stream's other scope.

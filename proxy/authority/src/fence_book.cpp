@@ -9,7 +9,7 @@
 namespace termgate::authority {
 namespace {
 
-constexpr std::size_t doubts_max = 10'000;
+constexpr std::size_t untrusted_max = 10'000;
 
 std::uint64_t next_id() {
   static std::atomic<std::uint64_t> last{0};
@@ -47,11 +47,11 @@ void FenceBook::hint(std::string_view scope, std::int64_t fence) {
   events_.wanted(*this);
 }
 
-std::string FenceBook::doubt(std::string_view scope) const {
-  if (!doubtful_) return {};
-  const std::lock_guard lock(doubts_mutex_);
-  const auto found = scope.empty() ? doubts_.begin() : doubts_.find(scope);
-  return found == doubts_.end() ? std::string() : found->second.message;
+std::string FenceBook::untrusted(std::string_view scope) const {
+  if (!any_untrusted_) return {};
+  const std::lock_guard lock(untrusted_mutex_);
+  const auto found = scope.empty() ? untrusted_.begin() : untrusted_.find(scope);
+  return found == untrusted_.end() ? std::string() : found->second.message;
 }
 
 FenceBook::Suspects FenceBook::take_suspects() {
@@ -64,17 +64,17 @@ bool FenceBook::has_suspects() const {
   return all_suspect_ || !suspects_.empty();
 }
 
-void FenceBook::add_doubtful(std::set<std::string>& scopes) const {
-  const std::lock_guard lock(doubts_mutex_);
-  for (auto doubt = doubts_.begin(); doubt != doubts_.end() && scopes.size() < suspects_max; ++doubt) scopes.insert(doubt->first);
+void FenceBook::add_untrusted(std::set<std::string>& scopes) const {
+  const std::lock_guard lock(untrusted_mutex_);
+  for (auto one = untrusted_.begin(); one != untrusted_.end() && scopes.size() < suspects_max; ++one) scopes.insert(one->first);
 }
 
 void FenceBook::forget_all() {
   memory_.forget_all();
   take_suspects();
-  const std::lock_guard lock(doubts_mutex_);
-  doubts_.clear();
-  doubtful_ = false;
+  const std::lock_guard lock(untrusted_mutex_);
+  untrusted_.clear();
+  any_untrusted_ = false;
 }
 
 void FenceBook::believe(const std::string& scope, std::int64_t fence) {
@@ -84,32 +84,32 @@ void FenceBook::believe(const std::string& scope, std::int64_t fence) {
 }
 
 void FenceBook::took(const FenceInfo& info, std::int64_t remembered) {
-  const auto reset_since_doubt = [&] {
-    const std::lock_guard lock(doubts_mutex_);
-    const auto found = doubts_.find(info.scope);
-    return found != doubts_.end() && info.reset_from && info.reset_from != found->second.reset_from;
+  const auto reset_since = [&] {
+    const std::lock_guard lock(untrusted_mutex_);
+    const auto found = untrusted_.find(info.scope);
+    return found != untrusted_.end() && info.reset_from && info.reset_from != found->second.reset_from;
   };
   if (info.term >= remembered) {
     believe(info.scope, info.term);
-  } else if ((info.reset_from && *info.reset_from >= remembered) || reset_since_doubt()) {
+  } else if ((info.reset_from && *info.reset_from >= remembered) || reset_since()) {
     // An audited reset took it down.
     memory_.forget(info.scope);
     memory_.saw(info.scope, info.term);
   } else {
-    const std::lock_guard lock(doubts_mutex_);
-    if (doubts_.size() < doubts_max) {
-      const auto [doubt, added] = doubts_.try_emplace(info.scope, Doubt{{}, info.reset_from});
-      doubt->second.message = fmt::format("TG004 fence in doubt for scope \"{}\": the database{} shows {}, this proxy has seen {}; was the database restored? "
+    const std::lock_guard lock(untrusted_mutex_);
+    if (untrusted_.size() < untrusted_max) {
+      const auto [one, added] = untrusted_.try_emplace(info.scope, Untrusted{{}, info.reset_from});
+      one->second.message = fmt::format("TG004 fence untrusted for scope \"{}\": the database{} shows {}, this proxy has seen {}; was the database restored? "
                                           "Then: termgate fence declare-restored --scope '{}' --above N, the highest term that was ever issued for it",
                                           info.scope, name_.empty() ? std::string() : fmt::format(" \"{}\"", name_), info.term, remembered, info.scope);
-      doubtful_ = true;
+      any_untrusted_ = true;
     }
     return;
   }
-  const std::lock_guard lock(doubts_mutex_);
-  if (doubts_.empty()) return;
-  doubts_.erase(info.scope);
-  doubtful_ = !doubts_.empty();
+  const std::lock_guard lock(untrusted_mutex_);
+  if (untrusted_.empty()) return;
+  untrusted_.erase(info.scope);
+  any_untrusted_ = !untrusted_.empty();
 }
 
 }  // namespace termgate::authority

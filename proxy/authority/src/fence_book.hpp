@@ -35,7 +35,7 @@ class FenceBook final : public session::Fences {
   std::uint64_t id() const override { return id_; }
   std::int64_t highest(std::string_view scope) const override;
   void hint(std::string_view scope, std::int64_t fence) override;
-  std::string doubt(std::string_view scope) const override;
+  std::string untrusted(std::string_view scope) const override;
 
   // --- for who reads ---
   const std::string& name() const noexcept { return name_; }
@@ -55,9 +55,9 @@ class FenceBook final : public session::Fences {
   };
   Suspects take_suspects();
   bool has_suspects() const;
-  // As many of the scopes in doubt as fit.
-  void add_doubtful(std::set<std::string>& scopes) const;
-  bool doubtful() const noexcept { return doubtful_; }
+  // As many of the untrusted scopes as fit.
+  void add_untrusted(std::set<std::string>& scopes) const;
+  bool any_untrusted() const noexcept { return any_untrusted_; }
 
   std::int64_t remembered(const std::string& scope) const { return memory_.highest(scope); }
   // `info` was just read; `remembered`: what was remembered before it was.
@@ -66,7 +66,7 @@ class FenceBook final : public session::Fences {
   void believe(const std::string& scope, std::int64_t fence);
 
  private:
-  struct Doubt {
+  struct Untrusted {
     std::string message;
     std::optional<std::int64_t> reset_from;  // as it was then: a reset since settles it
   };
@@ -82,9 +82,9 @@ class FenceBook final : public session::Fences {
   mutable std::atomic<bool> wanted_{false};
   mutable std::atomic<Clock::rep> asked_at_{0};
 
-  mutable std::mutex doubts_mutex_;  // guards doubts_
-  std::map<std::string, Doubt, std::less<>> doubts_;
-  std::atomic<bool> doubtful_{false};  // there are any: every write asks
+  mutable std::mutex untrusted_mutex_;  // guards untrusted_
+  std::map<std::string, Untrusted, std::less<>> untrusted_;
+  std::atomic<bool> any_untrusted_{false};  // there are any: every write asks
 
   mutable std::mutex suspects_mutex_;  // guards the two below
   std::set<std::string> suspects_;

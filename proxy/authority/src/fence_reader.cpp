@@ -86,7 +86,7 @@ class Payload {
 
 constexpr int page = 1000;
 constexpr milliseconds flood_pause{1000};
-constexpr milliseconds doubt_pause{1000};
+constexpr milliseconds untrusted_pause{1000};
 constexpr std::size_t read_one_by_one_max = 100;
 
 }  // namespace
@@ -104,8 +104,8 @@ FenceReader::FenceReader(FenceBook& book, Source source, std::string schema, std
 
 FenceReader::Clock::time_point FenceReader::due() const {
   auto due = owing_ ? std::min(read_again_, not_before_) : read_again_;
-  // What ends a doubt, an acquisition or an operator, is heard of soon where nothing notifies us.
-  if (book_.doubtful()) due = std::min(due, turned_ + doubt_pause);
+  // What makes a scope trusted again, an acquisition or an operator, is heard of soon where nothing notifies us.
+  if (book_.any_untrusted()) due = std::min(due, turned_ + untrusted_pause);
   return due;
 }
 
@@ -116,8 +116,8 @@ void FenceReader::turn(const detail::FenceFeed::Heard& heard) {
   for (const auto& payload : heard.payloads) {
     if (auto scope = hinted_scope(payload, schema_)) scopes.insert(std::move(*scope));
   }
-  // Of very many doubts only the first; the rest when all fences are read.
-  if (book_.doubtful()) book_.add_doubtful(scopes);
+  // Of very many untrusted scopes only the first; the rest when all fences are read.
+  if (book_.any_untrusted()) book_.add_untrusted(scopes);
   // Whoever sends more hints than that, forged or not, makes us read them all, but not more often than each second.
   if (heard.missed || all || scopes.size() > read_one_by_one_max) {
     owing_ = true;

@@ -766,9 +766,9 @@ void Connection::saw_fence(std::string_view scope, std::int64_t fence) {
   if (session::Fences* known = fences()) known->hint(scope, fence);
 }
 
-std::string Connection::doubt(std::string_view scope) const {
+std::string Connection::untrusted(std::string_view scope) const {
   const session::Fences* known = fences();
-  return known != nullptr ? known->doubt(scope) : std::string();
+  return known != nullptr ? known->untrusted(scope) : std::string();
 }
 
 void Connection::saw_term(std::string_view scope, std::int64_t term) { worker_.shared().observed.saw(observed_key(scope), term); }

@@ -57,7 +57,7 @@ class Connection final : public session::SessionHost {
   // --- session::SessionHost ---
   std::int64_t highest_fence(std::string_view scope) const override;
   void saw_fence(std::string_view scope, std::int64_t fence) override;
-  std::string doubt(std::string_view scope) const override;
+  std::string untrusted(std::string_view scope) const override;
   void saw_term(std::string_view scope, std::int64_t term) override;
   int server_major() const override;
   void saw_server_major(int major) override;

@@ -47,7 +47,7 @@ struct Effects {
   bool own_check = false;            // nothing but a call of layer 1, which brings scope and term as its arguments
   bool own_check_passes = false;     // … and that passes the check for the rest of the transaction
   bool own_check_acts = false;       // … or whose arguments may run code
-  bool own_check_writes = false;     // … or that writes itself: what must not happen where a fence is in doubt
+  bool own_check_writes = false;     // … or that writes itself: what must not happen where a fence is untrusted
   bool changes_declaration = false;  // of scope and term, or may
   bool only_declares = false;        // a query with set_config() of scope or term that is a read otherwise
   bool exactly_declares = false;     // … and surely does nothing else

@@ -175,7 +175,7 @@ void Session::State::saw_fence(std::string_view scope, std::int64_t fence) {
 }
 
 Refusal Session::State::refusal_from_memory(const Claim& claim) const {
-  if (Refusal doubt = doubt_of(claim); doubt || !claim.certain) return doubt;
+  if (Refusal untrusted = untrusted_refusal(claim); untrusted || !claim.certain) return untrusted;
   const std::int64_t fence = fence_of(claim.pair.scope);
   if (fence <= claim.pair.term + (TERMGATE_PLANTED(proxy_one_behind) ? 1 : 0)) return {};
   return {.code = "TG001", .message = "TG001 stale term " + std::to_string(claim.pair.term) + " for scope \"" + claim.pair.scope + "\": the fence stands at " + std::to_string(fence), .hint = {}, .fence = fence};
@@ -183,23 +183,23 @@ Refusal Session::State::refusal_from_memory(const Claim& claim) const {
 
 Refusal Session::State::refusal_of_own(const Effects& effects) const {
   if (!effects.own_check_writes) return {};
-  return doubt_of(Claim());
+  return untrusted_refusal(Claim());
 }
 
 // The leader that prepared it may have lost its term in what the database has forgotten (F3); so where nobody has to declare, too.
 Refusal Session::State::refusal_of_prepared(const Effects& effects) const {
   if (effects.kind != statements::Kind::commit_prepared || claims_.admission().enforce != Enforce::on) return {};
-  return doubt_of(Claim());
+  return untrusted_refusal(Claim());
 }
 
 // What a restored database has forgotten its check cannot know.
-Refusal Session::State::doubt_of(const Claim& claim) const {
+Refusal Session::State::untrusted_refusal(const Claim& claim) const {
   const bool known = is_known_by(claim.pair.scope);
-  std::string doubt = host_.doubt(known ? claim.pair.scope : std::string());
-  if (doubt.empty()) return {};
-  Refusal refusal{.code = "TG004", .message = std::move(doubt), .hint = {}};
+  std::string reason = host_.untrusted(known ? claim.pair.scope : std::string());
+  if (reason.empty()) return {};
+  Refusal refusal{.code = "TG004", .message = std::move(reason), .hint = {}};
   if (!known) refusal.hint = "Set client_encoding to UTF8: this session's scope is not ASCII, and the proxy compares such scopes in UTF-8 only.";
-  else if (claim.pair.scope.empty()) refusal.hint = "The proxy does not know this session's scope beforehand, and so refuses it as long as any is in doubt: declare it by application_name, PGOPTIONS or a comment.";
+  else if (claim.pair.scope.empty()) refusal.hint = "The proxy does not know this session's scope beforehand, and so refuses it as long as any is untrusted: declare it by application_name, PGOPTIONS or a comment.";
   return refusal;
 }
 

@@ -108,7 +108,7 @@ class Session::State {
   Refusal refusal_from_memory(const Claim& claim) const;
   Refusal refusal_of_own(const Effects& effects) const;
   Refusal refusal_of_prepared(const Effects& effects) const;
-  Refusal doubt_of(const Claim& claim) const;
+  Refusal untrusted_refusal(const Claim& claim) const;
   void observe(const Effects& effects, const Claim& claim);
   // Of a scope as this session's client_encoding writes it: others know it in UTF-8.
   bool is_known_by(std::string_view scope) const noexcept;

@@ -1,3 +1,3 @@
 -- All fences in scope order, a page at a time; no lock.
-SELECT scope, term, (extract(epoch FROM raised_at) * 1000)::bigint AS raised_at_ms, raised_by, raise_by, in_doubt, reset_from
+SELECT scope, term, (extract(epoch FROM raised_at) * 1000)::bigint AS raised_at_ms, raised_by, raise_by, untrusted, reset_from
 FROM @schema@.fence_status WHERE scope > $1 ORDER BY scope LIMIT $2::int

@@ -65,7 +65,7 @@ END $$;
 CREATE TABLE IF NOT EXISTS @schema@.incarnation (
   one               boolean PRIMARY KEY DEFAULT true CHECK (one),
   generation        bigint NOT NULL DEFAULT 1,
-  -- Fences of a generation below this one are in doubt; 0: none is.
+  -- Fences of a generation below this one are untrusted; 0: none is.
   trusted_since     bigint NOT NULL DEFAULT 0,
   system_identifier bigint NOT NULL,
   timeline          text NOT NULL,

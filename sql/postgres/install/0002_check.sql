@@ -175,8 +175,8 @@ BEGIN
   RETURN NULL;
 END $$;
 
--- TG004 when the fence of the scope is in doubt; p_generation is that of its row, NULL when it has none.
-CREATE OR REPLACE FUNCTION @schema@._doubt(p_generation bigint) RETURNS text
+-- TG004 when the fence of the scope is untrusted; p_generation is that of its row, NULL when it has none.
+CREATE OR REPLACE FUNCTION @schema@._why_untrusted(p_generation bigint) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   v_why text := @schema@._changed_incarnation();
@@ -190,16 +190,16 @@ BEGIN
   END IF;
   RETURN v_why;
 END $$;
-CREATE OR REPLACE FUNCTION @schema@._need_no_doubt(p_scope text, p_generation bigint) RETURNS void
+CREATE OR REPLACE FUNCTION @schema@._need_trusted(p_scope text, p_generation bigint) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  v_why text := @schema@._doubt(p_generation);
+  v_why text := @schema@._why_untrusted(p_generation);
 BEGIN
   IF v_why IS NOT NULL THEN
     PERFORM @schema@._count_refusal('TG004');
-    RAISE EXCEPTION 'TG004 the fence of scope "%" is in doubt: %', p_scope, v_why
+    RAISE EXCEPTION 'TG004 the fence of scope "%" is untrusted: %', p_scope, v_why
       USING ERRCODE = 'TG004', DETAIL = 'A restored or promoted database may have forgotten a raise, so that a stale leader could pass.',
-      HINT = 'acquire_lease ends the doubt where terms come from leases; else an operator: termgate fence declare-restored ' || format('--scope %L --above N, ', p_scope)
+      HINT = 'acquire_lease makes it trusted again where terms come from leases; else an operator: termgate fence declare-restored ' || format('--scope %L --above N, ', p_scope)
              || 'or --nothing-lost when no raise is missing.';
   END IF;
 END $$;
@@ -387,7 +387,7 @@ BEGIN
     v_key := (SELECT s.key FROM @schema@.pass_secret s);
   END IF;
   IF v_sure IS NOT TRUE THEN
-    PERFORM @schema@._need_no_doubt(p_scope, f.generation);
+    PERFORM @schema@._need_trusted(p_scope, f.generation);
   END IF;
   IF f.term > p_term THEN
     PERFORM @schema@._stale(p_scope, p_term, f.term);
@@ -478,7 +478,7 @@ BEGIN
   IF v_fence IS NULL THEN
     v_fence := @schema@._check(scope, term);
   END IF;
-  -- A standby's session may live to see the promotion, which puts everything in doubt.
+  -- A standby's session may live to see the promotion, after which every scope is untrusted.
   IF NOT pg_catalog.pg_is_in_recovery() THEN
     v_held := pg_catalog.set_config(@schema@._place(scope), @schema@._seen(scope, term), false) OPERATOR(pg_catalog.||)
               coalesce(CASE WHEN pg_catalog.current_setting('termgate.held', true) OPERATOR(pg_catalog.<>) '' THEN pg_catalog.current_setting('termgate.held', true) END,

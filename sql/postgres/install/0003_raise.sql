@@ -181,7 +181,7 @@ DECLARE
   f @schema@.fences;
 BEGIN
   SELECT * INTO f FROM @schema@.fences t WHERE t.scope = p_scope;
-  IF f.scope IS NULL OR @schema@._doubt(f.generation) IS NOT NULL THEN
+  IF f.scope IS NULL OR @schema@._why_untrusted(f.generation) IS NOT NULL THEN
     RETURN @schema@._evidence(p_scope);
   END IF;
   RETURN greatest(f.term, @schema@._stored_max(p_scope));
@@ -287,7 +287,7 @@ BEGIN
     -- This transaction has raised the scope before, and its first term there is its only one.
     PERFORM @schema@._not_upgraded(p_scope, p_term, f.term);
   END IF;
-  PERFORM @schema@._need_no_doubt(p_scope, f.generation);
+  PERFORM @schema@._need_trusted(p_scope, f.generation);
   v_evicted := @schema@._exclude(p_scope, p_term, p_grace);
   evicted := cardinality(v_evicted);
   SELECT * INTO f FROM @schema@.fences t WHERE t.scope = p_scope FOR UPDATE;
@@ -333,7 +333,7 @@ BEGIN
   PERFORM @schema@._grace(grace);
   SELECT * INTO f FROM @schema@.fences t WHERE t.scope = seal.scope;
   IF f.term >= term THEN
-    PERFORM @schema@._need_no_doubt(scope, f.generation);
+    PERFORM @schema@._need_trusted(scope, f.generation);
     IF f.term > term THEN
       PERFORM @schema@._stale(scope, term, f.term);
     END IF;

@@ -99,7 +99,7 @@ BEGIN
         USING ERRCODE = 'TG006', HINT = 'Nothing was written.';
     END;
   END IF;
-  PERFORM @schema@._need_no_doubt(p_scope, f.generation);
+  PERFORM @schema@._need_trusted(p_scope, f.generation);
   IF f.term > p_term THEN
     PERFORM @schema@._stale(p_scope, p_term, f.term);
   ELSIF f.term IS NULL OR f.term < p_term THEN
@@ -165,7 +165,7 @@ BEGIN
 END $$;
 
 -- The fence row FOR UPDATE, for a raise that already holds both keys: only escalated checks can hold it now, and no new one gets in; or who
--- changes fences without the keys (protect, declare_in_doubt). All are evicted alike.
+-- changes fences without the keys (protect, declare_untrusted). All are evicted alike.
 CREATE OR REPLACE FUNCTION @schema@._take_row(p_scope text, p_term bigint, p_grace_until timestamptz, p_until timestamptz) RETURNS integer[]
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

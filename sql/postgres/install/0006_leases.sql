@@ -38,7 +38,7 @@ EXCEPTION WHEN invalid_parameter_value THEN
 END $$;
 
 -- acquire_lease(scope, owner, ttl, endpoint, grace): a free or expired lease, or the caller's own, under a new term, sealed in the same
--- transaction. Another's live lease: acquired = false at once, without a lock. Ends a doubt by a jump of 2^32 to 2^33. Called again in the same transaction with the same owner, TTL
+-- transaction. Another's live lease: acquired = false at once, without a lock. An untrusted scope is trusted again after it: the term jumps by 2^32 to 2^33. Called again in the same transaction with the same owner, TTL
 -- and endpoint it returns the first one's row: SELECT (acquire_lease(...)).* calls it once a column.
 CREATE OR REPLACE FUNCTION @schema@.acquire_lease(scope text, owner text, ttl interval, endpoint text DEFAULT NULL, grace interval DEFAULT NULL,
                                                   OUT acquired boolean, OUT term bigint, OUT expires_at timestamptz, OUT owner_id text)
@@ -46,7 +46,7 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   l @schema@.leases;
   f @schema@.fences;
-  v_doubt text;
+  v_untrusted text;
   v_known bigint;
   v_next bigint;
   v_now timestamptz;
@@ -104,8 +104,8 @@ BEGIN
   END IF;
   SELECT * INTO f FROM @schema@.fences t WHERE t.scope = acquire_lease.scope FOR UPDATE;
   v_known := greatest(l.term, v_next - 1, @schema@._evidence_for(scope));
-  v_doubt := @schema@._doubt(f.generation);
-  IF v_doubt IS NOT NULL THEN
+  v_untrusted := @schema@._why_untrusted(f.generation);
+  IF v_untrusted IS NOT NULL THEN
     -- Above whatever was lost. The next failover may lose this very acquisition, and its successor must not issue the same term again: a later timeline
     -- jumps farther, and chance tells two promotions apart that chose the same number.
     v_known := v_known + 4294967296 + (('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint % 1024) * 4194304 + floor(random() * 4194304)::bigint;
@@ -128,7 +128,7 @@ BEGIN
   PERFORM @schema@._audit_evictions(scope, term, v_evicted);
   PERFORM @schema@._set_fence(scope, term, 'acquire', owner,
     jsonb_strip_nulls(jsonb_build_object('owner', owner, 'previous_owner', l.owner_id, 'previous', f.term, 'evicted', cardinality(v_evicted),
-                                         'expires_at', expires_at, 'endpoint', endpoint, 'doubt_ended', v_doubt)), v_generation);
+                                         'expires_at', expires_at, 'endpoint', endpoint, 'was_untrusted', v_untrusted)), v_generation);
 END $$;
 
 CREATE OR REPLACE FUNCTION @schema@._out_of_terms(p_scope text, p_known bigint) RETURNS void
@@ -161,7 +161,7 @@ BEGIN
   PERFORM @schema@._need_ttl(ttl);
   PERFORM @schema@._lease_nowait(scope);
   SELECT * INTO l FROM @schema@.leases t WHERE t.scope = renew_lease.scope FOR UPDATE;
-  PERFORM @schema@._need_no_doubt(scope, (SELECT f.generation FROM @schema@.fences f WHERE f.scope = renew_lease.scope));
+  PERFORM @schema@._need_trusted(scope, (SELECT f.generation FROM @schema@.fences f WHERE f.scope = renew_lease.scope));
   v_now := clock_timestamp();
   renewed := coalesce(l.owner_id = owner AND l.term = renew_lease.term AND l.released_at IS NULL AND l.expires_at > v_now, false);
   expires_at := l.expires_at;
@@ -219,7 +219,7 @@ BEGIN
   IF l.released_at IS NOT NULL THEN
     RETURN false;
   END IF;
-  PERFORM @schema@._need_no_doubt(scope, f.generation);
+  PERFORM @schema@._need_trusted(scope, f.generation);
   v_term := greatest(l.term, v_term - 1, @schema@._evidence_for(scope)) + 1;
   IF v_term > 4611686018427387904 THEN
     PERFORM @schema@._out_of_terms(scope, v_term - 1);

@@ -1,4 +1,4 @@
--- What operators do, all of it audited: the way down, moving, pruning, settings, and ending or declaring doubt. Locks: as a raise of the scope.
+-- What operators do, all of it audited: the way down, moving, pruning, settings, and declaring scopes trusted or untrusted. Locks: as a raise of the scope.
 -- Keeps F3.
 
 -- The row of incarnation, waited for no longer than a check may wait: a session that is frozen in a transaction may have changed it (an acquisition of another scope, or
@@ -79,7 +79,7 @@ BEGIN
   ELSIF term > f.term THEN
     RAISE EXCEPTION 'TG005 the fence of scope "%" stands at %: a reset lowers it, a seal raises it', scope, f.term USING ERRCODE = 'TG005';
   END IF;
-  PERFORM @schema@._need_no_doubt(scope, f.generation);
+  PERFORM @schema@._need_trusted(scope, f.generation);
   v_before := @schema@._evidence(scope);
   IF term < f.term THEN
     INSERT INTO @schema@.resets (scope, from_term, to_term) VALUES (reset_fence.scope, f.term, reset_fence.term);
@@ -106,7 +106,7 @@ BEGIN
   PERFORM @schema@._audit_evictions(scope, greatest(1, @schema@._shown(scope)), @schema@._exclude(scope, greatest(1, @schema@._shown(scope)), NULL));
   UPDATE @schema@.fences f SET raise_by = set_raise_by.raise_by WHERE f.scope = set_raise_by.scope;
   IF NOT FOUND THEN
-    PERFORM @schema@._need_no_doubt(scope, NULL);
+    PERFORM @schema@._need_trusted(scope, NULL);
     INSERT INTO @schema@.fences (scope, term, raise_by, generation, vouched, marked)
     VALUES (set_raise_by.scope, @schema@._evidence(set_raise_by.scope), set_raise_by.raise_by, (SELECT i.generation FROM @schema@.incarnation i),
             format('%I.fences', @schema_lit@)::regclass, @schema@._marks_wanted(set_raise_by.scope));
@@ -201,7 +201,7 @@ BEGIN
     RETURN false;
   END IF;
   FOR v_scope IN SELECT s FROM unnest(ARRAY[v_from, scope]) s ORDER BY s COLLATE pg_catalog."C" LOOP
-    PERFORM @schema@._need_no_doubt(v_scope, (SELECT f.generation FROM @schema@.fences f WHERE f.scope = v_scope));
+    PERFORM @schema@._need_trusted(v_scope, (SELECT f.generation FROM @schema@.fences f WHERE f.scope = v_scope));
     PERFORM @schema@._audit_evictions(v_scope, greatest(1, @schema@._shown(v_scope)), @schema@._exclude(v_scope, greatest(1, @schema@._shown(v_scope)), NULL));
   END LOOP;
   PERFORM 1 FROM @schema@.streams s WHERE s.stream_id = stream AND s.scope = v_from FOR UPDATE;
@@ -222,7 +222,7 @@ BEGIN
   RETURN true;
 END $$;
 
--- Prepared transactions that hold the lock of a scope in doubt. COMMIT PREPARED asks no fence, so what such a one wrote under a term that has been overtaken where the database
+-- Prepared transactions that hold the lock of an untrusted scope. COMMIT PREPARED asks no fence, so what such a one wrote under a term that has been overtaken where the database
 -- was still alive would commit here. One row for each scope; scope NULL: it has passed very many, and which is not known.
 CREATE OR REPLACE FUNCTION @schema@._prepared_in_doubt() RETURNS TABLE (gid text, owner name, prepared timestamptz, scope text)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -259,14 +259,14 @@ DECLARE
   v_gids text := (SELECT string_agg(DISTINCT quote_literal(p.gid), ', ') FROM @schema@._prepared_in_doubt() p WHERE p_scope IS NULL OR p.scope IS NULL OR p.scope = p_scope);
 BEGIN
   IF v_gids IS NOT NULL THEN
-    RAISE WARNING 'prepared transactions hold a scope that is in doubt: %', v_gids
+    RAISE WARNING 'prepared transactions hold a scope that is untrusted: %', v_gids
       USING HINT = 'COMMIT PREPARED asks no fence. ROLLBACK PREPARED each, unless its transaction manager vouches that it was committed nowhere else and nothing came after it.';
     PERFORM @schema@._audit('prepared_in_doubt', p_scope, NULL, jsonb_build_object('transactions', v_gids));
   END IF;
 END $$;
 
 -- declare_restored(scope, above, actor, reason) → the fence: after a restore, no term up to `above` has been overtaken unseen. `above` comes from the
--- authority that issues the terms. Ends the doubt of this one scope.
+-- authority that issues the terms. This one scope is trusted again.
 CREATE OR REPLACE FUNCTION @schema@.declare_restored(scope text, above bigint, actor text, reason text) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -293,8 +293,8 @@ BEGIN
   RETURN v_fence;
 END $$;
 
--- How many scopes are in doubt.
-CREATE OR REPLACE FUNCTION @schema@._doubtful() RETURNS bigint
+-- How many scopes are untrusted.
+CREATE OR REPLACE FUNCTION @schema@._untrusted_scopes() RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   IF @schema@._changed_incarnation() IS NOT NULL THEN
@@ -303,11 +303,11 @@ BEGIN
   RETURN (SELECT count(*) FROM @schema@.fences f, @schema@.incarnation i WHERE f.generation < i.trusted_since);
 END $$;
 
--- declare_nothing_lost(actor, reason) → how many scopes were in doubt: no raise is missing in this database (planned switchover, pg_upgrade).
+-- declare_nothing_lost(actor, reason) → how many scopes were untrusted: no raise is missing in this database (planned switchover, pg_upgrade).
 CREATE OR REPLACE FUNCTION @schema@.declare_nothing_lost(actor text, reason text) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  v_scopes bigint := @schema@._doubtful();
+  v_scopes bigint := @schema@._untrusted_scopes();
 BEGIN
   PERFORM @schema@._need_reason(actor, reason);
   PERFORM @schema@._warn_of_prepared(NULL);
@@ -320,15 +320,15 @@ BEGIN
   RETURN v_scopes;
 END $$;
 
--- declare_in_doubt(actor, reason) → how many scopes are: an older copy of this database was put back in a way that it cannot know (storage
+-- declare_untrusted(actor, reason) → how many scopes are: an older copy of this database was put back in a way that it cannot know (storage
 -- snapshot, bare base backup).
-CREATE OR REPLACE FUNCTION @schema@.declare_in_doubt(actor text, reason text) RETURNS bigint
+CREATE OR REPLACE FUNCTION @schema@.declare_untrusted(actor text, reason text) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   v_user text := current_setting('lock_timeout');
 BEGIN
   PERFORM @schema@._need_reason(actor, reason);
-  PERFORM @schema@._audit('declare_in_doubt', NULL, actor, jsonb_build_object('reason', reason));
+  PERFORM @schema@._audit('declare_untrusted', NULL, actor, jsonb_build_object('reason', reason));
   PERFORM @schema@._admit_incarnation(0);
   UPDATE @schema@.incarnation i SET trusted_since = i.generation;
   BEGIN
@@ -339,5 +339,5 @@ BEGIN
   EXCEPTION WHEN lock_not_available THEN
     RAISE EXCEPTION 'TG006 a session holds the row of a fence' USING ERRCODE = 'TG006', HINT = 'End the sessions of applications first: they may still be writing.';
   END;
-  RETURN @schema@._doubtful();
+  RETURN @schema@._untrusted_scopes();
 END $$;

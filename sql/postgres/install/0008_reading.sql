@@ -1,9 +1,9 @@
 -- Reading: functions and views for those who have EXECUTE or SELECT here and nothing on the tables. No locks.
 
 -- fence(scope) → one row, or none for a scope that was never raised.
-CREATE OR REPLACE FUNCTION @schema@.fence(scope text, OUT term bigint, OUT raised_at timestamptz, OUT raised_by text, OUT raise_by text, OUT doubt text)
+CREATE OR REPLACE FUNCTION @schema@.fence(scope text, OUT term bigint, OUT raised_at timestamptz, OUT raised_by text, OUT raise_by text, OUT untrusted text)
 RETURNS SETOF record LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-  SELECT f.term, f.raised_at, f.raised_by, f.raise_by, @schema@._doubt(f.generation) FROM @schema@.fences f WHERE f.scope = fence.scope
+  SELECT f.term, f.raised_at, f.raised_by, f.raise_by, @schema@._why_untrusted(f.generation) FROM @schema@.fences f WHERE f.scope = fence.scope
 $$;
 
 -- lease(scope) → one row, or none; live: not released and not expired, by the database's clock.
@@ -31,13 +31,13 @@ $$ SELECT clock_timestamp() $$;
 CREATE OR REPLACE FUNCTION @schema@.schema_version() RETURNS integer LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
 $$ SELECT max(m.version) FROM @schema@.migrations m $$;
 
--- Functions in a view run as who reads it, hence this small door to _doubt().
-CREATE OR REPLACE FUNCTION @schema@._in_doubt(p_generation bigint) RETURNS boolean
-LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$ SELECT @schema@._doubt(p_generation) IS NOT NULL $$;
+-- Functions in a view run as who reads it, hence this small door to _why_untrusted().
+CREATE OR REPLACE FUNCTION @schema@._untrusted(p_generation bigint) RETURNS boolean
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$ SELECT @schema@._why_untrusted(p_generation) IS NOT NULL $$;
 
 -- reset_from: the highest fence that an audited reset took down.
 CREATE OR REPLACE VIEW @schema@.fence_status AS
-  SELECT f.scope, f.term, f.raised_at, f.raised_by, f.raise_by, @schema@._in_doubt(f.generation) AS in_doubt,
+  SELECT f.scope, f.term, f.raised_at, f.raised_by, f.raise_by, @schema@._untrusted(f.generation) AS untrusted,
          (SELECT max(r.from_term) FROM @schema@.resets r WHERE r.scope = f.scope) AS reset_from
     FROM @schema@.fences f;
 CREATE OR REPLACE VIEW @schema@.lease_status AS

@@ -1,4 +1,4 @@
--- Owners' own tables as evidence: MAX(term) over them counts wherever a fence row is missing or in doubt (elsewhere they are not read at all), and a row with a higher term raises the
+-- Owners' own tables as evidence: MAX(term) over them counts wherever a fence row is missing or untrusted (elsewhere they are not read at all), and a row with a higher term raises the
 -- fence in its own transaction. Locks: a raise's, for each scope whose fence must rise; adopt() itself SHARE ROW EXCLUSIVE on the table, so that no row
 -- slips in between. adopt and unadopt run as their caller, who must own the table; the definer's helpers believe only what the
 -- catalogs show, and read no table that could run its owner's code meanwhile. Keeps F2, F3.

@@ -161,7 +161,7 @@ BEGIN
     c.sign := NULL;
   END IF;
   IF NOT coalesce(v_sure, false) THEN
-    PERFORM @schema@._need_no_doubt(p_scope, v_generation);
+    PERFORM @schema@._need_trusted(p_scope, v_generation);
   END IF;
   IF c.term < v_fence THEN
     PERFORM @schema@._stale(p_scope, c.term, v_fence);
@@ -228,8 +228,8 @@ BEGIN
       v_code := 'TG005'; v_reason := 'a row has NULL for its scope';
     ELSIF c.term IS NULL THEN
       v_code := 'TG002'; v_reason := 'no term declared';
-    ELSIF @schema@._doubt(f.generation) IS NOT NULL THEN
-      v_code := 'TG004'; v_reason := 'fence in doubt';
+    ELSIF @schema@._why_untrusted(f.generation) IS NOT NULL THEN
+      v_code := 'TG004'; v_reason := 'fence untrusted';
     ELSIF c.term < f.term THEN
       v_code := 'TG001'; v_reason := format('stale term %s: the fence stands at %s', c.term, f.term);
     ELSIF c.term > coalesce(f.term, 0) THEN

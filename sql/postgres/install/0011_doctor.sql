@@ -19,11 +19,11 @@ DECLARE
 BEGIN
   -- The fences themselves.
   IF v_why IS NOT NULL THEN
-    RETURN QUERY SELECT 'error', 'database ' || quote_ident(current_database()), 'every fence is in doubt: ' || v_why,
+    RETURN QUERY SELECT 'error', 'database ' || quote_ident(current_database()), 'every fence is untrusted: ' || v_why,
       'termgate fence declare-restored --nothing-lost after a planned switchover or pg_upgrade; else acquire the leases anew, and declare-restored --scope … --above N';
   END IF;
   RETURN QUERY
-    SELECT 'error', format('scope "%s"', f.scope), 'its fence is in doubt: this database was restored or promoted, and nobody has vouched for the scope since',
+    SELECT 'error', format('scope "%s"', f.scope), 'its fence is untrusted: this database was restored or promoted, and nobody has vouched for the scope since',
            'acquire its lease, or termgate fence declare-restored --scope … --above N'
       FROM @schema@.fences f WHERE v_why IS NULL AND f.generation < v_since ORDER BY f.scope COLLATE pg_catalog."C" LIMIT 100;
   RETURN QUERY

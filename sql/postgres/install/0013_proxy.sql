@@ -107,7 +107,7 @@ BEGIN
   END IF;
 END $$;
 
--- check_prepared(): TG004 where a prepared transaction holds a scope that is in doubt: COMMIT PREPARED asks no fence.
+-- check_prepared(): TG004 where a prepared transaction holds a scope that is untrusted: COMMIT PREPARED asks no fence.
 CREATE OR REPLACE FUNCTION @schema@.check_prepared() RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -115,8 +115,8 @@ DECLARE
 BEGIN
   SELECT p.gid INTO v_gid FROM @schema@._prepared_in_doubt() p LIMIT 1;
   IF FOUND THEN
-    RAISE EXCEPTION 'TG004 prepared transaction "%" holds a scope whose fence is in doubt: nothing that was prepared is committed until that is settled', v_gid
-      USING ERRCODE = 'TG004', HINT = format('ROLLBACK PREPARED %L, unless its transaction manager vouches for it; then settle the doubt: termgate fence declare-restored', v_gid);
+    RAISE EXCEPTION 'TG004 prepared transaction "%" holds a scope whose fence is untrusted: nothing that was prepared is committed until that is settled', v_gid
+      USING ERRCODE = 'TG004', HINT = format('ROLLBACK PREPARED %L, unless its transaction manager vouches for it; then settle that: termgate fence declare-restored', v_gid);
   END IF;
 END $$;
 

@@ -53,7 +53,7 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   RETURN QUERY
     SELECT 'error', format('prepared transaction %L', p.gid),
-           format('of %s, prepared at %s, holds %s, which is in doubt since this database was restored or promoted: COMMIT PREPARED asks no fence', p.owner, p.prepared,
+           format('of %s, prepared at %s, holds %s, which is untrusted since this database was restored or promoted: COMMIT PREPARED asks no fence', p.owner, p.prepared,
                   coalesce(format('the lock of scope "%s"', p.scope), 'locks of very many scopes, one of')),
            format('ROLLBACK PREPARED %L, unless its transaction manager vouches for it', p.gid)
       FROM @schema@._prepared_in_doubt() p;

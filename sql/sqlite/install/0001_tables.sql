@@ -12,7 +12,7 @@ CREATE TABLE IF NOT EXISTS termgate_migrations (
 ) STRICT;
 
 -- term 0: a scope that has settings and no accepted term yet. raise_by NULL: the setting default_raise_by.
--- in_doubt: the file was declared an older copy that was put back, and nobody has vouched for this fence since.
+-- untrusted: the file was declared an older copy that was put back, and nobody has vouched for this fence since.
 -- reset_from: the highest fence that an audited reset took down, NULL if there was none (then termgate_resets
 -- need not be asked).
 CREATE TABLE IF NOT EXISTS termgate_fences (
@@ -21,7 +21,7 @@ CREATE TABLE IF NOT EXISTS termgate_fences (
   raised_at  INTEGER NOT NULL,
   raised_by  TEXT NOT NULL,
   raise_by   TEXT CHECK (raise_by IN ('writer', 'seal')),
-  in_doubt   INTEGER NOT NULL DEFAULT 0 CHECK (in_doubt IN (0, 1)),
+  untrusted   INTEGER NOT NULL DEFAULT 0 CHECK (untrusted IN (0, 1)),
   reset_from INTEGER
 ) STRICT, WITHOUT ROWID;
 
@@ -147,9 +147,9 @@ INSERT OR IGNORE INTO termgate_settings (name, value, what) VALUES
   ('eviction_grace_ms', '1000', 'kept for the other databases (0 to 600000): SQLite''s lock has one holder, whom no other process can end'),
   ('payload_bytes_max', '268435456', 'the largest payload of one stream write (1 to 268435456)');
 
--- in_doubt: scopes without a row are in doubt too, for the older copy may not have known them yet.
+-- untrusted: scopes without a row are untrusted too, for the older copy may not have known them yet.
 CREATE TABLE IF NOT EXISTS termgate_incarnation (
   id       INTEGER PRIMARY KEY CHECK (id = 1),
-  in_doubt INTEGER NOT NULL CHECK (in_doubt IN (0, 1))
+  untrusted INTEGER NOT NULL CHECK (untrusted IN (0, 1))
 ) STRICT;
-INSERT OR IGNORE INTO termgate_incarnation (id, in_doubt) VALUES (1, 0);
+INSERT OR IGNORE INTO termgate_incarnation (id, untrusted) VALUES (1, 0);

@@ -3,17 +3,17 @@
 
 -- name: fence_read
 -- What a check compares with: one probe. Parameters: scope. Rows: the fence, or none. (F1, F2).
-SELECT term, raise_by, in_doubt, reset_from FROM main.termgate_fences WHERE scope = ?1
+SELECT term, raise_by, untrusted, reset_from FROM main.termgate_fences WHERE scope = ?1
 
 -- name: fence_insert
--- A scope's first fence. Parameters: scope, term, moment, by whom, in doubt. Rows: one. F2, F3.
-INSERT INTO main.termgate_fences (scope, term, raised_at, raised_by, in_doubt)
+-- A scope's first fence. Parameters: scope, term, moment, by whom, untrusted. Rows: one. F2, F3.
+INSERT INTO main.termgate_fences (scope, term, raised_at, raised_by, untrusted)
 VALUES (?1, ?2, ?3, ?4, ?5)
 
 -- name: fence_raise
--- Raises a fence. Parameters: scope, term, moment, by whom, in doubt. Rows: the one. F2, F3: the trigger refuses a
+-- Raises a fence. Parameters: scope, term, moment, by whom, untrusted. Rows: the one. F2, F3: the trigger refuses a
 -- lower term, and a raise that would not be flushed.
-UPDATE main.termgate_fences SET term = ?2, raised_at = ?3, raised_by = ?4, in_doubt = ?5
+UPDATE main.termgate_fences SET term = ?2, raised_at = ?3, raised_by = ?4, untrusted = ?5
 WHERE scope = ?1
 
 -- name: fence_raise_by
@@ -31,13 +31,13 @@ WHERE scope = ?1
 -- Parameters: scope. Rows: the fence as `fences` shows it, or none. Locks: none.
 SELECT f.scope, f.term, f.raised_at, f.raised_by,
   coalesce(f.raise_by, (SELECT value FROM main.termgate_settings WHERE name = 'default_raise_by')),
-  f.in_doubt, f.reset_from
+  f.untrusted, f.reset_from
 FROM main.termgate_fences f WHERE f.scope = ?1
 
--- name: fences_doubt
--- The same for every fence. Parameters: in doubt. Rows: those that change.
-UPDATE main.termgate_fences SET in_doubt = ?1 WHERE in_doubt <> ?1
+-- name: fences_set_untrusted
+-- The same for every fence. Parameters: untrusted. Rows: those that change.
+UPDATE main.termgate_fences SET untrusted = ?1 WHERE untrusted <> ?1
 
--- name: fences_in_doubt
+-- name: fences_untrusted
 -- Rows: scope, term. Locks: none.
-SELECT scope, term FROM main.termgate_fences WHERE in_doubt = 1 ORDER BY 1 LIMIT 100
+SELECT scope, term FROM main.termgate_fences WHERE untrusted = 1 ORDER BY 1 LIMIT 100

@@ -2,13 +2,13 @@
 -- Unless a statement says otherwise, the write lock is held when it runs. Each has a marker with its name (sql/embed.cmake).
 
 -- name: incarnation_read
--- Whether scopes without a fence are in doubt (F3). Rows: one.
-SELECT in_doubt FROM main.termgate_incarnation WHERE id = 1
+-- Whether scopes without a fence are untrusted (F3). Rows: one.
+SELECT untrusted FROM main.termgate_incarnation WHERE id = 1
 
--- name: incarnation_doubt
--- The operator says that an older copy was put back, or that nothing is missing (F3). Parameters: in doubt. Rows: the
+-- name: incarnation_set_untrusted
+-- The operator says that an older copy was put back, or that nothing is missing (F3). Parameters: untrusted. Rows: the
 -- one.
-UPDATE main.termgate_incarnation SET in_doubt = ?1 WHERE id = 1
+UPDATE main.termgate_incarnation SET untrusted = ?1 WHERE id = 1
 
 -- name: here_read
 -- The mark of the main database. Rows: one. Locks: the main database's write lock is held.

@@ -25,7 +25,7 @@ CREATE TABLE @schema@.fences (
   pass_key   uniqueidentifier NOT NULL DEFAULT NEWID()
 );
 GO
--- What this database looked like when its fences were last known to be complete. One row. Fences of a generation below trusted_since are in doubt.
+-- What this database looked like when its fences were last known to be complete. One row. Fences of a generation below trusted_since are untrusted.
 IF OBJECT_ID(N'@schema@.incarnation', N'U') IS NULL
 CREATE TABLE @schema@.incarnation (
   one           int NOT NULL PRIMARY KEY DEFAULT 1 CHECK (one = 1),

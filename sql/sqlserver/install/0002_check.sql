@@ -11,14 +11,14 @@ DROP FUNCTION IF EXISTS @schema@._name_problem;
 DROP FUNCTION IF EXISTS @schema@._ms;
 DROP FUNCTION IF EXISTS @schema@._stored_max;
 DROP FUNCTION IF EXISTS @schema@._shown;
-DROP FUNCTION IF EXISTS @schema@._in_doubt;
+DROP FUNCTION IF EXISTS @schema@._untrusted;
 DROP PROCEDURE IF EXISTS @schema@._need_scope;
 DROP PROCEDURE IF EXISTS @schema@._need_term;
 DROP PROCEDURE IF EXISTS @schema@._need_reason;
 DROP PROCEDURE IF EXISTS @schema@._stale;
 DROP PROCEDURE IF EXISTS @schema@._audit;
 DROP PROCEDURE IF EXISTS @schema@._look;
-DROP PROCEDURE IF EXISTS @schema@._need_no_doubt;
+DROP PROCEDURE IF EXISTS @schema@._need_trusted;
 DROP PROCEDURE IF EXISTS @schema@._holders;
 DROP PROCEDURE IF EXISTS @schema@._blocked;
 DROP PROCEDURE IF EXISTS @schema@._share;
@@ -143,18 +143,18 @@ BEGIN
   IF @fork IS NULL OR @fork = @known EXEC sp_set_session_context @key = N'termgate.looked', @value = 1;
 END
 GO
-CREATE FUNCTION @schema@._in_doubt(@generation bigint) RETURNS bit AS
+CREATE FUNCTION @schema@._untrusted(@generation bigint) RETURNS bit AS
 BEGIN
   RETURN CASE WHEN ISNULL(@generation, 0) < (SELECT i.trusted_since FROM @schema@.incarnation i) THEN 1 ELSE 0 END;
 END
 GO
-CREATE PROCEDURE @schema@._need_no_doubt @scope nvarchar(400), @generation bigint AS
+CREATE PROCEDURE @schema@._need_trusted @scope nvarchar(400), @generation bigint AS
 BEGIN
   SET NOCOUNT ON;
   EXEC @schema@._look;
-  IF @schema@._in_doubt(@generation) = 0 RETURN 0;
-  DECLARE @message nvarchar(2048) = CONCAT(N'TG004 the fence of scope "', @scope, N'" is in doubt: this database was restored or failed over, and nobody has vouched for this scope since; ',
-    N'acquire_lease ends the doubt where terms come from leases, else an operator: termgate fence declare-restored');
+  IF @schema@._untrusted(@generation) = 0 RETURN 0;
+  DECLARE @message nvarchar(2048) = CONCAT(N'TG004 the fence of scope "', @scope, N'" is untrusted: this database was restored or failed over, and nobody has vouched for this scope since; ',
+    N'acquire_lease makes it trusted again where terms come from leases, else an operator: termgate fence declare-restored');
   THROW 50004, @message, 1;
 END
 GO
@@ -429,8 +429,8 @@ BEGIN
   DECLARE @fence bigint, @generation bigint, @trusted bigint, @marked bit, @message nvarchar(2048);
   SELECT @fence = f.term, @generation = f.generation, @marked = f.marked, @trusted = (SELECT i.trusted_since FROM @schema@.incarnation i)
     FROM @schema@.fences f WITH (READCOMMITTEDLOCK) WHERE f.scope_key = @scope_key;
-  -- What _need_no_doubt asks, seen in the same breath, for each write comes by here. It decides itself wherever this is not plainly free of doubt.
-  IF SESSION_CONTEXT(N'termgate.looked') IS NULL OR @trusted IS NULL OR @generation < @trusted EXEC @schema@._need_no_doubt @scope, @generation;
+  -- What _need_trusted asks, seen in the same breath, for each write comes by here. It decides itself wherever this is not plainly trusted.
+  IF SESSION_CONTEXT(N'termgate.looked') IS NULL OR @trusted IS NULL OR @generation < @trusted EXEC @schema@._need_trusted @scope, @generation;
   IF @fence > @term EXEC @schema@._stale @scope, @term, @fence;
   IF @fence IS NULL OR @fence < @term
   BEGIN
@@ -450,7 +450,7 @@ BEGIN
   SET @raise = CASE WHEN @fence >= @term THEN 0 ELSE 1 END;
   IF @raise = 0 RETURN 0;
   EXEC @schema@._need_issued @scope, @scope_key, @term;
-  EXEC @schema@._need_no_doubt @scope, @generation;
+  EXEC @schema@._need_trusted @scope, @generation;
   IF @how <> 'seal' AND ISNULL(@raise_by, @schema@._setting('default_raise_by')) = 'seal'
   BEGIN
     SET @message = CONCAT(N'TG005 term ', @term, N' is above the fence of scope "', @scope, N'" (', ISNULL(@fence, 0), N'), which only a seal may raise');
@@ -470,7 +470,7 @@ BEGIN
   SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
   DECLARE @fence bigint, @generation bigint, @stored bigint, @action varchar(40), @detail nvarchar(max);
   SELECT @fence = f.term, @generation = f.generation FROM @schema@.fences f WITH (UPDLOCK, HOLDLOCK) WHERE f.scope_key = @scope_key;
-  EXEC @schema@._need_no_doubt @scope, @generation;
+  EXEC @schema@._need_trusted @scope, @generation;
   IF @fence IS NULL EXEC @schema@._evidence @scope, @scope_key, @previous OUTPUT;
   ELSE
   BEGIN
@@ -547,7 +547,7 @@ BEGIN
     SELECT @fence = f.term, @generation = f.generation, @at = f.raised_at FROM @schema@.fences f WITH (READCOMMITTEDLOCK) WHERE f.scope_key = @key;
     IF @raise = 0
     BEGIN
-      EXEC @schema@._need_no_doubt @scope, @generation;
+      EXEC @schema@._need_trusted @scope, @generation;
       IF @fence > @term EXEC @schema@._stale @scope, @term, @fence;
       SET @previous = @fence;
     END

@@ -58,14 +58,14 @@ BEGIN
 END
 GO
 -- acquire_lease(scope, owner, ttl_ms, endpoint, grace_ms) → one row. A free or expired lease, or the caller's own, under a new term, sealed in the same transaction. Another's
--- live lease: acquired is 0 at once, without a lock. Ends a doubt by a jump of 2^32. Called again in the caller's transaction with the same owner, TTL and endpoint it returns the first one's row.
+-- live lease: acquired is 0 at once, without a lock. An untrusted scope is trusted again after it: the term jumps by 2^32. Called again in the caller's transaction with the same owner, TTL and endpoint it returns the first one's row.
 CREATE PROCEDURE @schema@.acquire_lease @scope nvarchar(4000), @owner nvarchar(4000), @ttl_ms bigint, @endpoint nvarchar(2000) = NULL, @grace_ms bigint = NULL AS
 BEGIN
   SET NOCOUNT ON;
   SET XACT_ABORT ON;
   SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
   DECLARE @key varbinary(800), @own bit = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END, @evicted int = 0, @known bigint, @evidence bigint, @term bigint, @now datetime2(3), @expires datetime2(3), @released datetime2(3);
-  DECLARE @holder nvarchar(400), @issued bigint, @generation bigint, @fence_generation bigint, @previous bigint, @acquired bit = 0, @detail nvarchar(max), @wait int, @own_lease bit, @doubt bit, @announced bigint;
+  DECLARE @holder nvarchar(400), @issued bigint, @generation bigint, @fence_generation bigint, @previous bigint, @acquired bit = 0, @detail nvarchar(max), @wait int, @own_lease bit, @untrusted bit, @announced bigint;
   DECLARE @role sysname = @schema_lit@ + N'_lock', @name nvarchar(200), @rc int, @arguments nvarchar(2100) = CONCAT(@ttl_ms, CASE WHEN @endpoint IS NOT NULL THEN N' ' END, @endpoint), @message nvarchar(2048);
   EXEC @schema@._need_scope @scope;
   EXEC @schema@._need_owner @owner;
@@ -105,20 +105,20 @@ BEGIN
       BEGIN
         SELECT @previous = f.term, @fence_generation = f.generation FROM @schema@.fences f WITH (UPDLOCK, HOLDLOCK) WHERE f.scope_key = @key;
         EXEC @schema@._admit @generation OUTPUT;
-        SET @doubt = @schema@._in_doubt(@fence_generation);
+        SET @untrusted = @schema@._untrusted(@fence_generation);
         -- A fence that is there and trusted speaks for the adopted tables, whose every row has raised it.
-        IF @previous IS NULL OR @doubt = 1 EXEC @schema@._evidence @scope, @key, @evidence OUTPUT;
+        IF @previous IS NULL OR @untrusted = 1 EXEC @schema@._evidence @scope, @key, @evidence OUTPUT;
         ELSE SET @evidence = @schema@._shown(@key);
         SET @known = CASE WHEN @issued > @evidence THEN @issued ELSE @evidence END;
         -- By chance never the same distance twice: the next failover may lose this very acquisition, and its successor must not issue the same term again.
-        IF @doubt = 1 SET @known = @known + 4294967296 + CONVERT(bigint, SUBSTRING(CONVERT(varbinary(16), NEWID()), 1, 4));
+        IF @untrusted = 1 SET @known = @known + 4294967296 + CONVERT(bigint, SUBSTRING(CONVERT(varbinary(16), NEWID()), 1, 4));
         SET @term = @known + 1;
         IF @term > 4611686018427387904 EXEC @schema@._out_of_terms @scope, @known;
         SET @expires = DATEADD(millisecond, @ttl_ms, @now);
         UPDATE @schema@.leases SET owner_id = @owner, term = @term, expires_at = @expires, acquired_at = @now, renewed_at = @now, released_at = NULL, endpoint = @endpoint WHERE scope_key = @key;
         IF @@ROWCOUNT = 0
           INSERT INTO @schema@.leases (scope_key, scope, owner_id, term, expires_at, acquired_at, renewed_at, endpoint) VALUES (@key, @scope, @owner, @term, @expires, @now, @now, @endpoint);
-        SET @detail = (SELECT @owner AS owner, @holder AS previous_owner, @previous AS previous, @evicted AS evicted, @expires AS expires_at, @endpoint AS endpoint, @doubt AS doubt_ended FOR JSON PATH, WITHOUT_ARRAY_WRAPPER);
+        SET @detail = (SELECT @owner AS owner, @holder AS previous_owner, @previous AS previous, @evicted AS evicted, @expires AS expires_at, @endpoint AS endpoint, @untrusted AS was_untrusted FOR JSON PATH, WITHOUT_ARRAY_WRAPPER);
         IF @evicted > 0 EXEC @schema@._audit 'evict', @scope, NULL, @detail;
         EXEC @schema@._set_fence @scope, @key, @term, 'acquire', @owner, @detail, @generation;
         SET @acquired = 1;
@@ -160,7 +160,7 @@ BEGIN
   IF @own = 1 BEGIN TRANSACTION;
   EXEC @schema@._lease_lock @scope, @key, 1;
   SELECT @generation = f.generation FROM @schema@.fences f WITH (READCOMMITTEDLOCK) WHERE f.scope_key = @key;
-  EXEC @schema@._need_no_doubt @scope, @generation;
+  EXEC @schema@._need_trusted @scope, @generation;
   SET @now = SYSUTCDATETIME();
   UPDATE @schema@.leases SET expires_at = DATEADD(millisecond, @ttl_ms, @now), renewed_at = @now
    WHERE scope_key = @key AND CONVERT(varbinary(800), owner_id) = CONVERT(varbinary(800), @owner) AND term = @term AND released_at IS NULL AND expires_at > @now;
@@ -215,7 +215,7 @@ BEGIN
     IF @issued IS NOT NULL
     BEGIN
       SELECT @generation = f.generation FROM @schema@.fences f WITH (READCOMMITTEDLOCK) WHERE f.scope_key = @key;
-      EXEC @schema@._need_no_doubt @scope, @generation;
+      EXEC @schema@._need_trusted @scope, @generation;
       IF @generation IS NULL EXEC @schema@._evidence @scope, @key, @evidence OUTPUT;
       ELSE SET @evidence = @schema@._shown(@key);
       SET @term = 1 + CASE WHEN @issued > @evidence THEN @issued ELSE @evidence END;

@@ -1,4 +1,4 @@
--- What operators do, all of it audited: the way down, moving, pruning, settings, and ending or declaring doubt. Locks: as a raise of the scope. Keeps F3.
+-- What operators do, all of it audited: the way down, moving, pruning, settings, and declaring scopes trusted or untrusted. Locks: as a raise of the scope. Keeps F3.
 DROP PROCEDURE IF EXISTS @schema@.reset_fence;
 DROP PROCEDURE IF EXISTS @schema@.set_raise_by;
 DROP PROCEDURE IF EXISTS @schema@.set_setting;
@@ -7,7 +7,7 @@ DROP PROCEDURE IF EXISTS @schema@.prune_history;
 DROP PROCEDURE IF EXISTS @schema@.stream_move;
 DROP PROCEDURE IF EXISTS @schema@.declare_restored;
 DROP PROCEDURE IF EXISTS @schema@.declare_nothing_lost;
-DROP PROCEDURE IF EXISTS @schema@.declare_in_doubt;
+DROP PROCEDURE IF EXISTS @schema@.declare_untrusted;
 GO
 -- reset_fence(scope, term, actor, reason) → previous. The only way down. A lease of the scope ends, and its terms go on from here.
 CREATE PROCEDURE @schema@.reset_fence @scope nvarchar(4000), @term bigint, @actor nvarchar(4000), @reason nvarchar(4000), @previous bigint OUTPUT AS
@@ -33,7 +33,7 @@ BEGIN
       SET @message = CONCAT(N'TG005 the fence of scope "', @scope, N'" stands at ', @previous, N': a reset lowers it, a seal raises it');
       THROW 50005, @message, 1;
     END
-    EXEC @schema@._need_no_doubt @scope, @generation;
+    EXEC @schema@._need_trusted @scope, @generation;
     EXEC @schema@._evidence @scope, @key, @evidence OUTPUT;
     IF @term < @previous INSERT INTO @schema@.resets (scope_key, from_term, to_term) VALUES (@key, @previous, @term);
     -- The rows show more than the fence did: they are taken back too.
@@ -70,7 +70,7 @@ BEGIN
     SET @detail = (SELECT @raise_by AS raise_by, @evicted AS evicted FOR JSON PATH, WITHOUT_ARRAY_WRAPPER);
     IF NOT EXISTS (SELECT 1 FROM @schema@.fences f WITH (UPDLOCK, HOLDLOCK) WHERE f.scope_key = @key)
     BEGIN
-      EXEC @schema@._need_no_doubt @scope, NULL;
+      EXEC @schema@._need_trusted @scope, NULL;
       EXEC @schema@._evidence @scope, @key, @evidence OUTPUT;
       EXEC @schema@._set_fence @scope, @key, @evidence, 'raise', NULL, @detail;
     END
@@ -180,9 +180,9 @@ BEGIN
     IF @from_key > @to_key EXEC @schema@._exclude @from, @from_key, @from_term, NULL, @own, @evicted OUTPUT;
     IF @own = 1 BEGIN TRANSACTION;
     SELECT @generation = f.generation FROM @schema@.fences f WITH (READCOMMITTEDLOCK) WHERE f.scope_key = @from_key;
-    EXEC @schema@._need_no_doubt @from, @generation;
+    EXEC @schema@._need_trusted @from, @generation;
     SELECT @to_generation = f.generation FROM @schema@.fences f WITH (READCOMMITTEDLOCK) WHERE f.scope_key = @to_key;
-    EXEC @schema@._need_no_doubt @scope, @to_generation;
+    EXEC @schema@._need_trusted @scope, @to_generation;
     EXEC @schema@._evidence @from, @from_key, @of OUTPUT;
     SELECT @highest = ISNULL(MAX(w.term), 0) FROM @schema@.stream_writes w WHERE w.stream_key = @key AND w.term <= @of;
     EXEC @schema@._evidence @scope, @to_key, @fence OUTPUT;
@@ -221,7 +221,7 @@ BEGIN
   END CATCH
 END
 GO
--- declare_restored(scope, above, actor, reason) → fence: after a restore, no term up to `above` has been overtaken unseen. Ends the doubt of this one scope.
+-- declare_restored(scope, above, actor, reason) → fence: after a restore, no term up to `above` has been overtaken unseen. This one scope is trusted again.
 CREATE PROCEDURE @schema@.declare_restored @scope nvarchar(4000), @above bigint, @actor nvarchar(4000), @reason nvarchar(4000), @fence bigint OUTPUT AS
 BEGIN
   SET NOCOUNT ON;
@@ -250,7 +250,7 @@ BEGIN
   END CATCH
 END
 GO
--- declare_nothing_lost(actor, reason) → scopes that were in doubt: no raise is missing in this database (a planned failover).
+-- declare_nothing_lost(actor, reason) → scopes that were untrusted: no raise is missing in this database (a planned failover).
 CREATE PROCEDURE @schema@.declare_nothing_lost @actor nvarchar(4000), @reason nvarchar(4000), @scopes bigint OUTPUT AS
 BEGIN
   SET NOCOUNT ON;
@@ -266,8 +266,8 @@ BEGIN
   IF @own = 1 COMMIT TRANSACTION;
 END
 GO
--- declare_in_doubt(actor, reason) → scopes that now are: an older copy of this database was put back in a way that it cannot know.
-CREATE PROCEDURE @schema@.declare_in_doubt @actor nvarchar(4000), @reason nvarchar(4000), @scopes bigint OUTPUT AS
+-- declare_untrusted(actor, reason) → scopes that now are: an older copy of this database was put back in a way that it cannot know.
+CREATE PROCEDURE @schema@.declare_untrusted @actor nvarchar(4000), @reason nvarchar(4000), @scopes bigint OUTPUT AS
 BEGIN
   SET NOCOUNT ON;
   SET XACT_ABORT ON;
@@ -275,7 +275,7 @@ BEGIN
   EXEC @schema@._need_reason @actor, @reason;
   SET @detail = (SELECT @reason AS reason FOR JSON PATH, WITHOUT_ARRAY_WRAPPER);
   IF @own = 1 BEGIN TRANSACTION;
-  EXEC @schema@._audit 'declare_in_doubt', NULL, @actor, @detail;
+  EXEC @schema@._audit 'declare_untrusted', NULL, @actor, @detail;
   UPDATE @schema@.incarnation SET generation = generation + 1, trusted_since = generation + 1;
   SELECT @scopes = COUNT(*) FROM @schema@.fences;
   IF @own = 1 COMMIT TRANSACTION;

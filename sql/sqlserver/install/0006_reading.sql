@@ -20,7 +20,7 @@ DROP PROCEDURE IF EXISTS @schema@.job_finish;
 GO
 -- reset_from: the highest fence that an audited reset took down.
 CREATE VIEW @schema@.fence_status AS
-  SELECT f.scope_key, f.scope, f.term, f.raised_at, @schema@._ms(f.raised_at) AS raised_at_ms, f.raised_by, f.raise_by, @schema@._in_doubt(f.generation) AS in_doubt,
+  SELECT f.scope_key, f.scope, f.term, f.raised_at, @schema@._ms(f.raised_at) AS raised_at_ms, f.raised_by, f.raise_by, @schema@._untrusted(f.generation) AS untrusted,
          (SELECT MAX(r.from_term) FROM @schema@.resets r WHERE r.scope_key = f.scope_key) AS reset_from
     FROM @schema@.fences f;
 GO
@@ -50,7 +50,7 @@ GO
 CREATE PROCEDURE @schema@.fence @scope nvarchar(4000) AS
 BEGIN
   SET NOCOUNT ON;
-  SELECT f.scope, f.term, f.raised_at_ms, f.raised_by, f.raise_by, f.in_doubt, f.reset_from FROM @schema@.fence_status f WHERE f.scope_key = CONVERT(varbinary(800), @scope);
+  SELECT f.scope, f.term, f.raised_at_ms, f.raised_by, f.raise_by, f.untrusted, f.reset_from FROM @schema@.fence_status f WHERE f.scope_key = CONVERT(varbinary(800), @scope);
 END
 GO
 CREATE PROCEDURE @schema@.lease @scope nvarchar(4000) AS

@@ -9,8 +9,8 @@ BEGIN
   DECLARE @found TABLE (id int IDENTITY(1, 1) NOT NULL PRIMARY KEY, severity nvarchar(10) NOT NULL, object nvarchar(800) NOT NULL, problem nvarchar(2048) NOT NULL, remedy nvarchar(1000) NOT NULL);
   EXEC @schema@._look;
   INSERT INTO @found (severity, object, problem, remedy)
-  SELECT TOP (100) N'error', CONCAT(N'scope "', f.scope, N'"'), N'its fence is in doubt: this database was restored or failed over, and nobody has vouched for the scope since', N'acquire its lease, or termgate fence declare-restored --scope … --above N'
-    FROM @schema@.fences f WHERE @schema@._in_doubt(f.generation) = 1 ORDER BY f.scope_key;
+  SELECT TOP (100) N'error', CONCAT(N'scope "', f.scope, N'"'), N'its fence is untrusted: this database was restored or failed over, and nobody has vouched for the scope since', N'acquire its lease, or termgate fence declare-restored --scope … --above N'
+    FROM @schema@.fences f WHERE @schema@._untrusted(f.generation) = 1 ORDER BY f.scope_key;
   INSERT INTO @found (severity, object, problem, remedy)
   SELECT N'error', N'trigger fences_guard', N'it is gone or disabled: fences could be lowered by hand', N'run termgate init again'
    WHERE NOT EXISTS (SELECT 1 FROM sys.triggers t WHERE t.parent_id = OBJECT_ID(N'@schema@.fences') AND t.name = N'fences_guard' AND t.is_disabled = 0);

@@ -88,7 +88,7 @@ struct FenceInfo {
   std::int64_t raised_at_ms = 0;
   std::string raised_by;
   std::string raise_by;  // "writer" or "seal": who may raise it
-  bool in_doubt = false;
+  bool untrusted = false;
   std::optional<std::int64_t> reset_from;  // highest fence that an audited reset took down
 };
 
@@ -201,7 +201,7 @@ class Database {
 
   // Runs `work` in one transaction behind the check for (scope, term), and commits it (F1, F5). A term above
   // the fence is raised first, in a transaction of its own. When this returns the write is committed.
-  // Throws StaleTerm, TermRequired, InvalidInput, FenceInDoubt, Blocked, Conflict, Unavailable, DatabaseError:
+  // Throws StaleTerm, TermRequired, InvalidInput, FenceUntrusted, Blocked, Conflict, Unavailable, DatabaseError:
   // nothing was written; OutcomeUnknown: COMMIT was sent and not answered. What `work` throws comes out as it is.
   Wrote write(const Scope& scope, Term term, const std::function<void(Transaction&)>& work, const WriteOptions& options = {});
 
@@ -253,7 +253,7 @@ class Database {
   std::int64_t reset_fence(const Scope& scope, Term term, std::string_view actor, std::string_view reason);
   Term declare_restored(const Scope& scope, Term above, std::string_view actor, std::string_view reason);
   std::int64_t declare_nothing_lost(std::string_view actor, std::string_view reason);
-  std::int64_t declare_in_doubt(std::string_view actor, std::string_view reason);
+  std::int64_t declare_untrusted(std::string_view actor, std::string_view reason);
   void set_raise_by(const Scope& scope, std::string_view mode);
   std::int64_t prune(const Stream& stream, SequenceNo before);
   std::int64_t prune_history(std::chrono::milliseconds older_than);

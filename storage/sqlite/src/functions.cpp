@@ -365,8 +365,8 @@ constexpr Function functions[] = {
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
        give(out, layer1.declare_nothing_lost(in.text(0, "actor"), in.text(1, "reason")));
      }},
-    {"termgate_declare_in_doubt", 2, 2, writes, "(actor, reason)",
-     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) { give(out, layer1.declare_in_doubt(in.text(0, "actor"), in.text(1, "reason"))); }},
+    {"termgate_declare_untrusted", 2, 2, writes, "(actor, reason)",
+     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) { give(out, layer1.declare_untrusted(in.text(0, "actor"), in.text(1, "reason"))); }},
     {"termgate_set_raise_by", 2, 2, writes, "(scope, 'writer' or 'seal')",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) { give(out, layer1.set_raise_by(in.scope(0), in.text(1, "mode"))); }},
     {"termgate_prune", 2, 2, writes, "(stream, before)",
@@ -388,7 +388,7 @@ constexpr Function functions[] = {
                      .key("raised_at").value(read.integer(2))
                      .key("raised_by").value(read.text(3))
                      .key("raise_by").value(read.text(4))
-                     .key("in_doubt").value(read.integer(5) != 0)
+                     .key("untrusted").value(read.integer(5) != 0)
                      .key("reset_from").value(read.optional_integer(6))
                      .close());
      }},

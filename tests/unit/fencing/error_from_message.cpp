@@ -24,7 +24,7 @@ TEST_CASE("error from message: every code has its type", "[fencing]") {
   CHECK_THROWS_AS(throw_if_tg("TG001 something else"), StaleTerm);
   CHECK_THROWS_AS(throw_if_tg("TG002 no term"), TermRequired);
   CHECK_THROWS_AS(throw_if_tg("TG003 expected 4"), SequenceConflict);
-  CHECK_THROWS_AS(throw_if_tg("TG004 in doubt"), FenceInDoubt);
+  CHECK_THROWS_AS(throw_if_tg("TG004 untrusted"), FenceUntrusted);
   CHECK_THROWS_AS(throw_if_tg("TG005 malformed"), InvalidInput);
   CHECK_THROWS_AS(throw_if_tg("TG006 blocked"), Blocked);
 }

@@ -18,7 +18,7 @@ namespace termgate::inline v0::sqlserver {
 // but the question. The thread that uses `connection`; without MARS, with no unread results on it. One round trip with SQL Server's drivers; blocks while a raise is under way, up to the
 // setting check_wait_ms. The connection keeps its settings.
 //
-// Throws StaleTerm, InvalidInput, FenceInDoubt, Blocked, Conflict, Unavailable, DatabaseError (docs/contract.md, section 4). In each case nothing of the transaction may be
+// Throws StaleTerm, InvalidInput, FenceUntrusted, Blocked, Conflict, Unavailable, DatabaseError (docs/contract.md, section 4). In each case nothing of the transaction may be
 // committed: roll it back. SQL Server has done so already where the check refused (@@TRANCOUNT is 0). With autocommit off call SQLEndTran(…, SQL_ROLLBACK) all the same, for the driver
 // does not know of that; FreeTDS may answer 25000, that there is nothing to roll back, and goes on.
 //

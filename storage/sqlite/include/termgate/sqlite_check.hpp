@@ -14,7 +14,7 @@ namespace termgate::inline v0::sqlite {
 // after a savepoint is lost by ROLLBACK TO: take it again.
 //
 // The thread that uses `db`. Registers the functions termgate_… on `db` the first time; they go with it.
-// Throws StaleTerm, FenceInDoubt, InvalidInput (docs/contract.md, section 4); Blocked (TG006) when another
+// Throws StaleTerm, FenceUntrusted, InvalidInput (docs/contract.md, section 4); Blocked (TG006) when another
 // connection kept the write lock for longer than the setting check_wait_ms (the busy timeout or handler of your own
 // waits first, at each try: the longer of the two counts); Conflict when the transaction had
 // read before and another connection has committed since: roll back and run it again, best with BEGIN

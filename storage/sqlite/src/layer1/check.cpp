@@ -28,7 +28,7 @@ Layer1::Fence Layer1::read_fence(std::string_view scope) {
       fence.exists = true;
       fence.term = read.integer(0);
       fence.raise_by = read.optional_text(1);
-      fence.in_doubt = read.integer(2) != 0;
+      fence.untrusted = read.integer(2) != 0;
       fence.was_reset = !read.is_null(3);
       return fence;
     }
@@ -36,7 +36,7 @@ Layer1::Fence Layer1::read_fence(std::string_view scope) {
   // A scope that the restored file has never heard of may have had a fence all the same.
   Running read = use(stmt::incarnation_read);
   if (!read.step()) throw DatabaseError("termgate_incarnation has lost its row: run termgate init again");
-  fence.in_doubt = read.integer(0) != 0;
+  fence.untrusted = read.integer(0) != 0;
   return fence;
 }
 
@@ -125,10 +125,10 @@ std::int64_t Layer1::evidence(std::string_view scope, bool streams_only, bool wa
 
 std::int64_t Layer1::height(std::string_view scope, const Fence& fence) { return fence.exists ? fence.term : evidence(scope, false, true); }
 
-void Layer1::refuse_in_doubt(std::string_view scope, const Fence& fence) {
-  if (!fence.in_doubt) return;
-  throw FenceInDoubt(
-      fmt::format("TG004 the fence of scope \"{}\" is in doubt: this database was declared an older copy that was put back. Acquire the "
+void Layer1::refuse_untrusted(std::string_view scope, const Fence& fence) {
+  if (!fence.untrusted) return;
+  throw FenceUntrusted(
+      fmt::format("TG004 the fence of scope \"{}\" is untrusted: this database was declared an older copy that was put back. Acquire the "
                   "lease, or say termgate_declare_restored('{}', ABOVE, ACTOR, REASON) with the last term issued elsewhere",
                   scope, scope));
 }
@@ -152,7 +152,7 @@ void Layer1::refuse_passed(std::string_view scope, const char* what) {
 Layer1::Verdict Layer1::judge(const std::string& scope, std::int64_t term, Raise raise, bool with_evidence) {
   Verdict verdict{known_fence(scope), false};
   const Fence& fence = verdict.fence;
-  refuse_in_doubt(scope, fence);
+  refuse_untrusted(scope, fence);
   const std::int64_t stands_at = height(scope, fence);
   std::int64_t seen = stands_at;
   if (with_evidence && fence.exists) seen = std::max(seen, evidence(scope, true, fence.was_reset));
@@ -181,16 +181,16 @@ Layer1::Verdict Layer1::judge(const std::string& scope, std::int64_t term, Raise
 }
 
 std::int64_t Layer1::admit(const std::string& scope, std::int64_t term, const Verdict& verdict) {
-  if (verdict.raises) raise(scope, verdict.fence, term, verdict.fence.in_doubt, client_, "raise", "");
+  if (verdict.raises) raise(scope, verdict.fence, term, verdict.fence.untrusted, client_, "raise", "");
   pass(scope, term);
   return term;
 }
 
-void Layer1::raise(std::string_view scope, const Fence& fence, std::int64_t term, bool in_doubt, const std::string& actor,
+void Layer1::raise(std::string_view scope, const Fence& fence, std::int64_t term, bool untrusted, const std::string& actor,
                 std::string_view action, std::string_view more) {
   {
     Running write = use(fence.exists ? stmt::fence_raise : stmt::fence_insert);
-    write.bind(scope).bind(term).bind(now()).bind(actor).bind(std::int64_t{in_doubt}).run();
+    write.bind(scope).bind(term).bind(now()).bind(actor).bind(std::int64_t{untrusted}).run();
   }
   if (sqlite3_changes(db_) != 1) {
     throw DatabaseError(fmt::format("the fence of scope \"{}\" was not written: its row is gone", scope));
@@ -242,12 +242,12 @@ Layer1::Receipt Layer1::seal(const Scope& scope, Term term) {
   const std::string& name = scope.name();
   refuse_passed(name, "a seal");
   const Fence fence = read_fence(name);
-  refuse_in_doubt(name, fence);
+  refuse_untrusted(name, fence);
   const std::int64_t stands_at = height(name, fence);
   if (term.value() < stands_at) refuse_stale_seal(name, term.value(), stands_at);
   if (term.value() > stands_at) refuse_unissued(name, term.value());
   if (!fence.exists || term.value() > fence.term) {
-    raise(name, fence, term.value(), fence.in_doubt, client_, "seal", R"("evicted":0)");
+    raise(name, fence, term.value(), fence.untrusted, client_, "seal", R"("evicted":0)");
   }
   const Receipt receipt{term.value(), stands_at, 0, now()};
   unit.commit();

@@ -86,7 +86,7 @@ void Layer1::guard_row(std::string_view table, const RowScope& row) {
     // Nobody else can raise while this transaction writes; what it raised itself has been counted.
     if (pass->raises == passed_checks_.raises()) return;
     const Fence fence = read_fence(row.text);
-    refuse_in_doubt(row.text, fence);
+    refuse_untrusted(row.text, fence);
     if (fence.term > pass->term) refuse_stale_write(row.text, pass->term, fence.term);
     pass->raises = passed_checks_.raises();
     return;
@@ -108,7 +108,7 @@ void Layer1::guard_any(std::string_view table) {
   for (const auto& [scope, pass] : passed_checks_.passes()) {
     if (pass.raises == passed_checks_.raises()) return;
     const Fence fence = read_fence(scope);
-    if (!fence.in_doubt && fence.term <= pass.term) return;
+    if (!fence.untrusted && fence.term <= pass.term) return;
   }
   if (!declared_scope_ || !declared_term_) {
     throw TermRequired(
@@ -170,7 +170,7 @@ void Layer1::guard_adopted(std::string_view table, const RowScope& row, std::opt
   const Term row_term(*term);
   const Fence fence = read_fence(scope.name());
   if (fence.exists && row_term.value() <= fence.term) return;
-  refuse_in_doubt(scope.name(), fence);
+  refuse_untrusted(scope.name(), fence);
   // The guard is callable from views, for triggers must call it under trusted_schema = OFF: a mere reading of one
   // raises nothing.
   require_trigger();
@@ -186,7 +186,7 @@ void Layer1::guard_adopted(std::string_view table, const RowScope& row, std::opt
     }
     refuse_unissued(scope.name(), row_term.value());
   }
-  raise(scope.name(), fence, std::max(stands_at, row_term.value()), fence.in_doubt, client_, "raise", Json('{').key("table").value(table).members());
+  raise(scope.name(), fence, std::max(stands_at, row_term.value()), fence.untrusted, client_, "raise", Json('{').key("table").value(table).members());
 }
 
 std::string Layer1::flush_problem(bool* folder) {

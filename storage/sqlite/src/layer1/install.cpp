@@ -116,15 +116,15 @@ Layer1::Installed Layer1::install() {
     use(stmt::migration_insert).bind(std::int64_t{migration.version}).bind(migration.name).bind(now()).run();
     to = migration.version;
   }
-  // With the fences their terms are gone, with the incarnation what was in doubt: what the rows show of terms is
+  // With the fences their terms are gone, with the incarnation what was untrusted: what the rows show of terms is
   // folded in as for any fence without a row, and whether that is all nobody knows (F3).
-  const bool doubt = std::any_of(missing.begin(), missing.end(), [](const Part& part) {
+  const bool forgotten = std::any_of(missing.begin(), missing.end(), [](const Part& part) {
     return part.name == "termgate_fences" || part.name == "termgate_incarnation" || part.name == "the row of termgate_incarnation";
   });
-  if (doubt) {
-    use(stmt::incarnation_doubt).bind(std::int64_t{1}).run();
+  if (forgotten) {
+    use(stmt::incarnation_set_untrusted).bind(std::int64_t{1}).run();
     fence_changed();
-    audit("declare_in_doubt", std::nullopt, R"({"reason":"the fences, or what was said of them, had to be made anew"})");
+    audit("declare_untrusted", std::nullopt, R"({"reason":"the fences, or what was said of them, had to be made anew"})");
   }
   // An earlier version's triggers hand over less than this one's guard asks for.
   if (from <= ours) outdated = outdated_triggers(true);

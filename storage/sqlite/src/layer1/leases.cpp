@@ -24,7 +24,7 @@ constexpr std::int64_t ttl_ms_max = 24LL * 60 * 60 * 1000;
 
 // What an acquisition adds where the database may have forgotten terms that our own leases issued (F3).
 // Above whatever was lost, and by chance never the same twice: a file that is copied back once more has lost the acquisition that jumped before.
-std::int64_t doubt_jump() {
+std::int64_t untrusted_jump() {
   std::uint32_t chance = 0;
   sqlite3_randomness(sizeof chance, &chance);
   return (std::int64_t{1} << 32) + chance;
@@ -65,7 +65,7 @@ Layer1::Acquisition Layer1::acquire_lease(const Scope& scope, const std::string&
   }
   // No predecessor can have slipped in since this transaction's first acquisition, so the same call issues no further term.
   if (const Acquired* first = passed_checks_.acquired(name); first != nullptr && lease && !lease->released && lease->expires_at > moment &&
-                                                     lease->term == first->term && fence.exists && fence.term == first->term && !fence.in_doubt) {
+                                                     lease->term == first->term && fence.exists && fence.term == first->term && !fence.untrusted) {
     if (first->owner != owner || first->ttl_ms != ttl_ms || first->endpoint != endpoint) {
       throw InvalidInput(
           fmt::format("TG005 this transaction has acquired the lease of scope \"{}\" already, with another TTL or endpoint: use renew_lease", name));
@@ -75,7 +75,7 @@ Layer1::Acquisition Layer1::acquire_lease(const Scope& scope, const std::string&
   }
   refuse_passed(name, "an acquisition");
   const std::int64_t base = std::max(height(name, fence), lease ? lease->term : 0);
-  const std::int64_t term = base + (fence.in_doubt ? doubt_jump() : TERMGATE_PLANTED(sqlite_lease) && base > 0 ? 0 : 1);
+  const std::int64_t term = base + (fence.untrusted ? untrusted_jump() : TERMGATE_PLANTED(sqlite_lease) && base > 0 ? 0 : 1);
   if (term > Term::max_value) {
     throw InvalidInput(fmt::format("TG005 scope \"{}\" has no terms left above {}: termgate_reset_fence lowers it", name, base));
   }
@@ -84,7 +84,7 @@ Layer1::Acquisition Layer1::acquire_lease(const Scope& scope, const std::string&
   if (lease) detail.key("previous_owner").value(lease->owner);
   detail.key("evicted").value(std::int64_t{0}).key("expires_at").value(moment + ttl_ms);
   if (endpoint) detail.key("endpoint").value(*endpoint);
-  if (fence.in_doubt) detail.key("doubt_ended").value(true);
+  if (fence.untrusted) detail.key("was_untrusted").value(true);
   raise(name, fence, term, false, owner, "acquire", detail.members());
   use(lease ? stmt::lease_take : stmt::lease_insert)
       .bind(name)
@@ -105,7 +105,7 @@ Layer1::Renewal Layer1::renew_lease(const Scope& scope, const std::string& owner
   require_ttl(ttl_ms);
   Unit unit(*this);
   const Fence fence = read_fence(scope.name());
-  refuse_in_doubt(scope.name(), fence);
+  refuse_untrusted(scope.name(), fence);
   const auto lease = read_lease(scope.name());
   const Moment moment = now();
   bool renewed = false;
@@ -141,7 +141,7 @@ bool Layer1::force_release(const Scope& scope, const std::string& actor, const s
   const Fence fence = read_fence(scope.name());
   const std::int64_t base = std::max(height(scope.name(), fence), lease->term);
   if (base >= Term::max_value) throw InvalidInput(fmt::format("TG005 scope \"{}\" has no terms left", scope.name()));
-  raise(scope.name(), fence, base + 1, fence.in_doubt, actor, "force_release",
+  raise(scope.name(), fence, base + 1, fence.untrusted, actor, "force_release",
         Json('{').key("owner").value(lease->owner).key("reason").value(reason).key("evicted").value(std::int64_t{0}).members());
   use(stmt::lease_force).bind(scope.name()).bind(now()).run();
   end_runs(scope.name(), base + 1);

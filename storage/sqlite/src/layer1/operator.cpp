@@ -35,7 +35,7 @@ std::int64_t Layer1::reset_fence(const Scope& scope, Term term, const std::strin
     throw InvalidInput(
         fmt::format("TG005 a reset lowers: the fence of scope \"{}\" stands at {}; termgate_seal raises it", name, stands_at));
   }
-  if (!fence.exists) raise(name, fence, stands_at, fence.in_doubt, actor, "raise", from_evidence("a reset"));
+  if (!fence.exists) raise(name, fence, stands_at, fence.untrusted, actor, "raise", from_evidence("a reset"));
   if (term.value() < stands_at) {
     use(stmt::reset_insert).bind(name).bind(stands_at).bind(term.value()).bind(now()).bind(actor).bind(reason).run();
     lowering_.emplace(name, term.value());
@@ -66,19 +66,19 @@ std::int64_t Layer1::declare_restored(const Scope& scope, Term above, const std:
 }
 
 std::int64_t Layer1::declare_nothing_lost(const std::string& actor, const std::string& reason) {
-  return declare_doubt(false, "declare_nothing_lost", actor, reason);
+  return declare_trust(false, "declare_nothing_lost", actor, reason);
 }
 
-std::int64_t Layer1::declare_in_doubt(const std::string& actor, const std::string& reason) {
-  return declare_doubt(true, "declare_in_doubt", actor, reason);
+std::int64_t Layer1::declare_untrusted(const std::string& actor, const std::string& reason) {
+  return declare_trust(true, "declare_untrusted", actor, reason);
 }
 
-std::int64_t Layer1::declare_doubt(bool in_doubt, std::string_view action, const std::string& actor, const std::string& reason) {
+std::int64_t Layer1::declare_trust(bool untrusted, std::string_view action, const std::string& actor, const std::string& reason) {
   require_said(actor, "actor");
   require_said(reason, "reason");
   Unit unit(*this);
-  use(stmt::incarnation_doubt).bind(std::int64_t{in_doubt}).run();
-  use(stmt::fences_doubt).bind(std::int64_t{in_doubt}).run();
+  use(stmt::incarnation_set_untrusted).bind(std::int64_t{untrusted}).run();
+  use(stmt::fences_set_untrusted).bind(std::int64_t{untrusted}).run();
   const std::int64_t scopes = sqlite3_changes(db_);
   fence_changed();
   audit(action, std::nullopt, Json('{').key("reason").value(reason).key("scopes").value(scopes).close(), actor);
@@ -93,7 +93,7 @@ std::string Layer1::set_raise_by(const Scope& scope, const std::string& mode) {
   Unit unit(*this);
   const Fence fence = read_fence(scope.name());
   if (!fence.exists) {
-    raise(scope.name(), fence, height(scope.name(), fence), fence.in_doubt, client_, "raise", from_evidence("raise_by"));
+    raise(scope.name(), fence, height(scope.name(), fence), fence.untrusted, client_, "raise", from_evidence("raise_by"));
   }
   use(stmt::fence_raise_by).bind(scope.name()).bind(mode).run();
   audit("set_raise_by", scope.name(), Json('{').key("raise_by").value(mode).close());
@@ -114,7 +114,7 @@ std::int64_t Layer1::prune(const Stream& stream, std::int64_t before) {
     const Fence fence = read_fence(scope);
     const std::int64_t known = evidence(scope, fence.exists, !fence.exists || fence.was_reset);
     if (!fence.exists || known > fence.term) {
-      raise(scope, fence, std::max(known, fence.term), fence.in_doubt, client_, "raise", from_evidence("pruning"));
+      raise(scope, fence, std::max(known, fence.term), fence.untrusted, client_, "raise", from_evidence("pruning"));
     }
   }
   use(stmt::prune).bind(stream.name()).bind(before).run();

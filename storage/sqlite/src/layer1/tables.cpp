@@ -459,7 +459,7 @@ std::int64_t Layer1::adopt(const std::string& target, const std::string& scope_c
     const std::int64_t known = evidence(name, false, !fence.exists || fence.was_reset);
     if (fence.exists && known <= fence.term) continue;
     refuse_passed(name, "an adoption");
-    raise(name, fence, std::max(known, fence.term), fence.in_doubt, client_, "raise", Json('{').key("table").value(table.name).members());
+    raise(name, fence, std::max(known, fence.term), fence.untrusted, client_, "raise", Json('{').key("table").value(table.name).members());
     ++raised;
   }
   audit("adopt", std::nullopt, Json('{').key("table").value(table.name).key("scopes_raised").value(raised).close());
@@ -552,16 +552,16 @@ std::vector<Layer1::Advice> Layer1::doctor() {
     if (std::any_of(missing.begin(), missing.end(), [](const Part& part) { return part.table; })) return findings;
   }
   {
-    Running read = use(stmt::fences_in_doubt);
+    Running read = use(stmt::fences_untrusted);
     while (read.step()) {
-      find("error", "scope " + read.text(0), "its fence is in doubt, so its writes get TG004",
+      find("error", "scope " + read.text(0), "its fence is untrusted, so its writes get TG004",
            "acquire its lease, or termgate_declare_restored, or termgate_declare_nothing_lost");
     }
   }
   {
     Running read = use(stmt::incarnation_read);
     if (read.step() && read.integer(0) != 0) {
-      find("error", "every scope without a fence", "it is in doubt, so its writes get TG004",
+      find("error", "every scope without a fence", "it is untrusted, so its writes get TG004",
            "acquire its lease, or termgate_declare_restored, or termgate_declare_nothing_lost");
     }
   }

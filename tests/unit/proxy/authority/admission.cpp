@@ -152,14 +152,14 @@ TEST_CASE("authority: what others raise is read and an audited reset is believed
   db.reset_fence(Scope("s"), Term(6), "operator", "mistyped");
   CHECK(await_fence(6));
   CHECK_FALSE(of_another);
-  CHECK(fences->doubt("s").empty());
+  CHECK(fences->untrusted("s").empty());
   // A forged word of a session's server changes nothing, however often it comes.
   for (int i = 0; i < 200; ++i) fences->hint("s", std::int64_t{1} << 61);
   for (int i = 0; i < 200; ++i) fences->hint("made up " + std::to_string(i), 4);
   std::this_thread::sleep_for(100ms);
   CHECK(fences->highest("s") == 6);
   CHECK(fences->highest("made up 7") == 0);
-  CHECK(fences->doubt({}).empty());
+  CHECK(fences->untrusted({}).empty());
   authority.subscribe(nullptr);
   const auto before = seen.all().size();
   db.seal(Scope("s"), Term(11));
@@ -269,33 +269,33 @@ TEST_CASE("fence book: only what is read is believed and a hint says where to re
   CHECK(many.scopes.empty());
 }
 
-TEST_CASE("fence book: a fence lower than was read is in doubt until a reset or a raise", "[F3][proxy][authority]") {
+TEST_CASE("fence book: a fence lower than was read is untrusted until a reset or a raise", "[F3][proxy][authority]") {
   Book one;
   one.book.set_watched(true);
   one.read(info("s", 20));
   one.read(info("s", 6));
-  CHECK_THAT(one.book.doubt("s"), Catch::StartsWith("TG004") && Catch::Contains("the database \"app2\" shows 6") && Catch::Contains("seen 20"));
-  CHECK(one.book.doubt({}) == one.book.doubt("s"));
-  CHECK(one.book.doubt("t").empty());
+  CHECK_THAT(one.book.untrusted("s"), Catch::StartsWith("TG004") && Catch::Contains("the database \"app2\" shows 6") && Catch::Contains("seen 20"));
+  CHECK(one.book.untrusted({}) == one.book.untrusted("s"));
+  CHECK(one.book.untrusted("t").empty());
   CHECK(one.book.highest("s") == 20);
   one.book.set_watched(false);
   CHECK(one.book.highest("s") == 20);  // a lost connection is how a restore begins
-  CHECK_FALSE(one.book.doubt("s").empty());
+  CHECK_FALSE(one.book.untrusted("s").empty());
   one.book.set_watched(true);
   // A reset of what the database shows settles it, though it does not reach what was seen.
   one.read(info("s", 7, 12));
-  CHECK(one.book.doubt("s").empty());
+  CHECK(one.book.untrusted("s").empty());
   CHECK(one.book.highest("s") == 7);
   one.read(info("s", 21));
   one.read(info("s", 8, 12));
-  CHECK_FALSE(one.book.doubt({}).empty());
+  CHECK_FALSE(one.book.untrusted({}).empty());
   one.read(info("s", 21, 12));
-  CHECK(one.book.doubt({}).empty());
+  CHECK(one.book.untrusted({}).empty());
   one.read(info("s", 6, 21));
   CHECK(one.book.highest("s") == 6);
   // An answer that a raise overtook while it was read is nothing of the kind.
   one.book.took(info("s", 5), 5);
-  CHECK(one.book.doubt({}).empty());
+  CHECK(one.book.untrusted({}).empty());
   one.book.forget_all();
   CHECK(one.book.highest("s") == 0);
 }

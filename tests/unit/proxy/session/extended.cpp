@@ -229,12 +229,12 @@ TEST_CASE("session: a refusal in a block fails the block where the server is", "
   script.replay();
 }
 
-TEST_CASE("session: a pipeline of a scope in doubt is refused from memory whatever the term", "[F3][proxy]") {
-  const std::string doubt = "TG004 fence in doubt for scope \"orders\": the database shows 5, this proxy has seen 9";
+TEST_CASE("session: a pipeline of an untrusted scope is refused from memory whatever the term", "[F3][proxy]") {
+  const std::string message = "TG004 fence untrusted for scope \"orders\": the database shows 5, this proxy has seen 9";
   Script script;
-  script.doubts = {{"orders", doubt}};
-  script.client(one(insert) + sync_message()).to_client(error("TG004", doubt) + ready('I')).told({"refused TG004 from memory"});
-  script.client(one("VACUUM t") + sync_message()).to_client(error("TG004", doubt) + ready('I'));
+  script.untrusted = {{"orders", message}};
+  script.client(one(insert) + sync_message()).to_client(error("TG004", message) + ready('I')).told({"refused TG004 from memory"});
+  script.client(one("VACUUM t") + sync_message()).to_client(error("TG004", message) + ready('I'));
   script.client(one(select_a) + sync_message()).to_server(one(select_a) + sync_message());
   script.server(done("SELECT 0") + ready('I')).to_client(done("SELECT 0") + ready('I'));
   script.replay();

@@ -124,20 +124,20 @@ TEST_CASE("session: a stale term is refused from memory without a word to the se
   script.replay();
 }
 
-TEST_CASE("session: a scope in doubt is refused from memory whatever the term", "[F3][proxy]") {
-  const std::string doubt = "TG004 fence in doubt for scope \"orders\": the database shows 5, this proxy has seen 9";
-  const std::string unknown = "The proxy does not know this session's scope beforehand, and so refuses it as long as any is in doubt: declare it by application_name, PGOPTIONS or a comment.";
+TEST_CASE("session: an untrusted scope is refused from memory whatever the term", "[F3][proxy]") {
+  const std::string message = "TG004 fence untrusted for scope \"orders\": the database shows 5, this proxy has seen 9";
+  const std::string unknown = "The proxy does not know this session's scope beforehand, and so refuses it as long as any is untrusted: declare it by application_name, PGOPTIONS or a comment.";
   {
     Script script;
     script.fences = {{"orders", 9}};
-    script.doubts = {{"orders", doubt}};
+    script.untrusted = {{"orders", message}};
     for (const std::string& text : {insert, std::string("COPY t FROM STDIN"), std::string("VACUUM t"), insert + "; " + insert}) {
-      script.client(query(text)).to_client(error("TG004", doubt) + ready('I')).told({"refused TG004 from memory"});
+      script.client(query(text)).to_client(error("TG004", message) + ready('I')).told({"refused TG004 from memory"});
     }
     // Reads need no term; one that turns out to write is refused then.
     script.client(query("SELECT a FROM v")).to_server(query("SELECT a FROM v"));
-    script.server(error("25006", "cannot execute INSERT") + ready('I')).to_client(error("TG004", doubt, {{'D', "The database said: cannot execute INSERT"}}) + ready('I'));
-    // What another scope's declaration writes is not in doubt.
+    script.server(error("25006", "cannot execute INSERT") + ready('I')).to_client(error("TG004", message, {{'D', "The database said: cannot execute INSERT"}}) + ready('I'));
+    // What another scope's declaration writes is not untrusted.
     const std::string other = "/*termgate.scope='bills',termgate.term='3'*/ " + insert;
     script.client(query(other)).to_server(writable() + check("bills", "3") + sync_message() + writable_left() + check_left(check("bills", "3")) + converted(other));
     script.replay();
@@ -145,22 +145,22 @@ TEST_CASE("session: a scope in doubt is refused from memory whatever the term", 
   {
     // In a block.
     Script script;
-    script.doubts = {{"orders", doubt}};
+    script.untrusted = {{"orders", message}};
     script.client(query("BEGIN")).to_server(query("BEGIN"));
     script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
     script.client(query("SELECT a FROM t")).to_server(query("SELECT a FROM t"));
     script.server(columns({"a"}) + complete("SELECT 0") + ready('T')).to_client(columns({"a"}) + complete("SELECT 0") + ready('T'));
     script.client(query(insert)).to_server(check("-", "0", true, block) + sync_message()).told({"refused TG004 from memory"});
-    script.server(prepared(true) + bind_complete() + error("TG005", "no term") + ready('E')).to_client(error("TG004", doubt) + ready('E'));
+    script.server(prepared(true) + bind_complete() + error("TG005", "no term") + ready('E')).to_client(error("TG004", message) + ready('E'));
     script.replay();
   }
   {
     // A scope that only the server knows, and one that the text names itself, may be this one.
     Script script;
     script.application_name.clear();
-    script.doubts = {{"orders", doubt}};
-    script.client(query(insert)).to_client(error("TG004", doubt, {{'H', unknown}}) + ready('I'));
-    script.client(query("SELECT termgate.check_term('orders', 7)")).to_client(error("TG004", doubt, {{'H', unknown}}) + ready('I'));
+    script.untrusted = {{"orders", message}};
+    script.client(query(insert)).to_client(error("TG004", message, {{'H', unknown}}) + ready('I'));
+    script.client(query("SELECT termgate.check_term('orders', 7)")).to_client(error("TG004", message, {{'H', unknown}}) + ready('I'));
     // The way out of it.
     const std::string settle = "SELECT termgate.reset_fence('orders', 4, 'ann', 'restored')";
     script.client(query(settle)).to_server(writable() + converted(settle));

@@ -44,7 +44,7 @@ TEST_CASE("postgres errors: the codes of the law become their types", "[postgres
   check_code<StaleTerm>("TG001", Phase::before_commit, "TG001 stale term 3 for scope \"b\": the fence stands at 5");
   check_code<TermRequired>("TG002", Phase::before_commit, "TG002 no term");
   check_code<SequenceConflict>("TG003", Phase::before_commit, "TG003 expected 4");
-  check_code<FenceInDoubt>("TG004", Phase::commit, "TG004 in doubt");
+  check_code<FenceUntrusted>("TG004", Phase::commit, "TG004 untrusted");
   check_code<InvalidInput>("TG005", Phase::commit, "TG005 malformed");
   check_code<Blocked>("TG006", Phase::commit, "TG006 blocked");
 }

@@ -39,7 +39,7 @@ std::string state(const std::string& path) {
   Db db(path);
   return db.must(
       "SELECT (SELECT group_concat(v) FROM acc) || ';' || (SELECT group_concat(v || k || s) FROM rowed) || ';' || (SELECT group_concat(v) "
-      "FROM anyone) || ';' || (SELECT group_concat(s || t) FROM taken) || ';' || (SELECT group_concat(scope || term || in_doubt) FROM "
+      "FROM anyone) || ';' || (SELECT group_concat(s || t) FROM taken) || ';' || (SELECT group_concat(scope || term || untrusted) FROM "
       "termgate_fences) || ';' || (SELECT count(*) FROM termgate_audit)");
 }
 
@@ -68,7 +68,7 @@ std::vector<std::string> writes(const std::string& x) {
       "UPDATE {}.taken SET t = 99",
       "UPDATE {}.termgate_fences SET term = term + 1",
       "UPDATE {}.termgate_fences SET term = 1",
-      "UPDATE {}.termgate_fences SET in_doubt = 1",
+      "UPDATE {}.termgate_fences SET untrusted = 1",
       "INSERT INTO {}.termgate_fences (scope, term, raised_at, raised_by) VALUES ('new', 5, 0, 'x')",
       "DELETE FROM {}.termgate_fences",
       "UPDATE {}.termgate_here SET mark = 1",

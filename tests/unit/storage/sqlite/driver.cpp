@@ -228,7 +228,7 @@ TEST_CASE("reading: cannot write by any way round", "[F6][sqlite]") {
     run(*driver, "CREATE TABLE t (x)");
     for (const char* statement :
          {"INSERT INTO t VALUES (1)", "CREATE TABLE u (x)", "SELECT termgate_seal('a', 9)", "PRAGMA user_version = 7", "COMMIT",
-          "PRAGMA query_only = OFF", "SELECT termgate_declare_in_doubt('me', 'why')"}) {
+          "PRAGMA query_only = OFF", "SELECT termgate_declare_untrusted('me', 'why')"}) {
       INFO(statement);
       CHECK_THROWS_AS(read(*driver, statement), Error);
     }
@@ -300,8 +300,8 @@ TEST_CASE("known fence: is forgotten as soon as anything may have changed it", "
     Db other(folder.file());
     other.must("SELECT termgate_seal('s', 6)");
     CHECK_THROWS_AS(write(5), StaleTerm);
-    other.must("SELECT termgate_declare_in_doubt('ops', 'copied back')");
-    CHECK_THROWS_AS(write(6), FenceInDoubt);
+    other.must("SELECT termgate_declare_untrusted('ops', 'copied back')");
+    CHECK_THROWS_AS(write(6), FenceUntrusted);
   }
   SECTION("another connection writes something else") {
     Db(folder.file()).must("CREATE TABLE other (x)");
@@ -338,8 +338,8 @@ TEST_CASE("known fence: is forgotten as soon as anything may have changed it", "
   SECTION("what may be raised and by whom") {
     run(*driver, "UPDATE termgate_fences SET raise_by = 'seal'");
     CHECK_THROWS_AS(write(6), InvalidInput);
-    run(*driver, "UPDATE termgate_fences SET in_doubt = 1");
-    CHECK_THROWS_AS(write(5), FenceInDoubt);
+    run(*driver, "UPDATE termgate_fences SET untrusted = 1");
+    CHECK_THROWS_AS(write(5), FenceUntrusted);
   }
   SECTION("layer 1 taken away and put back") {
     driver->uninstall();
@@ -385,7 +385,7 @@ TEST_CASE("savepoint: what undoes a raise undoes the pass that rested on it", "[
     });
   }
   CHECK(read(*driver, "SELECT group_concat(DISTINCT v) FROM t").one()[0].as_text() == "by 5");
-  // The way down and out of doubt counts as much as the way up.
+  // The way down and to trust again counts as much as the way up.
   driver->transact({}, [&](detail::OpenTransaction& session) {
     session.execute("SAVEPOINT s", {});
     session.execute("SELECT termgate_reset_fence('x', 3, 'me', 'a test')", {});
@@ -394,14 +394,14 @@ TEST_CASE("savepoint: what undoes a raise undoes the pass that rested on it", "[
     CHECK_THROWS_AS(session.execute("INSERT INTO t VALUES ('x', 'by 3')", {}), TermRequired);
     CHECK_THROWS_AS(check(session, "x", 3), StaleTerm);
   });
-  run(*driver, "SELECT termgate_declare_in_doubt('me', 'a test')");
+  run(*driver, "SELECT termgate_declare_untrusted('me', 'a test')");
   driver->transact({}, [&](detail::OpenTransaction& session) {
     session.execute("SAVEPOINT s", {});
     session.execute("SELECT termgate_declare_nothing_lost('me', 'a test')", {});
     check(session, "x", 5);
     session.execute("ROLLBACK TO s", {});
-    CHECK_THROWS_AS(session.execute("INSERT INTO t VALUES ('x', 'in doubt')", {}), Error);
-    CHECK_THROWS_AS(check(session, "x", 5), FenceInDoubt);
+    CHECK_THROWS_AS(session.execute("INSERT INTO t VALUES ('x', 'untrusted')", {}), Error);
+    CHECK_THROWS_AS(check(session, "x", 5), FenceUntrusted);
   });
 }
 
@@ -590,7 +590,7 @@ TEST_CASE("calls: every one prepares with the parameters that sql/README.md give
   };
   const std::vector<std::string> lease{"scope",         "owner_id",       "term",     "expires_at_ms", "acquired_at_ms",
                                        "renewed_at_ms", "released_at_ms", "endpoint", "remaining_ms"};
-  const std::vector<std::string> fence{"scope", "term", "raised_at_ms", "raised_by", "raise_by", "in_doubt", "reset_from"};
+  const std::vector<std::string> fence{"scope", "term", "raised_at_ms", "raised_by", "raise_by", "untrusted", "reset_from"};
   for (const Case& row : {
            Case{calls.check_term, 2, {"fence"}},
            Case{calls.seal, 3, {"fence", "previous", "evicted", "sealed_at_ms"}},
@@ -609,7 +609,7 @@ TEST_CASE("calls: every one prepares with the parameters that sql/README.md give
            Case{calls.reset_fence, 4, {"previous"}},
            Case{calls.declare_restored, 4, {"fence"}},
            Case{calls.declare_nothing_lost, 2, {"scopes"}},
-           Case{calls.declare_in_doubt, 2, {"scopes"}},
+           Case{calls.declare_untrusted, 2, {"scopes"}},
            Case{calls.set_raise_by, 2, {"raise_by"}},
            Case{calls.read_stream, 4, {"sequence_no", "scope", "term", "payload", "created_at_ms", "write_id", "payload_bytes"}},
            Case{calls.read_payload, 4, {"part"}},

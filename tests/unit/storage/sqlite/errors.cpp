@@ -32,7 +32,7 @@ TEST_CASE("errors: every code becomes the type that says what to do", "[F5][sqli
   becomes<StaleTerm>("a function's refusal", SQLITE_ERROR, "TG001 stale term 3 for scope \"billing\": the fence stands at 5");
   becomes<TermRequired>("a trigger's refusal", SQLITE_CONSTRAINT_TRIGGER, "TG002 no term declared");
   becomes<SequenceConflict>("TG003", SQLITE_ERROR, "TG003 sequence conflict");
-  becomes<FenceInDoubt>("TG004", SQLITE_ERROR, "TG004 in doubt");
+  becomes<FenceUntrusted>("TG004", SQLITE_ERROR, "TG004 untrusted");
   becomes<InvalidInput>("TG005", SQLITE_ERROR, "TG005 malformed");
   becomes<Blocked>("TG006", SQLITE_ERROR, "TG006 blocked");
   becomes<Conflict>("a stale snapshot", SQLITE_BUSY_SNAPSHOT, "database is locked");

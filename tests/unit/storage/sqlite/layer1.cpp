@@ -148,7 +148,7 @@ TEST_CASE("init: again makes anew what is missing and keeps what is there", "[F3
     db.must("DELETE FROM termgate_incarnation");
     CHECK(problems() == "the row of termgate_incarnation");
     init();
-    // Whether scopes without a fence were in doubt nobody knows any more; those with one say so themselves.
+    // Whether scopes without a fence were untrusted nobody knows any more; those with one say so themselves.
     CHECK_THAT(db("SELECT termgate_check_term('new', 1)").error, StartsWith("TG004"));
     CHECK(db("SELECT termgate_check_term('a', 9)").value() == "9");
     CHECK(problems() == "every scope without a fence");
@@ -530,10 +530,10 @@ TEST_CASE("lease: a file that is copied back twice issues no term twice", "[F3][
   db.must("SELECT termgate_init()");
   const auto before = acquired(db);
   std::vector<long long> terms;
-  // Rolled back: what the acquisition that ended the doubt has issued is lost like the raise before it.
+  // Rolled back: what the acquisition that made the scope trusted again has issued is lost like the raise before it.
   for (int copies = 0; copies < 3; ++copies) {
     db.must("BEGIN IMMEDIATE");
-    db.must("SELECT termgate_declare_in_doubt('ops', 'copied back')");
+    db.must("SELECT termgate_declare_untrusted('ops', 'copied back')");
     terms.push_back(acquired(db));
     db.must("ROLLBACK");
     CHECK(terms.back() > before + (1LL << 32) - 1);

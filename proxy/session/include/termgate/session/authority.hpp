@@ -51,8 +51,8 @@ class Fences {
   virtual std::int64_t highest(std::string_view scope) const = 0;
   // A session has heard of this fence from its server. Whoever owns a database can make that up, so it is only a reason to read `fences`.
   virtual void hint(std::string_view scope, std::int64_t fence) = 0;
-  // As SessionHost::doubt().
-  virtual std::string doubt(std::string_view scope) const = 0;
+  // As SessionHost::untrusted().
+  virtual std::string untrusted(std::string_view scope) const = 0;
 };
 
 // What keeps the proxy from doing its job in the database of --backend.

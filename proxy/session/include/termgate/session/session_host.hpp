@@ -47,7 +47,7 @@ class SessionHost {
 
   // The message of TG004, where the database shows a lower fence for the scope than was seen before and no audited reset explains it (F3); else
   // empty. An empty scope, of a session whose scope only the server knows: of any.
-  virtual std::string doubt(std::string_view) const { return {}; }
+  virtual std::string untrusted(std::string_view) const { return {}; }
 
   // Under --enforce observe, where no fence rises: the highest term that was seen to write. What is refused would be judged by it,
   // so highest_fence() counts it for scopes of sessions that are only observed.

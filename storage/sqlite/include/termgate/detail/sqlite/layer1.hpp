@@ -8,7 +8,7 @@
 //   - inside a writing statement (INSERT … SELECT termgate_append(…)) joins that statement.
 // Refusals come before the first write, so a refusal leaves no trace in all three.
 //
-// Throws the types of <termgate/error.hpp>: StaleTerm, FenceInDoubt, InvalidInput and so on as the contract
+// Throws the types of <termgate/error.hpp>: StaleTerm, FenceUntrusted, InvalidInput and so on as the contract
 // says; Blocked when another connection kept the write lock for longer than the setting check_wait_ms;
 // Conflict when the open transaction's snapshot is older than the last commit.
 #pragma once
@@ -111,7 +111,7 @@ class Layer1 {
   std::int64_t reset_fence(const Scope& scope, Term term, const std::string& actor, const std::string& reason);
   std::int64_t declare_restored(const Scope& scope, Term above, const std::string& actor, const std::string& reason);
   std::int64_t declare_nothing_lost(const std::string& actor, const std::string& reason);
-  std::int64_t declare_in_doubt(const std::string& actor, const std::string& reason);
+  std::int64_t declare_untrusted(const std::string& actor, const std::string& reason);
   std::string set_raise_by(const Scope& scope, const std::string& mode);
   std::int64_t prune(const Stream& stream, std::int64_t before);
   std::int64_t prune_history(std::int64_t older_than_ms);
@@ -249,7 +249,7 @@ class Layer1 {
     bool exists = false;
     std::int64_t term = 0;
     std::optional<std::string> raise_by;
-    bool in_doubt = false;
+    bool untrusted = false;
     bool was_reset = false;
   };
   struct LeaseRow {
@@ -276,12 +276,12 @@ class Layer1 {
   };
   Verdict judge(const std::string& scope, std::int64_t term, Raise raise, bool with_evidence);
   std::int64_t admit(const std::string& scope, std::int64_t term, const Verdict& verdict);
-  std::int64_t declare_doubt(bool in_doubt, std::string_view action, const std::string& actor, const std::string& reason);
-  void refuse_in_doubt(std::string_view scope, const Fence& fence);
+  std::int64_t declare_trust(bool untrusted, std::string_view action, const std::string& actor, const std::string& reason);
+  void refuse_untrusted(std::string_view scope, const Fence& fence);
   void refuse_unissued(std::string_view scope, std::int64_t term);
   void refuse_passed(std::string_view scope, const char* what);
   // Writes the raise (or the first row).
-  void raise(std::string_view scope, const Fence& fence, std::int64_t term, bool in_doubt, const std::string& actor,
+  void raise(std::string_view scope, const Fence& fence, std::int64_t term, bool untrusted, const std::string& actor,
              std::string_view action, std::string_view more);
   // True where something was written, which may be forgotten once it is committed.
   bool write_refusals();

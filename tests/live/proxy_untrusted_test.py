@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """[F3] A database that shows a lower fence than the proxy has seen: TG004 for whatever term, until an operator or a higher fence has settled it.
 
-  proxy_doubt_test.py TERMGATE PG_SERVER_SH
+  proxy_untrusted_test.py TERMGATE PG_SERVER_SH
 
 What a restore from a storage snapshot does is done by a superuser, who puts the row of `fences` back and ends the server's sessions; the database itself cannot
 know. Before it, under it and behind each way out of it a client writes through the proxy, in each of the protocols.
@@ -12,7 +12,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 from proxy_lab import SYNC, Lab, Wire, bind, declared, eventually, execute, parse  # noqa: E402
 
-INSERT = "INSERT INTO written VALUES ('doubt')"
+INSERT = "INSERT INTO written VALUES ('untrusted')"
 
 
 def written(server):
@@ -37,7 +37,7 @@ def answer(proxy, scope, term, text=INSERT):
         client.close()
 
 
-def in_doubt(server, proxy, scope):
+def untrusted(server, proxy, scope):
     """A proxy that has seen 9 before a database that shows 5."""
     server.sql(f"SELECT termgate.seal('{scope}', 5)")
     lab.check(f"{scope}: term 9 writes", answer(proxy, scope, 9) is None)
@@ -45,7 +45,7 @@ def in_doubt(server, proxy, scope):
     lab.check(f"{scope}: term 7 gets TG004 when the proxy has looked", eventually(lambda: answer(proxy, scope, 7) == "TG004", 40, 0.1))
 
 
-lab = Lab("doubt", sys.argv[1], sys.argv[2])
+lab = Lab("untrusted", sys.argv[1], sys.argv[2])
 
 
 def main():
@@ -53,7 +53,7 @@ def main():
     server.sql("CREATE TABLE written (what text)")
     proxy = lab.proxy(server.url)
 
-    in_doubt(server, proxy, "simple")
+    untrusted(server, proxy, "simple")
     before = written(server)
     for term in (5, 7, 9, 10):
         lab.check(f"term {term} is refused", answer(proxy, "simple", term) == "TG004")
@@ -74,13 +74,13 @@ def main():
     lab.check("and a declaration that only the server knows", code(undeclared.ask(INSERT)[1]) == "TG004")
     lab.check("and a check that the client runs itself", code(undeclared.ask("SELECT termgate.check_term('simple', 10)")[1]) == "TG004")
     undeclared.close()
-    lab.check("another scope is not in doubt", answer(proxy, "another", 1) is None)
+    lab.check("another scope is not untrusted", answer(proxy, "another", 1) is None)
     lab.check("nothing of it was written", written(server) == before + 1)
 
     # The ways out: an audited reset, a higher fence.
     lab.run(lab.termgate, "fence", "reset", "--db", server.url, "--scope", "simple", "--term", "4", "--reason", "restored")
     lab.check("a reset settles it", eventually(lambda: answer(proxy, "simple", 5) is None, 40, 0.1))
-    in_doubt(server, proxy, "raised")
+    untrusted(server, proxy, "raised")
     server.sql("SELECT termgate.seal('raised', 10)")
     lab.check("a higher fence settles it", eventually(lambda: answer(proxy, "raised", 10) is None, 40, 0.1) and answer(proxy, "raised", 9) == "TG001")
 

@@ -1,2 +1,2 @@
 -- The operator says that an old copy was put back, which the database cannot see (F3).
-SELECT @schema@.declare_in_doubt($1, $2) AS scopes
+SELECT @schema@.declare_untrusted($1, $2) AS scopes
