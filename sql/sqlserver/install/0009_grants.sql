@@ -38,8 +38,9 @@ EXEC(@text);
 SET @text = N'GRANT EXECUTE ON TYPE::@schema@.payload_batch TO ' + QUOTENAME(@schema_lit@ + N'_write');
 IF SERVERPROPERTY('Babelfish') IS NULL EXEC(@text);
 GO
--- Whoever writes to a protected table runs its trigger; table owners call protect, unprotect and unadopt, which run as their caller.
+-- Whoever writes to a protected table runs its trigger, which has the owner of layer 1 decide and asks itself for the recovery fork; table owners call protect, unprotect and unadopt, which run as their caller.
 GRANT EXECUTE ON @schema@._guard TO public;
+GRANT EXECUTE ON @schema@._look TO public;
 GRANT EXECUTE ON @schema@.protect TO public;
 GRANT EXECUTE ON @schema@.unprotect TO public;
 GRANT EXECUTE ON @schema@.unadopt TO public;

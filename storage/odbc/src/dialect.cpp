@@ -74,9 +74,9 @@ const Dialect& sqlserver() {
       .install_begin = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED\nGO\nBEGIN TRANSACTION\nGO\n"
                        "DECLARE @rc int; EXEC @rc = sp_getapplock @Resource = N'termgate migrations', @LockMode = N'Exclusive', @LockOwner = N'Transaction', @LockTimeout = 60000; "
                        "IF @rc < 0 THROW 50006, 'TG006 another installer is at work', 1",
-      .before_install = {},
-      .after_install = {},
-      .files_run_again = false,
+      .before_install = sql::sqlserver::before_install,
+      .after_install = sql::sqlserver::after_install,
+      .files_run_again = true,
       .is_installed = "SELECT CASE WHEN OBJECT_ID(N'@schema@.migrations', N'U') IS NULL THEN 0 ELSE 1 END",
       .version = "SELECT ISNULL(MAX(version), 0) FROM @schema@.migrations",
       .note_migration = "INSERT INTO @schema@.migrations (version, name) SELECT CAST($1 AS int), CAST($2 AS nvarchar(200)) WHERE NOT EXISTS (SELECT 1 FROM @schema@.migrations WHERE version = CAST($1 AS int))",
