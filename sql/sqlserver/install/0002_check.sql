@@ -159,9 +159,9 @@ CREATE PROCEDURE @schema@._look @suspect bit = 0 OUTPUT AS
 BEGIN
   SET NOCOUNT ON;
   SET IMPLICIT_TRANSACTIONS OFF;
-  DECLARE @looked nvarchar(128) = CONCAT(N'termgate.looked.', DB_ID()), @fork nvarchar(100), @known nvarchar(100);
+  DECLARE @looked nvarchar(128) = CONCAT(N'termgate.looked.', DB_ID()), @fork nvarchar(100), @known nvarchar(100), @home bit = 1;
   SET @suspect = 0;
-  IF SESSION_CONTEXT(@looked) IS NOT NULL AND ORIGINAL_DB_NAME() = DB_NAME() RETURN 0;
+  IF SESSION_CONTEXT(@looked) IS NOT NULL RETURN 0;
   -- Asked for by name: an error, even a caught one, would doom the caller's transaction.
   IF OBJECT_ID(N'sys.database_recovery_status') IS NOT NULL
     EXEC sp_executesql N'SELECT @fork = CONVERT(nvarchar(100), recovery_fork_guid) FROM sys.database_recovery_status WHERE database_id = DB_ID()', N'@fork nvarchar(100) OUTPUT', @fork = @fork OUTPUT;
@@ -178,8 +178,9 @@ BEGIN
       UPDATE @schema@.incarnation SET generation = generation + 1, trusted_since = generation + 1, recovery_fork = @fork WHERE recovery_fork = @known;
     ELSE UPDATE @schema@.incarnation SET recovery_fork = @fork WHERE recovery_fork = @known;
   END
-  -- As somebody else (EXECUTE AS) the fork may be out of sight: that look does not count for the session.
-  IF SUSER_SNAME() = ORIGINAL_LOGIN() EXEC sp_set_session_context @key = @looked, @value = 1;
+  -- As somebody else (EXECUTE AS) the fork may be out of sight: that look does not count for the session. Nor does one of a session that logged in to another database.
+  IF SERVERPROPERTY('Babelfish') IS NULL EXEC sp_executesql N'SELECT @home = CASE WHEN ORIGINAL_DB_NAME() = DB_NAME() THEN 1 ELSE 0 END', N'@home bit OUTPUT', @home = @home OUTPUT;
+  IF @home = 1 AND SUSER_SNAME() = ORIGINAL_LOGIN() EXEC sp_set_session_context @key = @looked, @value = 1;
 END
 GO
 -- For reading only: what decides is compared with the locked row of incarnation (_need_trusted).
@@ -622,7 +623,7 @@ BEGIN
   SELECT @fence = f.term, @generation = f.generation, @marked = f.marked, @trusted = (SELECT i.trusted_since FROM @schema@.incarnation i WITH (READCOMMITTEDLOCK))
     FROM @schema@.fences f WITH (READCOMMITTEDLOCK) WHERE f.scope_key = @scope_key;
   -- What _need_trusted asks, seen in the same breath, for each write comes by here. It decides itself wherever this is not plainly trusted.
-  IF SESSION_CONTEXT(CONCAT(N'termgate.looked.', DB_ID())) IS NULL OR ORIGINAL_DB_NAME() <> DB_NAME() OR @trusted IS NULL OR @generation < @trusted EXEC @schema@._need_trusted @scope, @generation;
+  IF SESSION_CONTEXT(CONCAT(N'termgate.looked.', DB_ID())) IS NULL OR @trusted IS NULL OR @generation < @trusted EXEC @schema@._need_trusted @scope, @generation;
   IF @fence > @term EXEC @schema@._stale @scope, @term, @fence;
   IF @looked = 1 AND (@fence IS NULL OR @fence < @term)
     THROW 50006, 'TG006 another raise of this scope was under way and was rolled back: nothing was written, try again', 1;

@@ -141,9 +141,8 @@ BEGIN
   IF SERVERPROPERTY('Babelfish') IS NOT NULL OR @@TRANCOUNT > 0 RETURN 0;
   DECLARE @said nvarchar(2048);
   BEGIN TRY
-    EXEC sp_settriggerorder @triggername = @trigger, @order = 'First', @stmttype = 'INSERT';
-    EXEC sp_settriggerorder @triggername = @trigger, @order = 'First', @stmttype = 'UPDATE';
-    EXEC sp_settriggerorder @triggername = @trigger, @order = 'First', @stmttype = 'DELETE';
+    EXEC sp_executesql N'EXEC sp_settriggerorder @trigger, ''First'', ''INSERT''; EXEC sp_settriggerorder @trigger, ''First'', ''UPDATE''; EXEC sp_settriggerorder @trigger, ''First'', ''DELETE''',
+                       N'@trigger nvarchar(300)', @trigger = @trigger;
   END TRY
   BEGIN CATCH
     SET @said = ERROR_MESSAGE();
@@ -240,7 +239,7 @@ BEGIN
   DECLARE @table_id int, @name nvarchar(600), @drop nvarchar(max), @detail nvarchar(max), @own bit = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END;
   EXEC @schema@._need_table @target, @table_id OUTPUT, @name OUTPUT;
   SET @unprotected = 0;
-  IF NOT EXISTS (SELECT 1 FROM @schema@.protected p WHERE p.table_id = @table_id) RETURN 0;
+  IF NOT EXISTS (SELECT 1 FROM @schema@.protected p WITH (READCOMMITTEDLOCK) WHERE p.table_id = @table_id) RETURN 0;
   SET @drop = N'DROP TRIGGER ' + QUOTENAME(OBJECT_SCHEMA_NAME(@table_id)) + N'.' + QUOTENAME(CONCAT(@schema_lit@, N'_protect_', @table_id));
   SET @detail = (SELECT @name AS [table] FOR JSON PATH, WITHOUT_ARRAY_WRAPPER);
   BEGIN TRY
@@ -389,7 +388,7 @@ BEGIN
   DECLARE @table_id int, @name nvarchar(600), @drop nvarchar(max), @detail nvarchar(max), @own bit = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END;
   EXEC @schema@._need_table @target, @table_id OUTPUT, @name OUTPUT;
   SET @unadopted = 0;
-  IF NOT EXISTS (SELECT 1 FROM @schema@.adopted a WHERE a.table_id = @table_id) RETURN 0;
+  IF NOT EXISTS (SELECT 1 FROM @schema@.adopted a WITH (READCOMMITTEDLOCK) WHERE a.table_id = @table_id) RETURN 0;
   SET @drop = N'DROP TRIGGER ' + QUOTENAME(OBJECT_SCHEMA_NAME(@table_id)) + N'.' + QUOTENAME(CONCAT(@schema_lit@, N'_adopt_', @table_id));
   SET @detail = (SELECT @name AS [table] FOR JSON PATH, WITHOUT_ARRAY_WRAPPER);
   BEGIN TRY

@@ -113,7 +113,8 @@ BEGIN
   SET IMPLICIT_TRANSACTIONS OFF;
   SET ROWCOUNT 0;
   SET LOCK_TIMEOUT 2000;
-  DECLARE @found TABLE (id int IDENTITY(1, 1) NOT NULL PRIMARY KEY, severity nvarchar(10) NOT NULL, object nvarchar(800) NOT NULL, problem nvarchar(2048) NOT NULL, remedy nvarchar(1000) NOT NULL), @suspect bit;
+  DECLARE @found TABLE (id int IDENTITY(1, 1) NOT NULL PRIMARY KEY, severity nvarchar(10) NOT NULL, object nvarchar(800) NOT NULL, problem nvarchar(2048) NOT NULL, remedy nvarchar(1000) NOT NULL);
+  DECLARE @suspect bit;
   EXEC @schema@._look @suspect OUTPUT;
   INSERT INTO @found (severity, object, problem, remedy)
   SELECT TOP (100) N'error', CONCAT(N'scope "', f.scope, N'"'), N'its fence is untrusted: this database was restored or failed over, and nobody has vouched for the scope since', N'acquire its lease, or termgate fence declare-restored --scope … --above N'

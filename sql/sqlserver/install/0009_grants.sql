@@ -57,7 +57,7 @@ BEGIN
   IF DATABASE_PRINCIPAL_ID(@role) IS NULL
   BEGIN
     SET @message = CONCAT(N'TG005 this database has no user or role ', @role);
-    THROW 50005, @message, 1;
+    EXEC @schema@._throw 50005, @message;
   END
   SET @text = N'ALTER ROLE ' + QUOTENAME(CONCAT(@schema_lit@, N'_', @level)) + N' ADD MEMBER ' + QUOTENAME(@role);
   EXEC(@text);
