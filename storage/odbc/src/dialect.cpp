@@ -100,7 +100,7 @@ std::string Dialect::begin(const TransactOptions& options) const {
     // So do ROWCOUNT and LOCK_TIMEOUT, which a statement of the last user of this session may have set.
     return "SET ROWCOUNT 0; SET LOCK_TIMEOUT -1; SET TRANSACTION ISOLATION LEVEL " + std::string(level.empty() ? "READ COMMITTED" : level) +
            "; BEGIN TRANSACTION; DECLARE @termgate nvarchar(60) = CONCAT(N'termgate transaction ', @@SPID); "
-           "EXEC sp_getapplock @Resource = @termgate, @LockMode = N'Shared', @LockOwner = N'Transaction', @LockTimeout = 1000";
+           "EXEC sp_getapplock @Resource = @termgate, @LockMode = N'Shared', @LockOwner = N'Transaction', @LockTimeout = 1000, @DbPrincipal = N'public'";
   }
   std::string text = "BEGIN";
   if (const auto level = level_of(options.isolation); !level.empty()) text.append(" ISOLATION LEVEL ").append(level);

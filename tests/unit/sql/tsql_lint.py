@@ -34,6 +34,9 @@ HINT_GROUPS = ({"PAGLOCK", "NOLOCK", "READCOMMITTEDLOCK", "ROWLOCK", "TABLOCK", 
 
 LOCK_LINE = re.compile(r"-- Locks: (turnstile|gate|queue|lease|stream|announcement|mark|row \w+) (shared|exclusive|test|none|S|U|X) (statement|transaction|raise|session|owner)$")
 
+# For people with sqlcmd: tokens and blocks are read, and no more.
+BY_HAND = ("/facts.sql", "/sign.sql")
+
 # Files whose procedures stand between a client and its write: each read of a table says how it locks.
 DECIDING = ("0002", "0003", "0004", "0005", "0007", "0010")
 
@@ -444,7 +447,7 @@ def check_all(root, files, report):
     readme = rows_of_readme(root)
     for file, batches in parsed:
         for tokens in batches:
-            checks = [lambda: check_blocks(tokens), lambda: check_variables(tokens), lambda: check_calls(tokens, database), lambda: check_names(tokens, database), lambda: check_throws(tokens), lambda: check_thrown(tokens), lambda: check_procedure(tokens), lambda: check_hints(tokens, database, file),
+            checks = [lambda: check_blocks(tokens)] if file.endswith(BY_HAND) else [lambda: check_blocks(tokens), lambda: check_variables(tokens), lambda: check_calls(tokens, database), lambda: check_names(tokens, database), lambda: check_throws(tokens), lambda: check_thrown(tokens), lambda: check_procedure(tokens), lambda: check_hints(tokens, database, file),
                       lambda: check_settings(tokens)]
             for check in checks:
                 try:
@@ -452,7 +455,7 @@ def check_all(root, files, report):
                 except Problem as problem:
                     report(file, f"{text_of(tokens[:5])} …: {problem}")
             for token in tokens:
-                if token[0] == "word" and token[1].upper() in FORBIDDEN:
+                if not file.endswith(BY_HAND) and token[0] == "word" and token[1].upper() in FORBIDDEN:
                     report(file, f"{token[1]}: {FORBIDDEN[token[1].upper()]}")
         try:
             if "/install/" in file:
