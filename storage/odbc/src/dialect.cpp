@@ -59,7 +59,15 @@ std::string in_brackets(std::string_view name) {
   return quoted + "]";
 }
 
+// The lock by which the commit text knows its own transaction.
+constexpr const char* transaction_lock =
+    "DECLARE @termgate nvarchar(60) = CONCAT(N'termgate transaction ', @@SPID); "
+    "EXEC sp_getapplock @Resource = @termgate, @LockMode = N'Shared', @LockOwner = N'Transaction', @LockTimeout = 1000, @DbPrincipal = N'public'";
+
 const Dialect& sqlserver() {
+  static const std::string install_begin = std::string("SET TRANSACTION ISOLATION LEVEL READ COMMITTED\nGO\nBEGIN TRANSACTION\nGO\n") + transaction_lock +
+                                           "\nGO\nDECLARE @rc int; EXEC @rc = sp_getapplock @Resource = N'termgate migrations', @LockMode = N'Exclusive', @LockOwner = N'Transaction', "
+                                           "@LockTimeout = 60000, @DbPrincipal = N'public'; IF @rc < 0 THROW 50006, 'TG006 another installer is at work', 1";
   static const Dialect dialect{
       .family = Family::sqlserver,
       .kind = "sqlserver",
@@ -75,9 +83,7 @@ const Dialect& sqlserver() {
                 "IF APPLOCK_MODE(N'public', @termgate, N'Transaction') = N'NoLock' "
                 "THROW 50000, 'a statement of this transaction committed a part of it and began another: that part is committed, the rest is rolled back', 1; COMMIT TRANSACTION",
       .roll_back = "IF @@TRANCOUNT > 0 ROLLBACK TRANSACTION",
-      .install_begin = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED\nGO\nBEGIN TRANSACTION\nGO\n"
-                       "DECLARE @rc int; EXEC @rc = sp_getapplock @Resource = N'termgate migrations', @LockMode = N'Exclusive', @LockOwner = N'Transaction', @LockTimeout = 60000; "
-                       "IF @rc < 0 THROW 50006, 'TG006 another installer is at work', 1",
+      .install_begin = install_begin,
       .before_install = sql::sqlserver::before_install,
       .after_install = sql::sqlserver::after_install,
       .files_run_again = true,
@@ -99,8 +105,7 @@ std::string Dialect::begin(const TransactOptions& options) const {
     const auto level = level_of(options.isolation);
     // So do ROWCOUNT and LOCK_TIMEOUT, which a statement of the last user of this session may have set.
     return "SET ROWCOUNT 0; SET LOCK_TIMEOUT -1; SET TRANSACTION ISOLATION LEVEL " + std::string(level.empty() ? "READ COMMITTED" : level) +
-           "; BEGIN TRANSACTION; DECLARE @termgate nvarchar(60) = CONCAT(N'termgate transaction ', @@SPID); "
-           "EXEC sp_getapplock @Resource = @termgate, @LockMode = N'Shared', @LockOwner = N'Transaction', @LockTimeout = 1000, @DbPrincipal = N'public'";
+           "; BEGIN TRANSACTION; " + transaction_lock;
   }
   std::string text = "BEGIN";
   if (const auto level = level_of(options.isolation); !level.empty()) text.append(" ISOLATION LEVEL ").append(level);
