@@ -1,7 +1,7 @@
 -- Tables of layer 1, and what a table must refuse by itself. Batches end with GO; @schema@ is the schema in brackets, @schema_lit@ the same as a literal.
 -- Parameters: none. An installation and an upgrade run all files in one transaction, behind an application lock. Locks: those of CREATE.
 -- Keeps F3: a fence row is never lowered, deleted or truncated. Names are compared by their bytes: every table has them beside the name as a
--- key (varbinary), for SQL Server ignores trailing blanks under every collation, binary ones included.
+-- key (varbinary), for SQL Server ignores trailing blanks under every collation, binary ones included. Indexes are looked for by the beginning of their names, which Babelfish makes longer.
 -- dbo owns the schema, whoever installs: triggers on the owners' tables reach layer 1 by an ownership chain, and EXECUTE AS OWNER means dbo.
 IF SCHEMA_ID(@schema_lit@) IS NULL AND SERVERPROPERTY('Babelfish') IS NULL EXEC(N'CREATE SCHEMA @schema@ AUTHORIZATION [dbo]');
 IF SCHEMA_ID(@schema_lit@) IS NULL EXEC(N'CREATE SCHEMA @schema@');
@@ -63,7 +63,7 @@ CREATE TABLE @schema@.resets (
   at        datetime2(3) NOT NULL DEFAULT SYSUTCDATETIME()
 );
 GO
-IF INDEXPROPERTY(OBJECT_ID(N'@schema@.resets'), N'resets_scope', 'IndexID') IS NULL CREATE INDEX resets_scope ON @schema@.resets (scope_key);
+IF NOT EXISTS (SELECT 1 FROM sys.indexes i WHERE i.object_id = OBJECT_ID(N'@schema@.resets') AND i.name LIKE N'resets_scope%') CREATE INDEX resets_scope ON @schema@.resets (scope_key);
 GO
 IF OBJECT_ID(N'@schema@.leases', N'U') IS NULL
 CREATE TABLE @schema@.leases (
@@ -78,7 +78,7 @@ CREATE TABLE @schema@.leases (
   endpoint    nvarchar(2000) NULL
 );
 GO
-IF INDEXPROPERTY(OBJECT_ID(N'@schema@.leases'), N'leases_expires_at', 'IndexID') IS NULL CREATE INDEX leases_expires_at ON @schema@.leases (expires_at);
+IF NOT EXISTS (SELECT 1 FROM sys.indexes i WHERE i.object_id = OBJECT_ID(N'@schema@.leases') AND i.name LIKE N'leases_expires_at%') CREATE INDEX leases_expires_at ON @schema@.leases (expires_at);
 GO
 -- Never pruned: a stream keeps its scope and its numbering.
 IF OBJECT_ID(N'@schema@.streams', N'U') IS NULL
@@ -92,7 +92,7 @@ CREATE TABLE @schema@.streams (
 );
 GO
 -- Which scope a stream belongs to is read from this index alone: counting on (last_no) changes none of its columns, so that an append locks none of its keys.
-IF INDEXPROPERTY(OBJECT_ID(N'@schema@.streams'), N'streams_identity', 'IndexID') IS NULL
+IF NOT EXISTS (SELECT 1 FROM sys.indexes i WHERE i.object_id = OBJECT_ID(N'@schema@.streams') AND i.name LIKE N'streams_identity%')
 CREATE UNIQUE INDEX streams_identity ON @schema@.streams (stream_key) INCLUDE (scope, scope_key);
 GO
 IF OBJECT_ID(N'@schema@.stream_writes', N'U') IS NULL
@@ -109,7 +109,7 @@ CREATE TABLE @schema@.stream_writes (
   PRIMARY KEY (stream_key, sequence_no)
 );
 GO
-IF INDEXPROPERTY(OBJECT_ID(N'@schema@.stream_writes'), N'stream_writes_scope_term', 'IndexID') IS NULL CREATE INDEX stream_writes_scope_term ON @schema@.stream_writes (scope_key, term);
+IF NOT EXISTS (SELECT 1 FROM sys.indexes i WHERE i.object_id = OBJECT_ID(N'@schema@.stream_writes') AND i.name LIKE N'stream_writes_scope_term%') CREATE INDEX stream_writes_scope_term ON @schema@.stream_writes (scope_key, term);
 GO
 -- Ids outlive the pruning of their writes. stream_key is NULL for a plain write (claim_write).
 IF OBJECT_ID(N'@schema@.write_ids', N'U') IS NULL
@@ -147,7 +147,7 @@ CREATE TABLE @schema@.protected (
 );
 GO
 -- What mode 'observe' would have refused, one row a minute for each table, scope, code and login.
-IF COLUMNPROPERTY(OBJECT_ID(N'@schema@.observed'), 'id', 'IsIdentity') = 1 EXEC sp_rename N'@schema@.observed', N'observed_with_identity';
+IF COLUMNPROPERTY(OBJECT_ID(N'@schema@.observed'), 'id', 'IsIdentity') = 1 EXEC sp_rename N'@schema@.observed', N'observed_with_identity', N'OBJECT';
 GO
 IF OBJECT_ID(N'@schema@.observed', N'U') IS NULL
 CREATE TABLE @schema@.observed (
@@ -162,7 +162,7 @@ CREATE TABLE @schema@.observed (
   client     nvarchar(300) NULL
 );
 GO
-IF INDEXPROPERTY(OBJECT_ID(N'@schema@.observed'), N'observed_last', 'IndexID') IS NULL
+IF NOT EXISTS (SELECT 1 FROM sys.indexes i WHERE i.object_id = OBJECT_ID(N'@schema@.observed') AND i.name LIKE N'observed_last%')
 CREATE INDEX observed_last ON @schema@.observed (table_id, code, login_name, at) INCLUDE (scope);
 GO
 IF OBJECT_ID(N'@schema@.observed_with_identity', N'U') IS NOT NULL
@@ -189,9 +189,9 @@ CREATE TABLE @schema@.job_runs (
   detail         nvarchar(max) NULL
 );
 GO
-IF INDEXPROPERTY(OBJECT_ID(N'@schema@.job_runs'), N'job_runs_scope', 'IndexID') IS NULL CREATE INDEX job_runs_scope ON @schema@.job_runs (scope_key, run_id);
+IF NOT EXISTS (SELECT 1 FROM sys.indexes i WHERE i.object_id = OBJECT_ID(N'@schema@.job_runs') AND i.name LIKE N'job_runs_scope%') CREATE INDEX job_runs_scope ON @schema@.job_runs (scope_key, run_id);
 GO
-IF COLUMNPROPERTY(OBJECT_ID(N'@schema@.audit'), 'id', 'IsIdentity') = 1 EXEC sp_rename N'@schema@.audit', N'audit_with_identity';
+IF COLUMNPROPERTY(OBJECT_ID(N'@schema@.audit'), 'id', 'IsIdentity') = 1 EXEC sp_rename N'@schema@.audit', N'audit_with_identity', N'OBJECT';
 GO
 IF OBJECT_ID(N'@schema@.audit', N'U') IS NULL
 CREATE TABLE @schema@.audit (
@@ -206,14 +206,14 @@ CREATE TABLE @schema@.audit (
   detail       nvarchar(max) NOT NULL DEFAULT N'{}'
 );
 GO
-IF INDEXPROPERTY(OBJECT_ID(N'@schema@.audit'), N'audit_scope', 'IndexID') IS NULL CREATE INDEX audit_scope ON @schema@.audit (scope_key, id);
-GO
 IF OBJECT_ID(N'@schema@.audit_with_identity', N'U') IS NOT NULL
 BEGIN
   EXEC(N'INSERT INTO @schema@.audit (at, actor, [session_user], client, action, scope_key, scope, detail)
          SELECT a.at, a.actor, a.[session_user], a.client, a.action, a.scope_key, a.scope, a.detail FROM @schema@.audit_with_identity a ORDER BY a.id');
   EXEC(N'DROP TABLE @schema@.audit_with_identity');
 END
+GO
+IF NOT EXISTS (SELECT 1 FROM sys.indexes i WHERE i.object_id = OBJECT_ID(N'@schema@.audit') AND i.name LIKE N'audit_scope%') CREATE INDEX audit_scope ON @schema@.audit (scope_key, id);
 GO
 IF OBJECT_ID(N'@schema@.settings', N'U') IS NULL
 CREATE TABLE @schema@.settings (
