@@ -60,10 +60,44 @@ void complain(bool json, std::string_view code, const std::string& said, int sta
     fmt::print(stderr, "termgate: {}\n", shown(message));
 }
 
+// Where a command is listed, by its first word. Commands that no group names are listed last.
+struct Group {
+  const char* title;
+  std::vector<std::string_view> words;
+};
+
+const std::vector<Group>& groups() {
+  static const std::vector<Group> all = {
+      {"Set up", {"init", "uninstall", "settings", "protect", "unprotect", "adopt", "unadopt", "user"}},
+      {"Lead", {"run", "lease", "job"}},
+      {"Write and read", {"append", "exec", "outcome", "read", "follow", "stream", "prune"}},
+      {"Fences", {"seal", "fence"}},
+      {"See", {"status", "explain", "doctor", "verify", "admin"}},
+      {"Programs that cannot be changed", {"proxy"}},
+      {"Prove", {"demo", "drill", "storm", "bench"}},
+      {"Other", {}},
+  };
+  return all;
+}
+
+const Group& group_of(const Command& command) {
+  const std::string_view word = std::string_view(command.name).substr(0, command.name.find(' '));
+  for (const Group& group : groups()) {
+    if (std::find(group.words.begin(), group.words.end(), word) != group.words.end()) return group;
+  }
+  return groups().back();
+}
+
 void print_overview(const std::vector<Command>& commands) {
-  print_line("termgate: fencing at the write boundary\n\nUsage: termgate COMMAND [options]\n");
-  for (const Command& command : commands) {
-    if (!command.hidden) print_line(fmt::format("  {:<24}{}", command.name, command.summary));
+  print_line("termgate: fencing at the write boundary\n\nUsage: termgate COMMAND [options]");
+  for (const Group& group : groups()) {
+    bool first = true;
+    for (const Command& command : commands) {
+      if (command.hidden || &group_of(command) != &group) continue;
+      if (first) print_line(fmt::format("\n{}:", group.title));
+      first = false;
+      print_line(fmt::format("  {:<24}{}", command.name, command.summary));
+    }
   }
   print_line(
       "\nEvery command but proxy takes --db URL, --db-file FILE or TERMGATE_DB, and --json. `termgate COMMAND --help` teaches it.\n"

@@ -283,7 +283,7 @@ void add_fence_commands(std::vector<Command>& commands) {
                       "A restored or promoted database may have forgotten raises; its scopes are then untrusted and writes get TG004.\n"
                       "  --scope X --above N   this scope's terms had come as far as N, says the authority that issues them\n"
                       "  --nothing-lost        a planned switchover or pg_upgrade: no raise is missing\n"
-                      "  --untrusted            an old copy was put back where the database cannot notice it: refuse until settled",
+                      "  --untrusted           an old copy was put back where the database cannot notice it: refuse until settled",
                       [](po::options_description& o) {
                         scope_option(o);
                         o.add_options()("above", po::value<std::string>(), "the highest term ever issued")(

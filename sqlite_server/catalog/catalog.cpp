@@ -22,23 +22,23 @@ std::string name_in(std::string_view message, std::string_view head) {
 }
 
 // SQLite's words for what is not there, as PostgreSQL says it.
-std::optional<ValueProblem> missing(std::string_view message) {
+std::optional<SqlError> missing(std::string_view message) {
   if (constexpr std::string_view head = "no such table: "; message.starts_with(head)) {
     std::string name = name_in(message, head);
     if (constexpr std::string_view schema = "information_schema_"; name.starts_with(schema)) name = "information_schema." + name.substr(schema.size());
-    return ValueProblem{"42P01", "relation \"" + name + "\" does not exist"};
+    return SqlError{"42P01", "relation \"" + name + "\" does not exist"};
   }
   if (constexpr std::string_view head = "no such column: "; message.starts_with(head)) {
     const std::string name = name_in(message, head);
-    return ValueProblem{"42703", "column " + (name.find('.') == std::string::npos ? "\"" + name + "\"" : name) + " does not exist"};
+    return SqlError{"42703", "column " + (name.find('.') == std::string::npos ? "\"" + name + "\"" : name) + " does not exist"};
   }
-  if (constexpr std::string_view head = "no such function: "; message.starts_with(head)) return ValueProblem{"42883", "function " + name_in(message, head) + " does not exist"};
+  if (constexpr std::string_view head = "no such function: "; message.starts_with(head)) return SqlError{"42883", "function " + name_in(message, head) + " does not exist"};
   if (constexpr std::string_view head = "wrong number of arguments to function "; message.starts_with(head)) {
     std::string name = name_in(message, head);
     if (name.ends_with("()")) name.resize(name.size() - 2);
-    return ValueProblem{"42883", "function " + name + " with this number of arguments does not exist"};
+    return SqlError{"42883", "function " + name + " with this number of arguments does not exist"};
   }
-  if (constexpr std::string_view head = "unknown database "; message.starts_with(head)) return ValueProblem{"3F000", "schema \"" + name_in(message, head) + "\" does not exist"};
+  if (constexpr std::string_view head = "unknown database "; message.starts_with(head)) return SqlError{"3F000", "schema \"" + name_in(message, head) + "\" does not exist"};
   return std::nullopt;
 }
 
@@ -79,8 +79,8 @@ std::optional<std::string> CatalogSession::setting(std::string_view name) const 
   }
   return std::nullopt;
 }
-std::variant<std::string, ValueProblem> CatalogSession::set(std::string_view name, std::string_view, bool) { return ValueProblem{"55P02", "parameter \"" + std::string(name) + "\" cannot be changed here"}; }
-std::optional<ValueProblem> CatalogSession::notify(std::string_view, std::string_view) { return ValueProblem{"0A000", "NOTIFY is not supported on SQLite"}; }
+std::variant<std::string, SqlError> CatalogSession::set(std::string_view name, std::string_view, bool) { return SqlError{"55P02", "parameter \"" + std::string(name) + "\" cannot be changed here"}; }
+std::optional<SqlError> CatalogSession::notify(std::string_view, std::string_view) { return SqlError{"0A000", "NOTIFY is not supported on SQLite"}; }
 bool CatalogSession::signal(std::int32_t, bool) { return false; }
 std::optional<bool> CatalogSession::advisory(std::int64_t, bool) { return std::nullopt; }
 void CatalogSession::count(std::string_view table, std::int64_t value) {
@@ -93,14 +93,14 @@ std::optional<std::int64_t> CatalogSession::counted(std::string_view table) cons
   return found == counted_.end() ? std::nullopt : std::optional(found->second);
 }
 
-std::optional<ValueProblem> CatalogState::problem() const {
+std::optional<SqlError> CatalogState::problem() const {
   const char* message = sqlite3_errmsg(connection_);
   if (message == nullptr || sqlite3_errcode(connection_) == SQLITE_OK) return std::nullopt;
   if (problem_ && problem_->message == message) return problem_;
   return sqlite3_errcode(connection_) == SQLITE_ERROR ? missing(message) : std::nullopt;
 }
 
-void CatalogState::fail(sqlite3_context* context, ValueProblem problem) {
+void CatalogState::fail(sqlite3_context* context, SqlError problem) {
   sqlite3_result_error(context, problem.message.data(), static_cast<int>(problem.message.size()));
   problem_ = std::move(problem);
 }

@@ -88,12 +88,11 @@ const dialect::Relations::Relation* FileRelations::find(std::string_view name) c
   return found == of_the_catalog().end() ? nullptr : &found->second;
 }
 
-std::variant<std::string, dialect::Problem> FileRelations::constant(std::string_view text, dialect::Oid type, std::int32_t typmod) const {
-  const auto problem = [](const ValueProblem& is) { return dialect::Problem{is.sqlstate, is.message, 0}; };
+std::variant<std::string, SqlError> FileRelations::constant(std::string_view text, dialect::Oid type, std::int32_t typmod) const {
   try {
     if (typmod >= 0) {
       auto stored = converted(Stored(std::string(text)), {type, typmod}, 0);
-      if (const auto* bad = std::get_if<ValueProblem>(&stored)) return problem(*bad);
+      if (const auto* bad = std::get_if<SqlError>(&stored)) return *bad;
       return written(std::get<Stored>(stored));
     }
     // Names of the catalog are looked up where the statement runs.
@@ -104,23 +103,23 @@ std::variant<std::string, dialect::Problem> FileRelations::constant(std::string_
     if (type == oid::interval) return literal(interval_text(parse_interval(text)));
     if (type == oid::numeric) {
       auto exact = numeric_text(text);
-      if (const auto* bad = std::get_if<ValueProblem>(&exact)) return problem(*bad);
+      if (const auto* bad = std::get_if<SqlError>(&exact)) return *bad;
       return literal(std::get<std::string>(exact));
     }
     auto parsed = parse_value(text, type, Format::text);
-    if (const auto* bad = std::get_if<ValueProblem>(&parsed)) return problem(*bad);
+    if (const auto* bad = std::get_if<SqlError>(&parsed)) return *bad;
     if (type == oid::float4) {
       if (const auto* real = std::get_if<double>(&std::get<Stored>(parsed))) return written(Stored(static_cast<double>(static_cast<float>(*real))));
     }
     return written(std::get<Stored>(parsed));
-  } catch (const CallFailed& failed) {
-    return problem(failed.problem);
+  } catch (const CallError& failed) {
+    return failed.problem;
   }
 }
 
-std::variant<std::string, dialect::Problem> FileRelations::stored_constant(std::string_view text, std::string_view declared, dialect::Oid from) const {
+std::variant<std::string, SqlError> FileRelations::stored_constant(std::string_view text, std::string_view declared, dialect::Oid from) const {
   const auto value = converted(Stored(std::string(text)), type_of_declaration(declared), from);
-  if (const auto* bad = std::get_if<ValueProblem>(&value)) return dialect::Problem{bad->sqlstate, bad->message, 0};
+  if (const auto* bad = std::get_if<SqlError>(&value)) return *bad;
   return written(std::get<Stored>(value));
 }
 

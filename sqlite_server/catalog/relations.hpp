@@ -17,8 +17,8 @@ class FileRelations final : public dialect::Relations {
   // `id` is no other schema's.
   FileRelations(const Schema& schema, std::uint64_t id);
   const Relation* find(std::string_view name) const override;
-  std::variant<std::string, dialect::Problem> constant(std::string_view text, dialect::Oid type, std::int32_t typmod = -1) const override;
-  std::variant<std::string, dialect::Problem> stored_constant(std::string_view text, std::string_view declared, dialect::Oid from) const override;
+  std::variant<std::string, SqlError> constant(std::string_view text, dialect::Oid type, std::int32_t typmod = -1) const override;
+  std::variant<std::string, SqlError> stored_constant(std::string_view text, std::string_view declared, dialect::Oid from) const override;
   std::uint64_t id() const noexcept { return id_; }
 
  private:

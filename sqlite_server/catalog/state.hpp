@@ -22,7 +22,7 @@ class CatalogState final : public Catalog {
 
   void serve(CatalogSession* session) noexcept override { session_ = session; }
   bool reading() const noexcept override { return reading_ > 0; }
-  std::optional<ValueProblem> problem() const override;
+  std::optional<SqlError> problem() const override;
   std::string reg_text(std::int64_t value, Oid type) override;
   void find_origins(std::vector<Origin>& origins) override;
   void let_go() noexcept override {
@@ -41,7 +41,7 @@ class CatalogState final : public Catalog {
   std::string database() { return session().database().value_or(database_); }
 
   // Fails the call that is under way.
-  void fail(sqlite3_context* context, ValueProblem problem);
+  void fail(sqlite3_context* context, SqlError problem);
 
   // While it lives, statements are the catalog's own.
   class Reading {
@@ -69,7 +69,7 @@ class CatalogState final : public Catalog {
   CatalogSession nobody_;
   CatalogSession* session_ = nullptr;
   int reading_ = 0;
-  std::optional<ValueProblem> problem_;
+  std::optional<SqlError> problem_;
   Mark mark_;
   std::shared_ptr<const Schema> schema_;
   std::shared_ptr<const FileRelations> relations_;  // of schema_

@@ -12,12 +12,12 @@ using std::chrono::milliseconds;
 namespace {
 constexpr std::size_t plans_max = 2000;
 constexpr std::size_t plan_text_bytes_max = 8 * 1024;
-constexpr milliseconds lane_wait{5000};
+constexpr milliseconds connection_wait{5000};
 // Who has not been heard of for this long waits no more; beside LockWait::every it bears two lost messages.
 constexpr milliseconds outside_gone = 3 * sqlite::LockWait::every + milliseconds(50);
 constexpr std::size_t outside_max = 1000;
-// Few lanes read at once, whatever the number of sessions: those few keep more of the file.
-constexpr std::size_t roomy_lanes = 4;
+// Few connections read at once, whatever the number of sessions: those few keep more of the file.
+constexpr std::size_t roomy_connections = 4;
 constexpr int roomy_kib = 32 << 10, cache_kib = 2 << 10;
 constexpr milliseconds look{20};  // the holder watchdog's, while somebody waits
 constexpr milliseconds look_at_file{200};
@@ -52,11 +52,11 @@ Engine::Engine(EngineOptions options) : options_(std::move(options)), memory_(op
   how_.path = options_.path;
   writer_ = std::make_unique<SqlConnection>(how_, options_.install, roomy_kib);
   writer_->writable = true;
-  file_ = writer_->connection().layer1().file();
+  file_ = writer_->sqlite().layer1().file();
   relations_ = writer_->catalog().relations();
-  queue_ = std::make_unique<sqlite::WriteQueue>(writer_->connection(), how_.synchronous, how_.wait);
+  queue_ = std::make_unique<sqlite::WriteQueue>(writer_->sqlite(), how_.synchronous, how_.wait);
   try {
-    if (const auto grace = writer_->connection().layer1().setting("eviction_grace_ms")) grace_ = milliseconds(std::stoll(*grace));
+    if (const auto grace = writer_->sqlite().layer1().setting("eviction_grace_ms")) grace_ = milliseconds(std::stoll(*grace));
   } catch (const std::exception&) {
     // Without layer 1 the default stands.
   }
@@ -76,32 +76,32 @@ Engine::~Engine() {
 
 std::unique_ptr<SqlConnection> Engine::borrow() {
   std::unique_lock lock(lanes_mutex_);
-  if (!lane_free_.wait_for(lock, lane_wait, [&] { return !lanes_.empty() || lanes_open_ < options_.lanes_max; })) {
-    throw PgException("53300", fmt::format("all {} connections to the file have been at work for {} ms", options_.lanes_max, lane_wait.count()));
+  if (!connection_free_.wait_for(lock, connection_wait, [&] { return !idle_.empty() || open_ < options_.connections_max; })) {
+    throw PgException("53300", fmt::format("all {} connections to the file have been at work for {} ms", options_.connections_max, connection_wait.count()));
   }
-  if (!lanes_.empty()) {
-    auto lane = std::move(lanes_.back());
-    lanes_.pop_back();
-    return lane;
+  if (!idle_.empty()) {
+    auto connection = std::move(idle_.back());
+    idle_.pop_back();
+    return connection;
   }
-  const int kib = ++lanes_open_ <= roomy_lanes ? roomy_kib : cache_kib;
+  const int kib = ++open_ <= roomy_connections ? roomy_kib : cache_kib;
   lock.unlock();
   try {
     return std::make_unique<SqlConnection>(how_, options_.install, kib);
   } catch (...) {
     lock.lock();
-    --lanes_open_;
-    lane_free_.notify_one();
+    --open_;
+    connection_free_.notify_one();
     throw;
   }
 }
 
-void Engine::give_back(std::unique_ptr<SqlConnection> lane) noexcept {
-  lane->serve(nullptr);
+void Engine::put_back(std::unique_ptr<SqlConnection> connection) noexcept {
+  connection->serve(nullptr);
   const std::lock_guard lock(lanes_mutex_);
-  if (lane->cache_kib == roomy_kib) lanes_.push_back(std::move(lane));
-  else lanes_.push_front(std::move(lane));
-  lane_free_.notify_one();
+  if (connection->cache_kib == roomy_kib) idle_.push_back(std::move(connection));
+  else idle_.push_front(std::move(connection));
+  connection_free_.notify_one();
 }
 
 void Engine::hold(Control* control) {

@@ -1,4 +1,4 @@
-// Engine: one SQLite file for many sessions. A session reads on a connection (a "lane") that it borrows from a pool. There is one
+// Engine: one SQLite file for many sessions. A session reads on a connection that it borrows from a pool. There is one
 // writer, storage/sqlite's WriteQueue: a session must hold its baton to write. Autocommit writes share a commit; a block keeps the
 // baton until it ends. Any thread.
 //
@@ -41,7 +41,7 @@ struct Want {
 
 struct EngineOptions {
   std::string path;
-  std::size_t lanes_max = 128;
+  std::size_t connections_max = 128;
   std::chrono::milliseconds idle_holder_max{3000};
   std::function<void(sqlite3*)> install = {};
   // What earlier engines of the path have seen of fences; none: nothing yet.
@@ -62,7 +62,7 @@ class Engine {
 
   // A connection that reads. Throws PgException 53300 where all are at work for too long.
   std::unique_ptr<SqlConnection> borrow();
-  void give_back(std::unique_ptr<SqlConnection> lane) noexcept;
+  void put_back(std::unique_ptr<SqlConnection> connection) noexcept;
 
   // `work` as a member of a group commit; returns after the flush. Throws what `work` throws, and what the commit met; sqlite::GaveUp
   // where the session was cancelled, ended or timed out while it waited for its turn. `wait`: where less than check_wait().
@@ -70,7 +70,7 @@ class Engine {
   // For a block: the baton, on the caller's thread until give_turn().
   void take_turn(Control& control, const Want& want, std::optional<std::chrono::milliseconds> wait);
   void give_turn() noexcept;
-  // The lane that the group commits go through, for who has the baton.
+  // The connection that the group commits go through, for who has the baton.
   SqlConnection& writer() noexcept { return *writer_; }
   // The one who has the baton has passed the check.
   void passed(std::string scope, std::int64_t term);
@@ -102,9 +102,9 @@ class Engine {
   std::unique_ptr<sqlite::WriteQueue> queue_;
 
   std::mutex lanes_mutex_;  // guards the next two
-  std::condition_variable lane_free_;
-  std::deque<std::unique_ptr<SqlConnection>> lanes_;  // the next to be borrowed is the last
-  std::size_t lanes_open_ = 0;
+  std::condition_variable connection_free_;
+  std::deque<std::unique_ptr<SqlConnection>> idle_;  // the next to be borrowed is the last
+  std::size_t open_ = 0;
 
   std::mutex plans_mutex_;  // guards plans_
   std::unordered_map<std::string, Plans> plans_;

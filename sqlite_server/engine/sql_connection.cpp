@@ -258,7 +258,7 @@ std::string SqlConnection::with_columns(const std::string& sql) {
 
 SqlConnection::Text SqlConnection::prepare(const std::string& sql) {
   Text text;
-  text.lane_ = this;
+  text.owner_ = this;
   const auto found = std::find_if(kept_.begin(), kept_.end(), [&](const Kept& each) { return each.sql == sql; });
   if (found != kept_.end()) {
     text.held_.splice(text.held_.begin(), kept_, found);
@@ -295,15 +295,15 @@ void SqlConnection::follow_indexes() {
 
 SqlConnection::Text& SqlConnection::Text::operator=(Text&& other) noexcept {
   if (this == &other) return *this;
-  give_back();
-  lane_ = other.lane_;
+  return_statement();
+  owner_ = other.owner_;
   held_.splice(held_.begin(), other.held_);
   stepped_ = std::exchange(other.stepped_, false);
   return *this;
 }
 
-void SqlConnection::Text::give_back() noexcept {
-  if (!held_.empty()) lane_->keep(held_);
+void SqlConnection::Text::return_statement() noexcept {
+  if (!held_.empty()) owner_->keep(held_);
   stepped_ = false;
 }
 
@@ -313,16 +313,16 @@ int SqlConnection::Text::step() {
     int code = sqlite3_step(statement);
     if (code == SQLITE_ROW || code == SQLITE_DONE) {
       stepped_ = true;
-      if (code == SQLITE_DONE && held_.front().changes_indexes) lane_->follow_indexes();
+      if (code == SQLITE_DONE && held_.front().changes_indexes) owner_->follow_indexes();
       return code;
     }
     // The older interface says what it was only here.
     code = sqlite3_reset(statement);
-    if (code != SQLITE_SCHEMA || stepped_ || again == 25) lane_->fail(code);
-    sqlite3_stmt* fresh = lane_->prepare_now(held_.front().sql);
+    if (code != SQLITE_SCHEMA || stepped_ || again == 25) owner_->fail(code);
+    sqlite3_stmt* fresh = owner_->prepare_now(held_.front().sql);
     if (sqlite3_transfer_bindings(statement, fresh) != SQLITE_OK) {
       sqlite3_finalize(fresh);
-      lane_->fail(SQLITE_SCHEMA);
+      owner_->fail(SQLITE_SCHEMA);
     }
     sqlite3_finalize(std::exchange(statement, fresh));
     held_.front().described.reset();

@@ -114,45 +114,45 @@ class SqlConnection {
     bool changes_indexes = false;  // which the triggers of protect() go by
     std::shared_ptr<const Described> described;
   };
-  // A statement of this lane's, given back to its memory at the end. Not beyond the lane.
+  // A statement of this connection's, given back to its memory at the end. Not beyond the connection.
   class Text {
    public:
     Text() = default;
     Text(Text&& other) noexcept { *this = std::move(other); }
     Text& operator=(Text&& other) noexcept;
-    ~Text() { give_back(); }
+    ~Text() { return_statement(); }
     sqlite3_stmt* get() const noexcept { return held_.empty() ? nullptr : held_.front().statement; }
     explicit operator bool() const noexcept { return !held_.empty(); }
-    SqlConnection& lane() const noexcept { return *lane_; }
+    SqlConnection& owner() const noexcept { return *owner_; }
     // By itself, or through a function that does.
     bool writes() const noexcept { return held_.front().calls_writer || sqlite3_stmt_readonly(get()) == 0; }
     // Kept with the statement while its schema stands.
     std::shared_ptr<const Described>& described() noexcept { return held_.front().described; }
     // SQLITE_ROW or SQLITE_DONE; throws PgException. Before the first row a changed schema is met by preparing again, with what is bound.
     int step();
-    void give_back() noexcept;
+    void return_statement() noexcept;
 
    private:
     friend class SqlConnection;
-    SqlConnection* lane_ = nullptr;
-    std::list<Kept> held_;  // one, or none: it goes to and from the lane's without a copy
+    SqlConnection* owner_ = nullptr;
+    std::list<Kept> held_;  // one, or none: it goes to and from the connection's without a copy
     bool stepped_ = false;
   };
   // Throws PgException: what the guard refuses, what SQLite does not know.
   Text prepare(const std::string& sql);
 
-  sqlite::Connection& connection() noexcept { return connection_; }
+  sqlite::Connection& sqlite() noexcept { return connection_; }
   sqlite3* handle() const noexcept { return connection_.handle(); }
   [[noreturn]] void fail(int code);
 
-  // Who has the lane from now on; nullptr: nobody.
+  // Who has the connection from now on; nullptr: nobody.
   void serve(CatalogSession* session) noexcept { catalog_->serve(session); }
   Catalog& catalog() noexcept { return *catalog_; }
 
   const int cache_kib;
   // Whose statement runs; asked every some thousand instructions.
   Control* running_for = nullptr;
-  // Where it is false, no transaction of this lane that has written anything can commit, whatever made it write.
+  // Where it is false, no transaction of this connection that has written anything can commit, whatever made it write.
   bool writable = false;
 
  private:

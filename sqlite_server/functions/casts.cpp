@@ -12,8 +12,8 @@ namespace {
 
 namespace oid = dialect::oid;
 
-void answer_parsed(Call& call, std::variant<Stored, ValueProblem> parsed) {
-  if (auto* problem = std::get_if<ValueProblem>(&parsed)) throw CallFailed{std::move(*problem)};
+void answer_parsed(Call& call, std::variant<Stored, SqlError> parsed) {
+  if (auto* problem = std::get_if<SqlError>(&parsed)) throw CallError{std::move(*problem)};
   call.answer_stored(std::get<Stored>(parsed));
 }
 

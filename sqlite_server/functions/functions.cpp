@@ -30,7 +30,7 @@ void scalar(sqlite3_context* context, int count, sqlite3_value** values) {
   }
   try {
     self.body->run(call);
-  } catch (CallFailed& failed) {
+  } catch (CallError& failed) {
     self.state->fail(context, std::move(failed.problem));
   } catch (const std::bad_alloc&) {
     sqlite3_result_error_nomem(context);
@@ -120,7 +120,7 @@ void json_list_end(sqlite3_context* context) {
     if (held == nullptr) return sqlite3_result_null(context);
     const std::string text = held->text(object, binary);
     sqlite3_result_text64(context, text.data(), text.size(), SQLITE_TRANSIENT, SQLITE_UTF8);
-  } catch (CallFailed& failed) {
+  } catch (CallError& failed) {
     self.state->fail(context, std::move(failed.problem));
   } catch (const std::bad_alloc&) {
     sqlite3_result_error_nomem(context);

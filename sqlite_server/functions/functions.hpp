@@ -18,10 +18,10 @@
 namespace termgate::sqlite_server {
 
 // Thrown by a body; becomes the failure of the call.
-struct CallFailed {
-  ValueProblem problem;
+struct CallError {
+  SqlError problem;
 };
-[[noreturn]] inline void fail(std::string_view sqlstate, std::string message) { throw CallFailed{{std::string(sqlstate), std::move(message)}}; }
+[[noreturn]] inline void fail(std::string_view sqlstate, std::string message) { throw CallError{{std::string(sqlstate), std::move(message)}}; }
 
 class Call {
  public:

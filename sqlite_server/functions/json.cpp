@@ -285,7 +285,7 @@ std::string json_of_array(const ArrayValue& array, Oid element, std::size_t dept
       continue;
     }
     const auto parsed = parse_value(*text, element, Format::text);
-    if (const auto* problem = std::get_if<ValueProblem>(&parsed)) throw CallFailed{*problem};
+    if (const auto* problem = std::get_if<SqlError>(&parsed)) throw CallError{*problem};
     out += json_of(std::get<Stored>(parsed), element);
   }
   return out + "]";
@@ -295,12 +295,12 @@ std::string json_of(const Stored& value, Oid type) {
   if (std::holds_alternative<std::monostate>(value)) return "null";
   if (const Oid element = element_of(type); element != 0) {
     auto read = read_array(text_of(value));
-    if (auto* problem = std::get_if<ValueProblem>(&read)) throw CallFailed{std::move(*problem)};
+    if (auto* problem = std::get_if<SqlError>(&read)) throw CallError{std::move(*problem)};
     std::size_t at = 0;
     return json_of_array(std::get<ArrayValue>(read), element, 0, at);
   }
   std::string text;
-  if (const auto problem = append_value(text, value, type, Format::text)) throw CallFailed{*problem};
+  if (const auto problem = append_value(text, value, type, Format::text)) throw CallError{*problem};
   switch (type) {
     case oid::boolean: return text == "t" ? "true" : "false";
     case oid::int2:

@@ -109,7 +109,7 @@ void to_number(Call& call) {
   }
   if (number.empty() || number == ".") fail("22P02", "invalid input syntax for type numeric: \"" + text + "\"");
   auto parsed = parse_value((minus ? "-" : "") + number, dialect::oid::numeric, Format::text);
-  if (auto* problem = std::get_if<ValueProblem>(&parsed)) throw CallFailed{std::move(*problem)};
+  if (auto* problem = std::get_if<SqlError>(&parsed)) throw CallError{std::move(*problem)};
   call.answer_stored(std::get<Stored>(parsed));
 }
 

@@ -21,7 +21,7 @@ void current_setting(Call& call) {
 void set_config(Call& call) {
   if (call.null(0)) fail("22004", "SET requires parameter name");
   const auto result = call.state.session().set(lower(call.text(0)), call.null(1) ? "" : call.text(1), !call.null(2) && call.whole(2) != 0);
-  if (const auto* problem = std::get_if<ValueProblem>(&result)) throw CallFailed{*problem};
+  if (const auto* problem = std::get_if<SqlError>(&result)) throw CallError{*problem};
   call.answer(std::get<std::string>(result));
 }
 
@@ -51,7 +51,7 @@ void sleep(Call& call) {
 
 void notify(Call& call) {
   if (call.null(0) || call.text(0).empty()) fail("22023", "channel name cannot be empty");
-  if (const auto problem = call.state.session().notify(call.text(0), call.null(1) ? "" : call.text(1))) throw CallFailed{*problem};
+  if (const auto problem = call.state.session().notify(call.text(0), call.null(1) ? "" : call.text(1))) throw CallError{*problem};
   call.answer("");
 }
 

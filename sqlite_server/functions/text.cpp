@@ -150,7 +150,7 @@ template <class Work>
 auto bounded(const Work& work) {
   try {
     return work();
-  } catch (const CallFailed&) {
+  } catch (const CallError&) {
     throw;
   } catch (const std::bad_alloc&) {
     throw;
@@ -603,7 +603,7 @@ void decode(Call& call) {
   const std::string text = call.text(0), how = lower(call.text(1));
   if (how == "hex" || how == "escape") {
     auto parsed = parse_bytea((how == "hex" ? "\\x" : "") + text);
-    if (auto* problem = std::get_if<ValueProblem>(&parsed)) throw CallFailed{std::move(*problem)};
+    if (auto* problem = std::get_if<SqlError>(&parsed)) throw CallError{std::move(*problem)};
     return call.answer_stored(std::get<Stored>(parsed));
   }
   if (how != "base64") fail("22023", "unrecognized encoding: \"" + call.text(1) + "\"");

@@ -639,7 +639,7 @@ Moment parse_moment(std::string_view whole) {
   else if (colon == std::string_view::npos && lower(text).find("inf") == std::string::npos) out.type = oid::date;
   else out.type = colon != std::string_view::npos && text.find_first_of("+-Zz", colon) != std::string_view::npos ? oid::timestamptz : oid::timestamp;
   if (out.type == oid::timestamp && colon != std::string_view::npos && (lower(text).find("utc") != std::string::npos || lower(text).find("gmt") != std::string::npos)) out.type = oid::timestamptz;
-  if (const auto problem = read_time_like(text, out.type, out.micros)) throw CallFailed{*problem};
+  if (const auto problem = read_time_like(text, out.type, out.micros)) throw CallError{*problem};
   if (out.type == oid::date && !infinite(out)) out.micros = times(out.micros, day_us);
   return out;
 }

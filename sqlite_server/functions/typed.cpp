@@ -49,10 +49,10 @@ Exact read_exact(std::string_view text) {
       digits += c;
       out.scale += point ? 1 : 0;
     } else {
-      throw CallFailed{no_such("numeric", text)};
+      throw CallError{no_such("numeric", text)};
     }
   }
-  if (digits.empty() || digits.size() > digits_max) throw CallFailed{no_such("numeric", text)};
+  if (digits.empty() || digits.size() > digits_max) throw CallError{no_such("numeric", text)};
   const auto first = digits.find_first_not_of('0');
   out.value = first == std::string::npos ? Big(0) : Big(digits.substr(first));
   if (negative) out.value = -out.value;
@@ -81,7 +81,7 @@ std::string exact_text(const Call& call, int i) {
   std::string out;
   if (append_value(out, call.stored(i), oid::numeric, Format::text)) out.clear();
   auto text = numeric_text(out);
-  if (auto* problem = std::get_if<ValueProblem>(&text)) throw CallFailed{std::move(*problem)};
+  if (auto* problem = std::get_if<SqlError>(&text)) throw CallError{std::move(*problem)};
   return std::get<std::string>(text);
 }
 Exact exact(const Call& call, int i) { return read_exact(exact_text(call, i)); }
@@ -313,7 +313,7 @@ void whole_remainder(Call& call) {
 double real_of(const Call& call, int i) {
   if (call.type(i) != SQLITE_TEXT) return call.real(i);
   auto parsed = parse_value(call.text(i), oid::float8, Format::text);
-  if (auto* problem = std::get_if<ValueProblem>(&parsed)) throw CallFailed{std::move(*problem)};
+  if (auto* problem = std::get_if<SqlError>(&parsed)) throw CallError{std::move(*problem)};
   if (const auto* value = std::get_if<double>(&std::get<Stored>(parsed))) return *value;
   return std::numeric_limits<double>::quiet_NaN();
 }
@@ -394,7 +394,7 @@ void float_to_numeric(Call& call) {
   char text[64];
   std::snprintf(text, sizeof text, "%.*g", digits, value);
   auto exact_form = numeric_text(text);
-  if (auto* problem = std::get_if<ValueProblem>(&exact_form)) throw CallFailed{std::move(*problem)};
+  if (auto* problem = std::get_if<SqlError>(&exact_form)) throw CallError{std::move(*problem)};
   call.answer(std::get<std::string>(exact_form));
 }
 
@@ -402,7 +402,7 @@ template <Oid type>
 void numeric_to_float(Call& call) {
   const std::string text = exact_text(call, 0);
   auto parsed = parse_value(text, type, Format::text);
-  if (auto* problem = std::get_if<ValueProblem>(&parsed)) throw CallFailed{std::move(*problem)};
+  if (auto* problem = std::get_if<SqlError>(&parsed)) throw CallError{std::move(*problem)};
   if (const auto* value = std::get_if<double>(&std::get<Stored>(parsed)))
     return call.answer(type == oid::float4 ? static_cast<double>(static_cast<float>(*value)) : *value);
   call.answer_stored(std::get<Stored>(parsed));
@@ -756,7 +756,7 @@ void guarded(sqlite3_context* context, const Work& work) {
   CatalogState& state = *static_cast<OfState*>(sqlite3_user_data(context))->state;
   try {
     work(state);
-  } catch (CallFailed& failed) {
+  } catch (CallError& failed) {
     state.fail(context, std::move(failed.problem));
   } catch (const std::bad_alloc&) {
     sqlite3_result_error_nomem(context);

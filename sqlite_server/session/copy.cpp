@@ -49,7 +49,7 @@ std::string Session::copy_out(const dialect::Copy& copy) {
   Plan plan;
   if (copy.query) {
     plan.does = *copy.query;
-    if (plan.does.typed) plan.schema = lane().catalog().relations()->id();
+    if (plan.does.typed) plan.schema = sql_connection().catalog().relations()->id();
     if (plan.does.sql.size() != 1) throw PgException("0A000", "COPY of this query is not spoken here");
   } else {
     std::string columns;
@@ -76,7 +76,7 @@ std::string Session::copy_out(const dialect::Copy& copy) {
   };
   if (copy.header && !binary) send();
   std::int64_t rows = 0;
-  at_work(lane(), [&] {
+  at_work(sql_connection(), [&] {
     CopyReader::Row row;
     while (!portal.done && (std::exchange(portal.peeked, false) || portal.text.step() == SQLITE_ROW)) {
       row.clear();
@@ -93,7 +93,7 @@ std::string Session::copy_out(const dialect::Copy& copy) {
         }
         const Oid type = portal.columns[static_cast<std::size_t>(i)].type;
         std::string field;
-        append_field(field, &portal.text.lane(), value, type == 0 ? oid::text : type, portal.columns[static_cast<std::size_t>(i)].modifier, binary ? Format::binary : Format::text);
+        append_field(field, &portal.text.owner(), value, type == 0 ? oid::text : type, portal.columns[static_cast<std::size_t>(i)].modifier, binary ? Format::binary : Format::text);
         row.emplace_back(std::move(field));
       }
       append_copy_row(line, copy, names, row);
@@ -109,7 +109,7 @@ std::string Session::copy_out(const dialect::Copy& copy) {
 }
 
 std::vector<Session::CopyColumn> Session::columns_of_copy(const dialect::Copy& copy) {
-  const SqlConnection::Text shape = lane().prepare("SELECT * FROM " + copy.table);
+  const SqlConnection::Text shape = sql_connection().prepare("SELECT * FROM " + copy.table);
   std::vector<CopyColumn> all;
   for (int i = 0; i < sqlite3_column_count(shape.get()); ++i) {
     const char* declared = sqlite3_column_decltype(shape.get(), i);
@@ -133,7 +133,7 @@ void Session::begin_copy_in(const dialect::Copy& copy) {
   become_writer({});
   settle_portals(nullptr);
   tx_.queried = true;
-  SqlConnection& on = lane();
+  SqlConnection& on = sql_connection();
   const std::vector<CopyColumn> all = columns_of_copy(copy);
   std::vector<std::string> names;
   std::vector<DeclaredType> types;
@@ -164,9 +164,9 @@ void Session::insert_row(std::vector<std::optional<std::string>>& row) {
       continue;
     }
     // Binary is a value of the type already; text is read as a literal would be.
-    auto value = in.binary ? parse_value(*row[i], in.types[i].oid, Format::binary) : std::variant<Stored, ValueProblem>(Stored(std::move(*row[i])));
+    auto value = in.binary ? parse_value(*row[i], in.types[i].oid, Format::binary) : std::variant<Stored, SqlError>(Stored(std::move(*row[i])));
     if (const Stored* read = std::get_if<Stored>(&value)) value = converted(*read, in.types[i], in.binary ? in.types[i].oid : Oid{0});
-    if (const auto* problem = std::get_if<ValueProblem>(&value)) throw PgException(problem->sqlstate, problem->message);
+    if (const auto* problem = std::get_if<SqlError>(&value)) throw PgException(problem->sqlstate, problem->message);
     values.push_back(std::move(std::get<Stored>(value)));
   }
   sqlite3_reset(in.insert.get());
@@ -179,11 +179,11 @@ void Session::insert_row(std::vector<std::optional<std::string>>& row) {
 }
 
 void Session::copy_bytes(std::string_view bytes) {
-  at_work(lane(), [&] { copy_in_->reader->feed(bytes, [&](CopyReader::Row& row) { insert_row(row); }); });
+  at_work(sql_connection(), [&] { copy_in_->reader->feed(bytes, [&](CopyReader::Row& row) { insert_row(row); }); });
 }
 
 void Session::end_copy_in() {
-  at_work(lane(), [&] { copy_in_->reader->finish([&](CopyReader::Row& row) { insert_row(row); }); });
+  at_work(sql_connection(), [&] { copy_in_->reader->finish([&](CopyReader::Row& row) { insert_row(row); }); });
   const std::int64_t rows = copy_in_->rows;
   std::string& told = copy_in_->extended ? out_ : last_;
   copy_in_.reset();

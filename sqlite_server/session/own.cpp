@@ -84,10 +84,10 @@ std::int64_t Session::check(const std::string& scope, std::int64_t term) {
   const Scope named(scope);
   const Term of(term);
   const std::int64_t remembered = engine_.memory().highest(scope);
-  const std::int64_t fence = tx_.lane->connection().layer1().check_term(named, of);
+  const std::int64_t fence = tx_.connection->sqlite().layer1().check_term(named, of);
   if (fence < remembered) {
     // An older copy of the file, unless an audited reset took the fence down.
-    SqlConnection::Text text = tx_.lane->prepare("SELECT 1 FROM termgate_fences WHERE scope = ?1 AND reset_from >= ?2");
+    SqlConnection::Text text = tx_.connection->prepare("SELECT 1 FROM termgate_fences WHERE scope = ?1 AND reset_from >= ?2");
     sqlite3_bind_text64(text.get(), 1, scope.data(), scope.size(), SQLITE_STATIC, SQLITE_UTF8);
     sqlite3_bind_int64(text.get(), 2, remembered);
     if (text.step() != SQLITE_ROW) {
@@ -102,7 +102,7 @@ std::int64_t Session::check(const std::string& scope, std::int64_t term) {
 
 // What the newest snapshot shows, without the lock: fit for a refusal and for nothing else.
 std::optional<std::int64_t> Session::look_at_fence(const std::string& scope) {
-  SqlConnection::Text text = lane().prepare("SELECT term FROM termgate_fences WHERE scope = ?1");
+  SqlConnection::Text text = sql_connection().prepare("SELECT term FROM termgate_fences WHERE scope = ?1");
   sqlite3_bind_text64(text.get(), 1, scope.data(), scope.size(), SQLITE_STATIC, SQLITE_UTF8);
   if (text.step() != SQLITE_ROW) return std::nullopt;
   return sqlite3_column_int64(text.get(), 0);
@@ -181,7 +181,7 @@ void Session::run_own(Portal& portal, const OwnCall& call) {
     const std::int64_t term = number_of(*given[1]);
     may_write();
     become_writer({*given[0], term});
-    const auto receipt = tx_.lane->connection().layer1().seal(Scope(*given[0]), Term(term));
+    const auto receipt = tx_.connection->sqlite().layer1().seal(Scope(*given[0]), Term(term));
     engine_.passed(*given[0], term);
     const auto seconds = static_cast<time_t>(receipt.sealed_at / 1000);
     tm parts{};

@@ -408,7 +408,7 @@ Plans plan_text(const std::string& text, const FileRelations* relations, const s
   // To PostgreSQL's grammar SQLite's table-valued pragmas are functions that it does not know.
   if (auto* made = std::get_if<std::vector<dialect::Translated>>(&translated); made != nullptr && names_pragma(text)) {
     const auto unknown = [](const dialect::Translated& each) { return !each.typed || (each.problem && (each.problem->sqlstate == "42883" || each.problem->sqlstate == "42P01")); };
-    if (std::any_of(made->begin(), made->end(), unknown)) translated = dialect::Problem{"42883", "there is no such function", 0};
+    if (std::any_of(made->begin(), made->end(), unknown)) translated = dialect::SqlError{"42883", "there is no such function", 0};
   }
   if (auto* all = std::get_if<std::vector<dialect::Translated>>(&translated)) {
     const auto whole = std::make_shared<const std::string>(text);
@@ -427,7 +427,7 @@ Plans plan_text(const std::string& text, const FileRelations* relations, const s
     }
     return plans;
   }
-  const auto& problem = std::get<dialect::Problem>(translated);
+  const auto& problem = std::get<dialect::SqlError>(translated);
   PgError better{problem.sqlstate, problem.message};
   if (problem.position > 0) {
     better.position = character_count(std::string_view(text).substr(0, problem.position - 1)) + 1;

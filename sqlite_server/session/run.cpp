@@ -106,10 +106,10 @@ Stored padded(const Stored& value, std::int32_t length) {
 }
 
 // A typed statement reckons with a numeric's own digits.
-std::variant<Stored, ValueProblem> bound_value(std::string_view bytes, Oid type, Format format, bool typed) {
+std::variant<Stored, SqlError> bound_value(std::string_view bytes, Oid type, Format format, bool typed) {
   if (!typed || type != oid::numeric) return parse_value(bytes, type, format);
   auto text = format == Format::text ? numeric_text(bytes) : numeric_text_of_binary(bytes);
-  if (auto* problem = std::get_if<ValueProblem>(&text)) return std::move(*problem);
+  if (auto* problem = std::get_if<SqlError>(&text)) return std::move(*problem);
   return Stored(std::move(std::get<std::string>(text)));
 }
 
@@ -158,7 +158,7 @@ void Session::infer_parameters(Prepared& prepared, const Plan& plan) {
       try {
         std::string quoted = "\"";
         for (const char c : table) quoted += c == '"' ? std::string(2, c) : std::string(1, c);
-        SqlConnection::Text text = lane().prepare("SELECT * FROM " + quoted + "\"");
+        SqlConnection::Text text = sql_connection().prepare("SELECT * FROM " + quoted + "\"");
         const int count = sqlite3_column_count(text.get());
         int at = beside.column.empty() ? static_cast<int>(beside.place) : count;
         for (int i = 0; !beside.column.empty() && i < count; ++i) {
@@ -174,7 +174,7 @@ void Session::infer_parameters(Prepared& prepared, const Plan& plan) {
   }
   if (plan.native) {
     try {
-      SqlConnection::Text text = lane().prepare(plan.does.sql.back());
+      SqlConnection::Text text = sql_connection().prepare(plan.does.sql.back());
       if (const int count = sqlite3_bind_parameter_count(text.get()); count > 0) know(static_cast<std::size_t>(count), 0);
     } catch (const PgException& failed) {
       if (plan.better && failed.fault().sqlstate == "42601") throw PgException(*plan.better);
@@ -186,7 +186,7 @@ void Session::infer_parameters(Prepared& prepared, const Plan& plan) {
 void Session::parse(std::string_view name, const std::string& sql, const std::vector<Oid>& types) {
   Plans plans = engine_.plan(sql, types);
   if (plans->size() == 1 && plans->front().does.typed && status_ != Status::failed) {
-    if (const auto now = lane().catalog().relations(); now->id() != plans->front().schema) plans = engine_.plan(sql, types, now);
+    if (const auto now = sql_connection().catalog().relations(); now->id() != plans->front().schema) plans = engine_.plan(sql, types, now);
   }
   if (plans->size() > 1) throw PgException("42601", "cannot insert multiple commands into a prepared statement");
   if (!plans->empty()) check_allowed(plans->front());
@@ -230,7 +230,7 @@ void Session::bind(std::string_view body) {
       continue;
     }
     auto value = bound_value(fields.bytes(static_cast<std::size_t>(size)), types[i], formats.empty() ? Format::text : formats.size() == 1 ? formats[0] : formats[i], portal->plan != nullptr && portal->plan->does.typed);
-    if (const auto* problem = std::get_if<ValueProblem>(&value)) throw PgException(problem->sqlstate, problem->message);
+    if (const auto* problem = std::get_if<SqlError>(&value)) throw PgException(problem->sqlstate, problem->message);
     portal->values.push_back(std::move(std::get<Stored>(value)));
   }
   portal->formats.resize(fields.number(2));
@@ -349,7 +349,7 @@ void Session::simple(const Plans& plans, bool& responded) {
     if (!portal.columns.empty()) describe_rows(portal.columns, {});
     give_rows(portal, 0);
     pgwire::append_command_complete(told, tag_of(portal));
-    // The next statement of the text may begin a block, which wants the lane for itself.
+    // The next statement of the text may begin a block, which wants the connection for itself.
     portal.text = {};
     release_idle_lane();
   }
@@ -375,7 +375,7 @@ bool Session::plan_writes(const Plan& plan) {
   }
   if (plan.does.effect == Effect::none || plan.does.sql.empty()) return false;
   try {
-    return lane().prepare(plan.does.sql.back()).writes();
+    return sql_connection().prepare(plan.does.sql.back()).writes();
   } catch (const PgException& failed) {
     if (plan.better && failed.fault().sqlstate == "42601") throw PgException(*plan.better);
     throw;
@@ -385,7 +385,7 @@ bool Session::plan_writes(const Plan& plan) {
 void Session::freshen(Portal& portal) {
   if (portal.plan == nullptr || !portal.plan->does.typed) return;
   const Plan& old = *portal.plan;
-  if (const auto now = lane().catalog().relations(); now->id() != old.schema) {
+  if (const auto now = sql_connection().catalog().relations(); now->id() != old.schema) {
     if (old.source == nullptr) throw PgException("0A000", "the schema has changed since this statement was prepared: prepare it again");
     Plans fresh = engine_.plan(*old.source, portal.statement != nullptr ? portal.statement->parameters : old.declared, now);
     if (fresh->size() != 1) throw PgException("0A000", "the schema has changed since this statement was prepared: prepare it again");
@@ -479,7 +479,7 @@ void Session::start_sql(Portal& portal) {
     if (!writer) freshen(portal);
   }
   const Plan& plan = *portal.plan;
-  SqlConnection& on = lane();
+  SqlConnection& on = sql_connection();
   tx_.queried = true;
   if (plan.does.effect == dialect::Effect::definition) {
     for (const std::string& text : plan.does.sql) notice_of(on, text);
@@ -520,7 +520,7 @@ const std::vector<OutColumn>& Session::columns_of(const Plan& plan, SqlConnectio
     origins[i].column_name = column;
     from_tables = true;
   }
-  if (from_tables) text.lane().catalog().find_origins(origins);
+  if (from_tables) text.owner().catalog().find_origins(origins);
   std::size_t place = 0;
   for (std::size_t i = 0; i < count; ++i) {
     OutColumn& column = columns[i];
@@ -598,7 +598,7 @@ void Session::know_columns(Portal& portal, bool peek) {
       return know_columns(portal, peek);
     } else {
       // Of one that writes only what it would answer is looked at.
-      SqlConnection::Text text = lane().prepare(plan.does.sql.back());
+      SqlConnection::Text text = sql_connection().prepare(plan.does.sql.back());
       portal.columns = columns_of(plan, text);
       portal.described = portal.started;
       return;
@@ -612,13 +612,13 @@ void Session::know_columns(Portal& portal, bool peek) {
   }
   // The first step: a schema that has changed is met by it, and what an expression is only its value tells.
   int code = SQLITE_DONE;
-  at_work(portal.text.lane(), [&] { code = portal.text.step(); });
+  at_work(portal.text.owner(), [&] { code = portal.text.step(); });
   portal.columns = columns_of(plan, portal.text);
   if (code == SQLITE_ROW) {
     portal.peeked = true;
   } else {
     portal.done = true;
-    portal.changed += sqlite3_changes64(portal.text.lane().handle());
+    portal.changed += sqlite3_changes64(portal.text.owner().handle());
     return;
   }
   for (std::size_t i = 0; i < portal.columns.size(); ++i) {
@@ -640,7 +640,7 @@ void Session::make(Portal& portal, std::vector<OutColumn> columns, std::deque<st
 
 void Session::append_field(std::string& out, SqlConnection* on, const Stored& value, Oid type, std::int32_t modifier, Format format) {
   if (format == Format::text && is_reg(type) && std::holds_alternative<std::int64_t>(value)) {
-    out += (on != nullptr ? *on : lane()).catalog().reg_text(std::get<std::int64_t>(value), type);
+    out += (on != nullptr ? *on : sql_connection()).catalog().reg_text(std::get<std::int64_t>(value), type);
     return;
   }
   if (type == oid::numeric && modifier >= 4) return append_made(out, scaled(value, (modifier - 4) & 0xffff), type, format);
@@ -671,7 +671,7 @@ void Session::append_row(const Portal& portal) {
     } else {
       try {
         if (portal.made) append_field(out_, nullptr, portal.made_rows.front()[i], type, portal.columns[i].modifier, format);
-        else append_field(out_, &portal.text.lane(), stored_of(statement, column), type, portal.columns[i].modifier, format);
+        else append_field(out_, &portal.text.owner(), stored_of(statement, column), type, portal.columns[i].modifier, format);
       } catch (...) {
         out_.resize(begin);
         throw;
@@ -701,7 +701,7 @@ bool Session::give_rows(Portal& portal, std::uint64_t rows_max) {
     portal.described = true;
   }
   bool suspended = false;
-  at_work(portal.text.lane(), [&] {
+  at_work(portal.text.owner(), [&] {
     for (;;) {
       if (rows_max != 0 && portal.rows == rows_max) {
         suspended = true;
@@ -719,7 +719,7 @@ bool Session::give_rows(Portal& portal, std::uint64_t rows_max) {
     }
   });
   if (suspended) return false;
-  portal.changed += sqlite3_changes64(portal.text.lane().handle());
+  portal.changed += sqlite3_changes64(portal.text.owner().handle());
   portal.done = true;
   portal.text = {};
   return true;

@@ -320,7 +320,7 @@ bool Session::wants_group(const Message& message) {
     if (portal == portals_.end() || portal->second->plan == nullptr || portal->second->started) return false;
     begin_if_needed();
     if (tx_.read_only || !plan_writes(*portal->second->plan) || !whole_batch()) return false;
-    // A portal that stands on a row keeps its own lane.
+    // A portal that stands on a row keeps its own connection.
     return !stands_on_row();
   } catch (const std::exception&) {
     return false;  // said where it is run
@@ -347,18 +347,18 @@ void Session::run_group() {
   std::optional<PgError> fault;
   try {
     const auto wait = patience();
-    const auto in_group = [&](SqlConnection& lane, bool shared) {
+    const auto in_group = [&](SqlConnection& connection, bool shared) {
       struct Leave {
         Session& session;
         ~Leave() {
           for (auto& [name, portal] : session.portals_) portal->text = {};
-          session.tx_.lane->serve(nullptr);
-          session.tx_.lane = nullptr;
+          session.tx_.connection->serve(nullptr);
+          session.tx_.connection = nullptr;
           session.tx_.writer = session.tx_.grouped = session.tx_.began = false;
         }
       };
       tx_.grouped = tx_.writer = tx_.began = true;
-      take_lane(lane, shared);
+      use_connection(connection, shared);
       Leave leave{*this};
       declare_to_law();
       if (held_) check(held_->scope, held_->term);
@@ -561,21 +561,21 @@ void Session::begin_if_needed() {
   tx_.began_us = now_us();
 }
 
-void Session::take_lane(SqlConnection& lane, bool shared) {
-  tx_.lane = &lane;
+void Session::use_connection(SqlConnection& connection, bool shared) {
+  tx_.connection = &connection;
   tx_.shared = shared;
-  lane.serve(this);
+  connection.serve(this);
 }
 
-SqlConnection& Session::lane() {
-  if (tx_.lane != nullptr) return *tx_.lane;
+SqlConnection& Session::sql_connection() {
+  if (tx_.connection != nullptr) return *tx_.connection;
   tx_.own = engine_.borrow();
-  take_lane(*tx_.own, false);
+  use_connection(*tx_.own, false);
   if (status_ == Status::block && tx_.snapshot) {
-    if (const int code = tx_.lane->connection().control("BEGIN"); code != SQLITE_OK) tx_.lane->fail(code);
+    if (const int code = tx_.connection->sqlite().control("BEGIN"); code != SQLITE_OK) tx_.connection->fail(code);
     tx_.began = true;
   }
-  return *tx_.lane;
+  return *tx_.connection;
 }
 
 // What a trigger of protect() passes by itself is what the session has declared.
@@ -589,7 +589,7 @@ void Session::declare_to_law() {
     scope.reset();  // malformed: said where it is used, by check_session()
     term.reset();
   }
-  tx_.lane->connection().layer1().declare(scope, term);
+  tx_.connection->sqlite().layer1().declare(scope, term);
 }
 
 void Session::become_writer(const Want& want) {
@@ -599,16 +599,16 @@ void Session::become_writer(const Want& want) {
   with_patience([&] { engine_.take_turn(control_, wanted, patience()); });
   tx_.turn = true;
   if (!tx_.began) {
-    // The lane whose cache knows the newest pages is the better one. A portal that stands on a row goes on reading on its own, and sees
+    // The connection whose cache knows the newest pages is the better one. A portal that stands on a row goes on reading on its own, and sees
     // nothing of what is written from now on, as on PostgreSQL.
     if (!stands_on_row()) {
       for (auto& [name, portal] : portals_) portal->text = {};
-      if (tx_.own) engine_.give_back(std::move(tx_.own));
+      if (tx_.own) engine_.put_back(std::move(tx_.own));
     }
-    take_lane(engine_.writer(), false);
+    use_connection(engine_.writer(), false);
   }
-  lane();
-  sqlite::Connection& connection = tx_.lane->connection();
+  sql_connection();
+  sqlite::Connection& connection = tx_.connection->sqlite();
   // Who fails on the way is no writer: the next write begins here again, with every check, a savepoint that is rolled back to or not.
   struct Undo {
     Session& session;
@@ -619,7 +619,7 @@ void Session::become_writer(const Want& want) {
       session.release_lane();
     }
   } undo{*this};
-  tx_.lane->writable = true;
+  tx_.connection->writable = true;
   const bool had_read = tx_.began;
   if (!tx_.began) {
     // Not by SQLite's own waiting, which tries every 100 ms and tells nobody. Only where another process has the lock it matters what the setting says by now.
@@ -634,9 +634,9 @@ void Session::become_writer(const Want& want) {
     connection.wait_for_locks(code == SQLITE_OK ? connection.layer1().check_wait() : wait);
     if (code != SQLITE_OK) {
       const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Engine::Clock::now() - since);
-      if ((code & 0xff) != SQLITE_BUSY) tx_.lane->fail(code);
+      if ((code & 0xff) != SQLITE_BUSY) tx_.connection->fail(code);
       tell_impatience(since);
-      throw PgException("TG006", "TG006 blocked for " + std::to_string(waited.count()) + " ms: " + sqlite::lock_holder(tx_.lane->handle()) + " holds the database; nothing was written");
+      throw PgException("TG006", "TG006 blocked for " + std::to_string(waited.count()) + " ms: " + sqlite::lock_holder(tx_.connection->handle()) + " holds the database; nothing was written");
     }
     tx_.began = true;
   } else {
@@ -645,7 +645,7 @@ void Session::become_writer(const Want& want) {
   tx_.writer = true;
   connection.layer1().begin_transaction();
   for (const Savepoint& each : tx_.savepoints) {
-    if (sqlite3_exec(tx_.lane->handle(), ("SAVEPOINT " + each.inner).c_str(), nullptr, nullptr, nullptr) != SQLITE_OK) tx_.lane->fail(SQLITE_ERROR);
+    if (sqlite3_exec(tx_.connection->handle(), ("SAVEPOINT " + each.inner).c_str(), nullptr, nullptr, nullptr) != SQLITE_OK) tx_.connection->fail(SQLITE_ERROR);
   }
   declare_to_law();
   try {
@@ -665,7 +665,7 @@ void Session::read_rest(Portal& portal, std::string_view what) {
   std::size_t bytes = 0;
   know_columns(portal, false);
   sqlite3_stmt* statement = portal.text.get();
-  at_work(portal.text.lane(), [&] {
+  at_work(portal.text.owner(), [&] {
     while (std::exchange(portal.peeked, false) || portal.text.step() == SQLITE_ROW) {
       std::vector<Stored> row;
       statement = portal.text.get();
@@ -692,31 +692,31 @@ void Session::read_rest(Portal& portal, std::string_view what) {
 // Before a write: SQLite's statements see what their own connection writes behind them, PostgreSQL's cursors do not.
 void Session::settle_portals(const Portal* but) {
   for (auto& [name, portal] : portals_) {
-    if (portal.get() == but || !portal->started || portal->done || portal->made || !portal->text || &portal->text.lane() != tx_.lane) continue;
+    if (portal.get() == but || !portal->started || portal->done || portal->made || !portal->text || &portal->text.owner() != tx_.connection) continue;
     read_rest(*portal, "a cursor that is open while its own transaction writes");
   }
 }
 
-// Whatever is open on the lane is rolled back.
+// Whatever is open on the connection is rolled back.
 void Session::release_lane() noexcept {
   for (auto& [name, portal] : portals_) portal->text = {};
-  if (tx_.grouped || tx_.lane == nullptr) return;
-  SqlConnection& lane = *tx_.lane;
-  if (lane.connection().in_transaction()) {
-    lane.connection().control("ROLLBACK");
-    lane.connection().layer1().transaction_undone();
+  if (tx_.grouped || tx_.connection == nullptr) return;
+  SqlConnection& connection = *tx_.connection;
+  if (connection.sqlite().in_transaction()) {
+    connection.sqlite().control("ROLLBACK");
+    connection.sqlite().layer1().transaction_undone();
   }
-  lane.serve(nullptr);
-  lane.writable = &lane == &engine_.writer();
-  tx_.lane = nullptr;
+  connection.serve(nullptr);
+  connection.writable = &connection == &engine_.writer();
+  tx_.connection = nullptr;
   tx_.began = tx_.writer = false;
   if (std::exchange(tx_.turn, false)) engine_.give_turn();
-  if (tx_.own) engine_.give_back(std::move(tx_.own));
+  if (tx_.own) engine_.put_back(std::move(tx_.own));
 }
 
-// A lane without a transaction is kept only for a portal that stands on a row.
+// A connection without a transaction is kept only for a portal that stands on a row.
 void Session::release_idle_lane() noexcept {
-  if (tx_.grouped || tx_.lane == nullptr || tx_.began || copy_in_) return;
+  if (tx_.grouped || tx_.connection == nullptr || tx_.began || copy_in_) return;
   if (!stands_on_row()) release_lane();
 }
 
@@ -725,18 +725,18 @@ bool Session::stands_on_row() const noexcept {
 }
 
 void Session::commit_lane() {
-  if (tx_.lane == nullptr || tx_.grouped) return;
+  if (tx_.connection == nullptr || tx_.grouped) return;
   if (!tx_.writer) return release_lane();
   for (auto& [name, portal] : portals_) {
     if (!portal->hold) portal->text = {};
   }
-  sqlite::Connection& connection = tx_.lane->connection();
+  sqlite::Connection& connection = tx_.connection->sqlite();
   int extended = SQLITE_OK;
   if (connection.commit(extended) == SQLITE_OK) {
     connection.layer1().transaction_committed();
     return release_lane();
   }
-  PgError fault = error_of(extended, sqlite3_errmsg(tx_.lane->handle()));
+  PgError fault = error_of(extended, sqlite3_errmsg(tx_.connection->handle()));
   if (sqlite::commit_outcome_unknown(extended)) fault.fatal = true;
   release_lane();
   throw PgException(fault);

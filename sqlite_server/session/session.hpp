@@ -2,7 +2,7 @@
 // own session/, which speaks for a client of the network; any other that speaks the protocol is served the same.
 //
 // Messages wait until a Sync, Flush or Query is there: then it is known how far an implicit transaction goes, and one that writes is a
-// member of a group commit, whose answers leave after the flush. A block reads on a lane of its own and takes the baton at its first
+// member of a group commit, whose answers leave after the flush. A block reads on a connection of its own and takes the baton at its first
 // write. At READ COMMITTED each statement before that reads what is newest, as PostgreSQL does; from the first write on, and at the
 // other levels, the transaction is SQLite's, which is serializable.
 //
@@ -107,12 +107,12 @@ class Session final : private CatalogSession {
     bool read_only = false;
     bool queried = false;
     bool snapshot = false;  // REPEATABLE READ or SERIALIZABLE
-    bool began = false;     // SQLite's BEGIN was given on the lane
+    bool began = false;     // SQLite's BEGIN was given on the connection
     bool writer = false;
     bool lost = false;      // the snapshot that it reads is gone: only ROLLBACK is left
     bool turn = false;      // has the baton by itself
     bool grouped = false;
-    SqlConnection* lane = nullptr;
+    SqlConnection* connection = nullptr;
     bool shared = false;
     std::unique_ptr<SqlConnection> own;
     std::vector<Savepoint> savepoints;
@@ -138,8 +138,8 @@ class Session final : private CatalogSession {
   void ready();
   void flush_out();
   void begin_if_needed();
-  SqlConnection& lane();
-  void take_lane(SqlConnection& lane, bool shared);
+  SqlConnection& sql_connection();
+  void use_connection(SqlConnection& connection, bool shared);
   void become_writer(const Want& want);
   void settle_portals(const Portal* but);
   void read_rest(Portal& portal, std::string_view what);
@@ -198,7 +198,7 @@ class Session final : private CatalogSession {
   void tell_impatience(Engine::Clock::time_point since) const;
   PgError told(const std::exception& error) const;
   template <class Work>
-  void at_work(SqlConnection& lane, const Work& work);
+  void at_work(SqlConnection& connection, const Work& work);
 
   // session_utility.cpp: what is carried out here
   // Gives the tag; empty: the answer is given already.
@@ -248,7 +248,7 @@ class Session final : private CatalogSession {
   std::int64_t server_began_us() const override { return engine_.began_us(); }
   std::optional<std::string> setting(std::string_view name) const override;
   std::vector<Setting> settings() const override;
-  std::variant<std::string, ValueProblem> set(std::string_view name, std::string_view value, bool local) override;
+  std::variant<std::string, SqlError> set(std::string_view name, std::string_view value, bool local) override;
   // Only behind the check, under the lock.
   bool may_write() const override { return tx_.writer && !tx_.read_only; }
   bool cancelled() const override;
@@ -302,19 +302,19 @@ class Session final : private CatalogSession {
 
 // While SQLite is at work, others may interrupt it.
 template <class Work>
-void Session::at_work(SqlConnection& lane, const Work& work) {
+void Session::at_work(SqlConnection& connection, const Work& work) {
   struct During {
     Control& control;
-    SqlConnection& lane;
-    During(Control& of, SqlConnection& on, bool shared) : control(of), lane(on) {
-      control.begins(lane.handle(), shared);
-      lane.running_for = &control;
+    SqlConnection& connection;
+    During(Control& of, SqlConnection& on, bool shared) : control(of), connection(on) {
+      control.begins(connection.handle(), shared);
+      connection.running_for = &control;
     }
     ~During() {
-      lane.running_for = nullptr;
+      connection.running_for = nullptr;
       control.ends();
     }
-  } during(control_, lane, tx_.shared);
+  } during(control_, connection, tx_.shared);
   work();
   if (!control_.interrupted()) return;
   if (control_.evicted()) throw PgException("57P01", control_.why());

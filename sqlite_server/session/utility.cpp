@@ -57,7 +57,7 @@ std::string Session::run_control(const TransactionControl& control) {
   };
   const auto inner = [&](const std::string& text) {
     if (!tx_.writer) return;
-    if (sqlite3_exec(tx_.lane->handle(), text.c_str(), nullptr, nullptr, nullptr) != SQLITE_OK) tx_.lane->fail(SQLITE_ERROR);
+    if (sqlite3_exec(tx_.connection->handle(), text.c_str(), nullptr, nullptr, nullptr) != SQLITE_OK) tx_.connection->fail(SQLITE_ERROR);
   };
   // AND CHAIN: the next block begins at once, in the modes of this one.
   const auto chain = [&, isolation = tx_.isolation, read_only = tx_.read_only] {
@@ -133,7 +133,7 @@ std::string Session::run_control(const TransactionControl& control) {
       if (status_ == Status::idle) throw PgException("25P01", "ROLLBACK TO SAVEPOINT can only be used in transaction blocks");
       const std::size_t at = find();
       close_portals(false);
-      if (tx_.lost || (tx_.writer && !tx_.lane->connection().in_transaction())) {
+      if (tx_.lost || (tx_.writer && !tx_.connection->sqlite().in_transaction())) {
         // SQLite has rolled back all of it: an interrupt does that, a full disk too.
         throw PgException("25P02", "the whole transaction was rolled back by the error before: only ROLLBACK is left");
       }
@@ -178,7 +178,7 @@ std::vector<Setting> Session::settings() const {
   return all;
 }
 
-std::variant<std::string, ValueProblem> Session::set(std::string_view name, std::string_view value, bool local) {
+std::variant<std::string, SqlError> Session::set(std::string_view name, std::string_view value, bool local) {
   dialect::SetVariable one;
   one.name = name;
   one.values = {std::string(value)};
@@ -187,7 +187,7 @@ std::variant<std::string, ValueProblem> Session::set(std::string_view name, std:
     set_variable(one);
     return show(name);
   } catch (const PgException& failed) {
-    return ValueProblem{failed.fault().sqlstate, failed.fault().message};
+    return SqlError{failed.fault().sqlstate, failed.fault().message};
   }
 }
 
@@ -224,9 +224,9 @@ void Session::run_vacuum(const dialect::Vacuum& vacuum) {
     // SQLite runs it in no transaction, so what the session holds is checked in one before it, which writes nothing; nobody of this process
     // gets in between. The pages that VACUUM moves are no write of anybody's.
     become_writer(held_.value_or(Want{}));
-    SqlConnection& on = *tx_.lane;
-    if (on.connection().control("ROLLBACK") != SQLITE_OK) on.fail(SQLITE_ERROR);
-    on.connection().layer1().transaction_undone();
+    SqlConnection& on = *tx_.connection;
+    if (on.sqlite().control("ROLLBACK") != SQLITE_OK) on.fail(SQLITE_ERROR);
+    on.sqlite().layer1().transaction_undone();
     tx_.began = tx_.writer = false;
     at_work(on, [&] {
       // It attaches a file of its own.
@@ -240,7 +240,7 @@ void Session::run_vacuum(const dialect::Vacuum& vacuum) {
   // SQLite has no VACUUM of one table; there is nothing in one that has to be.
   if (vacuum.vacuum && !vacuum.analyze) return;
   become_writer({});
-  SqlConnection& on = *tx_.lane;
+  SqlConnection& on = *tx_.connection;
   at_work(on, [&] {
     if (vacuum.tables.empty()) {
       // Of all tables, Termgate's too: no text of the client's, so the guard is not asked.
@@ -254,9 +254,9 @@ void Session::run_explain(Portal& portal, const dialect::Explain& explain) {
   const dialect::Translated& of = *explain.statement;
   if (explain.analyze) throw PgException("0A000", "EXPLAIN ANALYZE is not spoken here: SQLite explains without running");
   if (of.sql.empty()) throw PgException("0A000", "there is no plan of " + of.tag);
-  SqlConnection::Text text = lane().prepare("EXPLAIN QUERY PLAN " + of.sql.back());
+  SqlConnection::Text text = sql_connection().prepare("EXPLAIN QUERY PLAN " + of.sql.back());
   std::deque<std::vector<Stored>> rows;
-  at_work(lane(), [&] {
+  at_work(sql_connection(), [&] {
     while (text.step() == SQLITE_ROW) rows.push_back({std::string(reinterpret_cast<const char*>(sqlite3_column_text(text.get(), 3)))});
   });
   make(portal, {{"QUERY PLAN", oid::text}}, std::move(rows));
@@ -291,7 +291,7 @@ std::string Session::run_execute(Portal& portal, const dialect::ExecuteStatement
     throw PgException("42601", "wrong number of parameters for prepared statement \"" + execute.name + "\"");
   }
   for (std::size_t i = 0; i < execute.arguments.size(); ++i) {
-    SqlConnection::Text value = lane().prepare("SELECT " + execute.arguments[i]);
+    SqlConnection::Text value = sql_connection().prepare("SELECT " + execute.arguments[i]);
     if (value.writes()) throw PgException("0A000", "an argument of EXECUTE may not write");
     bind_values(value.get(), portal.values);
     if (value.step() != SQLITE_ROW || sqlite3_column_type(value.get(), 0) == SQLITE_NULL) {
@@ -300,7 +300,7 @@ std::string Session::run_execute(Portal& portal, const dialect::ExecuteStatement
     }
     const std::string text(reinterpret_cast<const char*>(sqlite3_column_text(value.get(), 0)), static_cast<std::size_t>(sqlite3_column_bytes(value.get(), 0)));
     auto parsed = parse_value(text, statement->parameters[i], Format::text);
-    if (const auto* problem = std::get_if<ValueProblem>(&parsed)) throw PgException(problem->sqlstate, problem->message);
+    if (const auto* problem = std::get_if<SqlError>(&parsed)) throw PgException(problem->sqlstate, problem->message);
     inner->values.push_back(std::move(std::get<Stored>(parsed)));
   }
   inner->formats = portal.formats;

@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::size_t array_dimensions_max = 6;
 
-ValueProblem malformed_array(std::string_view text) { return {"22P02", "malformed array literal: \"" + std::string(text) + "\""}; }
-ValueProblem bounds_refused(std::string_view text) {
+SqlError malformed_array(std::string_view text) { return {"22P02", "malformed array literal: \"" + std::string(text) + "\""}; }
+SqlError bounds_refused(std::string_view text) {
   return {"0A000", "arrays whose lower bound is not 1 are not supported in an SQLite file: \"" + std::string(text) + "\""};
 }
 
@@ -188,7 +188,7 @@ Oid element_of(Oid array) noexcept {
   return 0;
 }
 
-std::variant<ArrayValue, ValueProblem> read_array(std::string_view text) {
+std::variant<ArrayValue, SqlError> read_array(std::string_view text) {
   ArrayValue out;
   ArrayReader reader(text, out);
   if (!reader.read()) return malformed_array(text);
@@ -206,12 +206,12 @@ std::string array_text(const ArrayValue& array) {
 
 Parsed parse_array(std::string_view text, Oid element, std::int32_t modifier) {
   auto read = read_array(text);
-  if (auto* problem = std::get_if<ValueProblem>(&read)) return std::move(*problem);
+  if (auto* problem = std::get_if<SqlError>(&read)) return std::move(*problem);
   ArrayValue& array = std::get<ArrayValue>(read);
   for (auto& each : array.elements) {
     if (!each) continue;
     const Parsed parsed = converted(Stored(*each), {element, modifier}, 0);
-    if (const auto* problem = std::get_if<ValueProblem>(&parsed)) return *problem;
+    if (const auto* problem = std::get_if<SqlError>(&parsed)) return *problem;
     if (element == dialect::oid::numeric) {
       keep_zeros(*each, modifier);
       continue;
@@ -223,7 +223,7 @@ Parsed parse_array(std::string_view text, Oid element, std::int32_t modifier) {
 }
 
 Parsed parse_array_binary(std::string_view bytes, Oid element) {
-  const ValueProblem wrong = wrong_size("array");
+  const SqlError wrong = wrong_size("array");
   const auto take = [&](std::int32_t& out) {
     if (bytes.size() < 4) return false;
     out = static_cast<std::int32_t>(read_big<std::uint32_t>(bytes));
@@ -233,7 +233,7 @@ Parsed parse_array_binary(std::string_view bytes, Oid element) {
   std::int32_t dimensions = 0, nulls = 0, type = 0;
   if (!take(dimensions) || !take(nulls) || !take(type) || dimensions < 0 || dimensions > static_cast<std::int32_t>(array_dimensions_max)) return wrong;
   if (static_cast<Oid>(type) != element)
-    return ValueProblem{"42804", "binary data has array element type " + std::to_string(type) + " instead of expected " + std::to_string(element)};
+    return SqlError{"42804", "binary data has array element type " + std::to_string(type) + " instead of expected " + std::to_string(element)};
   ArrayValue array;
   std::size_t count = dimensions == 0 ? 0 : 1;
   for (std::int32_t i = 0; i < dimensions; ++i) {
@@ -252,7 +252,7 @@ Parsed parse_array_binary(std::string_view bytes, Oid element) {
       continue;
     }
     const Parsed parsed = parse_value(bytes.substr(0, static_cast<std::size_t>(size)), element, Format::binary);
-    if (const auto* problem = std::get_if<ValueProblem>(&parsed)) return *problem;
+    if (const auto* problem = std::get_if<SqlError>(&parsed)) return *problem;
     array.elements.emplace_back(std::string());
     if (const auto problem = append_value(*array.elements.back(), std::get<Stored>(parsed), element, Format::text)) return *problem;
     bytes.remove_prefix(static_cast<std::size_t>(size));
@@ -264,7 +264,7 @@ Parsed parse_array_binary(std::string_view bytes, Oid element) {
 
 MaybeProblem append_array_binary(std::string& out, std::string_view text, Oid element) {
   auto read = read_array(text);
-  if (auto* problem = std::get_if<ValueProblem>(&read)) return std::move(*problem);
+  if (auto* problem = std::get_if<SqlError>(&read)) return std::move(*problem);
   const ArrayValue& array = std::get<ArrayValue>(read);
   append_big(out, static_cast<std::uint32_t>(array.lengths.size()));
   append_big(out, static_cast<std::uint32_t>(std::any_of(array.elements.begin(), array.elements.end(), [](const auto& each) { return !each; }) ? 1 : 0));
@@ -280,7 +280,7 @@ MaybeProblem append_array_binary(std::string& out, std::string_view text, Oid el
     }
     // A numeric keeps its zeros.
     const Parsed parsed = element == dialect::oid::numeric ? Parsed(Stored(*each)) : parse_value(*each, element, Format::text);
-    if (const auto* problem = std::get_if<ValueProblem>(&parsed)) return *problem;
+    if (const auto* problem = std::get_if<SqlError>(&parsed)) return *problem;
     std::string bytes;
     if (auto problem = append_value(bytes, std::get<Stored>(parsed), element, Format::binary)) return problem;
     append_big(out, static_cast<std::uint32_t>(bytes.size()));

@@ -35,10 +35,10 @@ Parsed parse_bytea(std::string_view text) {
         continue;
       }
       const int high = hex_digit(text[at]);
-      if (high < 0) return ValueProblem{"22023", "invalid hexadecimal digit: \"" + std::string(1, text[at]) + "\""};
-      if (at + 1 >= text.size()) return ValueProblem{"22023", "invalid hexadecimal data: odd number of digits"};
+      if (high < 0) return SqlError{"22023", "invalid hexadecimal digit: \"" + std::string(1, text[at]) + "\""};
+      if (at + 1 >= text.size()) return SqlError{"22023", "invalid hexadecimal data: odd number of digits"};
       const int low = hex_digit(text[at + 1]);
-      if (low < 0) return ValueProblem{"22023", "invalid hexadecimal digit: \"" + std::string(1, text[at + 1]) + "\""};
+      if (low < 0) return SqlError{"22023", "invalid hexadecimal digit: \"" + std::string(1, text[at + 1]) + "\""};
       blob.bytes += static_cast<char>(high << 4 | low);
       at += 2;
     }
@@ -56,7 +56,7 @@ Parsed parse_bytea(std::string_view text) {
     }
     const std::string_view octal = text.substr(at + 1, 3);
     const auto digit = [](char c, char top) { return c >= '0' && c <= top; };
-    if (octal.size() != 3 || !digit(octal[0], '3') || !digit(octal[1], '7') || !digit(octal[2], '7')) return ValueProblem{"22P02", "invalid input syntax for type bytea"};
+    if (octal.size() != 3 || !digit(octal[0], '3') || !digit(octal[1], '7') || !digit(octal[2], '7')) return SqlError{"22P02", "invalid input syntax for type bytea"};
     blob.bytes += static_cast<char>((octal[0] - '0') << 6 | (octal[1] - '0') << 3 | (octal[2] - '0'));
     at += 3;
   }
@@ -110,7 +110,7 @@ MaybeProblem append_uuid(std::string& out, const Stored& value, Format format) {
     out += stored != nullptr ? std::get<std::string>(*stored) : text;
     return std::nullopt;
   }
-  if (stored == nullptr) return std::get<ValueProblem>(parsed);
+  if (stored == nullptr) return std::get<SqlError>(parsed);
   int high = -1;
   for (const char c : std::get<std::string>(*stored)) {
     if (c == '-') continue;

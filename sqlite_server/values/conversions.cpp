@@ -36,7 +36,7 @@ Parsed checked_integer(std::int64_t value, Oid type) {
   const std::int64_t most = type == oid::int2   ? std::numeric_limits<std::int16_t>::max()
                             : type == oid::int4 ? std::numeric_limits<std::int32_t>::max()
                                                 : std::numeric_limits<std::int64_t>::max();
-  if (value > most || value < -most - 1) return ValueProblem{"22003", std::string(spoken(type)) + " out of range"};
+  if (value > most || value < -most - 1) return SqlError{"22003", std::string(spoken(type)) + " out of range"};
   return Stored(value);
 }
 
@@ -46,7 +46,7 @@ Parsed rounded_integer(std::string_view text, Oid type) {
   if (read_decimal(text, number) != Reading::fine) return no_such(spoken(type), text);
   round_to(number, 0);
   const Parsed whole = parse_integer(digits_of(number), oid::int8);
-  if (std::holds_alternative<ValueProblem>(whole)) return ValueProblem{"22003", std::string(spoken(type)) + " out of range"};
+  if (std::holds_alternative<SqlError>(whole)) return SqlError{"22003", std::string(spoken(type)) + " out of range"};
   return checked_integer(std::get<std::int64_t>(std::get<Stored>(whole)), type);
 }
 
@@ -59,7 +59,7 @@ Parsed as_integer(const Stored& value, Oid type, Oid from) {
     if (!is_real(from)) return rounded_integer(decimal_text(value, from), type);
     const double rounded = std::nearbyint(*real);
     constexpr double limit = 9'223'372'036'854'775'808.0;
-    if (!(rounded >= -limit && rounded < limit)) return ValueProblem{"22003", std::string(spoken(type)) + " out of range"};
+    if (!(rounded >= -limit && rounded < limit)) return SqlError{"22003", std::string(spoken(type)) + " out of range"};
     return checked_integer(static_cast<std::int64_t>(rounded), type);
   }
   if (from == oid::numeric) return rounded_integer(text_of(value), type);
@@ -74,7 +74,7 @@ Parsed as_real(const Stored& value, Oid type) {
   if (type == oid::float8) return Stored(number);
   const auto narrow = static_cast<float>(number);
   const bool lost = std::isfinite(number) && (std::isinf(narrow) || (narrow == 0 && number != 0));
-  if (lost) return ValueProblem{"22003", narrow == 0 ? "value out of range: underflow" : "value out of range: overflow"};
+  if (lost) return SqlError{"22003", narrow == 0 ? "value out of range: underflow" : "value out of range: overflow"};
   return Stored(static_cast<double>(narrow));
 }
 
@@ -82,21 +82,21 @@ Parsed as_real(const Stored& value, Oid type) {
 Parsed as_numeric(const Stored& value, std::int32_t modifier, Oid from) {
   const std::string text = decimal_text(value, from);
   const Parsed parsed = parse_numeric(text);
-  if (std::holds_alternative<ValueProblem>(parsed)) return parsed;
+  if (std::holds_alternative<SqlError>(parsed)) return parsed;
   Decimal number;
   if (read_decimal(text, number) != Reading::fine) {
-    if (modifier >= 4 && lowered(trimmed(text)).find("inf") != std::string::npos) return ValueProblem{"22003", "numeric field overflow"};
-    return ValueProblem{"0A000", "numeric " + std::string(trimmed(text)) + " is not supported in an SQLite file"};
+    if (modifier >= 4 && lowered(trimmed(text)).find("inf") != std::string::npos) return SqlError{"22003", "numeric field overflow"};
+    return SqlError{"0A000", "numeric " + std::string(trimmed(text)) + " is not supported in an SQLite file"};
   }
   if (modifier >= 4) {
     const auto precision = static_cast<std::size_t>((modifier - 4) >> 16 & 0xffff), scale = static_cast<std::size_t>((modifier - 4) & 0x7ff);
     round_to(number, scale);
-    if (number.whole.size() > precision - std::min(precision, scale)) return ValueProblem{"22003", "numeric field overflow"};
+    if (number.whole.size() > precision - std::min(precision, scale)) return SqlError{"22003", "numeric field overflow"};
   }
   Stored out = stored_as(number);
   // The column would make a double of it, and lose digits.
   if (std::holds_alternative<std::string>(out))
-    return ValueProblem{"0A000", "numeric values of more than 15 digits are not supported in an SQLite file: " + digits_of(number)};
+    return SqlError{"0A000", "numeric values of more than 15 digits are not supported in an SQLite file: " + digits_of(number)};
   return out;
 }
 
@@ -118,14 +118,14 @@ Parsed as_text(const Stored& value, Oid type, std::int32_t modifier, Oid from) {
   if (from == oid::boolean) text = std::get_if<std::int64_t>(&value) != nullptr && std::get<std::int64_t>(value) != 0 ? "true" : "false";
   else if (from == 0 || from == oid::unknown) text = text_of(value);
   else if (const auto problem = append_value(text, value, from, Format::text)) return *problem;
-  if (text.find('\0') != std::string::npos) return ValueProblem{"22021", "invalid byte sequence for encoding \"UTF8\": 0x00"};
+  if (text.find('\0') != std::string::npos) return SqlError{"22021", "invalid byte sequence for encoding \"UTF8\": 0x00"};
   if ((type == oid::varchar || type == oid::bpchar) && modifier >= 5) {
     const auto most = static_cast<std::size_t>(modifier - 4);
     if (text.size() > most && length_of(text) > most) {
       const std::size_t kept = bytes_of_first(text, most);
       if (text.find_first_not_of(' ', kept) != std::string::npos) {
         const std::string_view name = type == oid::varchar ? "character varying(" : "character(";
-        return ValueProblem{"22001", "value too long for type " + std::string(name) + std::to_string(most) + ")"};
+        return SqlError{"22001", "value too long for type " + std::string(name) + std::to_string(most) + ")"};
       }
       text.resize(kept);
     }
@@ -150,7 +150,7 @@ std::int64_t rounded_micros(std::int64_t micros, std::int32_t digits) {
 
 }  // namespace
 
-std::variant<Stored, ValueProblem> converted(const Stored& value, DeclaredType to, Oid from) {
+std::variant<Stored, SqlError> converted(const Stored& value, DeclaredType to, Oid from) {
   if (std::holds_alternative<std::monostate>(value)) return value;
   if (from == oid::unknown) from = 0;
   const Oid type = to.oid;
@@ -177,7 +177,7 @@ std::variant<Stored, ValueProblem> converted(const Stored& value, DeclaredType t
     case oid::timestamptz: {
       Parsed parsed = parse_time_like(text_of(value), type);
       std::int64_t micros = 0;
-      if (to.typmod < 0 || to.typmod >= 6 || std::holds_alternative<ValueProblem>(parsed)) return parsed;
+      if (to.typmod < 0 || to.typmod >= 6 || std::holds_alternative<SqlError>(parsed)) return parsed;
       const std::string text = std::get<std::string>(std::get<Stored>(parsed));
       if (text.ends_with("infinity") || read_time_like(text, type, micros)) return parsed;
       return Stored(write_time_like(rounded_micros(micros, to.typmod), type));

@@ -13,18 +13,18 @@
 
 namespace termgate::sqlite_server {
 
-using Parsed = std::variant<Stored, ValueProblem>;
-using MaybeProblem = std::optional<ValueProblem>;
+using Parsed = std::variant<Stored, SqlError>;
+using MaybeProblem = std::optional<SqlError>;
 
-inline ValueProblem no_such(std::string_view type, std::string_view text) {
+inline SqlError no_such(std::string_view type, std::string_view text) {
   return {"22P02", "invalid input syntax for type " + std::string(type) + ": \"" + std::string(text) + "\""};
 }
-inline ValueProblem wrong_size(std::string_view type) { return {"22P03", "incorrect binary data format for type " + std::string(type)}; }
+inline SqlError wrong_size(std::string_view type) { return {"22P03", "incorrect binary data format for type " + std::string(type)}; }
 // Of a type of one size: too few bytes are another error than too many.
-inline ValueProblem wrong_size(std::string_view type, std::size_t bytes, std::size_t wanted) {
-  return bytes < wanted ? ValueProblem{"08P01", "insufficient data left in message"} : wrong_size(type);
+inline SqlError wrong_size(std::string_view type, std::size_t bytes, std::size_t wanted) {
+  return bytes < wanted ? SqlError{"08P01", "insufficient data left in message"} : wrong_size(type);
 }
-inline ValueProblem out_of_range(std::string_view text, std::string_view type) {
+inline SqlError out_of_range(std::string_view text, std::string_view type) {
   return {"22003", "value \"" + std::string(text) + "\" is out of range for type " + std::string(type)};
 }
 
@@ -59,8 +59,8 @@ std::string float_text(double value, bool single);
 // numeric.cpp
 Parsed parse_numeric(std::string_view text);
 // Its digits as PostgreSQL prints them, with all its zeros.
-std::variant<std::string, ValueProblem> numeric_text(std::string_view text);
-std::variant<std::string, ValueProblem> numeric_text_of_binary(std::string_view bytes);
+std::variant<std::string, SqlError> numeric_text(std::string_view text);
+std::variant<std::string, SqlError> numeric_text_of_binary(std::string_view bytes);
 Parsed parse_numeric_binary(std::string_view bytes);
 MaybeProblem append_numeric(std::string& out, const Stored& value, Format format);
 
@@ -84,7 +84,7 @@ struct ArrayValue {
 };
 // 0: not an array's type.
 Oid element_of(Oid array) noexcept;
-std::variant<ArrayValue, ValueProblem> read_array(std::string_view text);
+std::variant<ArrayValue, SqlError> read_array(std::string_view text);
 std::string array_text(const ArrayValue& array);
 Parsed parse_array(std::string_view text, Oid element, std::int32_t modifier);
 Parsed parse_array_binary(std::string_view bytes, Oid element);

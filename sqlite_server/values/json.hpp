@@ -21,7 +21,7 @@ struct Json {
   std::vector<std::pair<std::string, Json>> fields;  // in jsonb's order
 };
 
-// 22P02 where it is not JSON, 22P05 where it has a \u0000, 54001 where it nests deeper than 1,000 levels: CallFailed, all of them.
+// 22P02 where it is not JSON, 22P05 where it has a \u0000, 54001 where it nests deeper than 1,000 levels: CallError, all of them.
 Json parse_jsonb(std::string_view text);
 std::string jsonb_text(const Json& value);
 inline std::string canonical_jsonb(std::string_view text) { return jsonb_text(parse_jsonb(text)); }

@@ -68,7 +68,7 @@ MaybeProblem append_integer(std::string& out, const Stored& value, Oid type, For
   }
   if (!number) {
     const Parsed parsed = parse_integer(text_of(value), type);
-    if (const auto* problem = std::get_if<ValueProblem>(&parsed)) return *problem;
+    if (const auto* problem = std::get_if<SqlError>(&parsed)) return *problem;
     number = std::get<std::int64_t>(std::get<Stored>(parsed));
   }
   const Range range = range_of(type);
@@ -101,7 +101,7 @@ MaybeProblem append_bool(std::string& out, const Stored& value, Format format) {
       out += text_of(value);
       return std::nullopt;
     } else {
-      return std::get<ValueProblem>(parsed);
+      return std::get<SqlError>(parsed);
     }
   }
   if (format == Format::binary) out += *truth ? '\1' : '\0';
@@ -171,10 +171,10 @@ Parsed parse_float(std::string_view text, Oid type) {
   const auto [end, error] = std::from_chars(body.data(), body.data() + body.size(), number);
   if (error == std::errc::invalid_argument || end != body.data() + body.size()) return no_such(spoken(type), text);
   const std::string range = "\"" + std::string(trimmed(text)) + "\" is out of range for type " + std::string(spoken(type));
-  if (error == std::errc::result_out_of_range) return ValueProblem{"22003", range};
+  if (error == std::errc::result_out_of_range) return SqlError{"22003", range};
   if (single) {
     const float narrow = static_cast<float>(number);
-    if (std::isinf(narrow) || (narrow == 0 && number != 0)) return ValueProblem{"22003", range};
+    if (std::isinf(narrow) || (narrow == 0 && number != 0)) return SqlError{"22003", range};
     number = narrow;
   }
   return Stored(number);
@@ -195,7 +195,7 @@ MaybeProblem append_float(std::string& out, const Stored& value, Oid type, Forma
   if (!number) {
     const Parsed parsed = parse_float(text_of(value), type);
     const auto* stored = std::get_if<Stored>(&parsed);
-    if (stored == nullptr && format == Format::binary) return std::get<ValueProblem>(parsed);
+    if (stored == nullptr && format == Format::binary) return std::get<SqlError>(parsed);
     if (stored == nullptr || format == Format::text) {
       out += text_of(value);
       return std::nullopt;

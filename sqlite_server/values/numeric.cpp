@@ -166,23 +166,23 @@ Parsed parse_numeric(std::string_view text) {
   switch (read_decimal(text, number)) {
     case Reading::fine: return stored_as(number);
     case Reading::nothing: break;
-    case Reading::too_large: return ValueProblem{"22003", "value overflows numeric format"};
+    case Reading::too_large: return SqlError{"22003", "value overflows numeric format"};
   }
   return no_such("numeric", text);
 }
 
-std::variant<std::string, ValueProblem> numeric_text(std::string_view text) {
+std::variant<std::string, SqlError> numeric_text(std::string_view text) {
   if (const auto sign = special(text)) return special_text(*sign);
   Decimal number;
   switch (read_decimal(text, number)) {
     case Reading::fine: return digits_of(number);
     case Reading::nothing: break;
-    case Reading::too_large: return ValueProblem{"22003", "value overflows numeric format"};
+    case Reading::too_large: return SqlError{"22003", "value overflows numeric format"};
   }
   return no_such("numeric", text);
 }
 
-std::variant<std::string, ValueProblem> numeric_text_of_binary(std::string_view bytes) {
+std::variant<std::string, SqlError> numeric_text_of_binary(std::string_view bytes) {
   if (bytes.size() < 8) return wrong_size("numeric");
   const auto groups = read_big<std::uint16_t>(bytes);
   const auto weight = static_cast<std::int16_t>(read_big<std::uint16_t>(bytes.substr(2)));
@@ -191,7 +191,7 @@ std::variant<std::string, ValueProblem> numeric_text_of_binary(std::string_view 
   if (bytes.size() != 8 + std::size_t{groups} * 2 || decimals > 16383) return wrong_size("numeric");
   if (sign == nan_sign || sign == infinity_sign || sign == negative_infinity_sign) return special_text(sign);
   if (sign != 0 && sign != negative_sign) return wrong_size("numeric");
-  if (weight > places_max / 4 || weight < -places_max / 4 || decimals > places_max || groups > places_max / 4) return ValueProblem{"22003", "value overflows numeric format"};
+  if (weight > places_max / 4 || weight < -places_max / 4 || decimals > places_max || groups > places_max / 4) return SqlError{"22003", "value overflows numeric format"};
   std::string text = sign == negative_sign ? "-" : "";
   const auto group = [&](int at) {
     if (at < 0 || at >= groups) return std::string("0000");
@@ -213,7 +213,7 @@ std::variant<std::string, ValueProblem> numeric_text_of_binary(std::string_view 
 
 Parsed parse_numeric_binary(std::string_view bytes) {
   const auto text = numeric_text_of_binary(bytes);
-  if (const auto* problem = std::get_if<ValueProblem>(&text)) return *problem;
+  if (const auto* problem = std::get_if<SqlError>(&text)) return *problem;
   return parse_numeric(std::get<std::string>(text));
 }
 

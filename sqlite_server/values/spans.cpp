@@ -8,11 +8,11 @@
 namespace termgate::sqlite_server {
 
 Parsed parse_interval_value(std::string_view text) {
-  const ValueProblem out_of_bounds = {"22015", "interval field value out of range: \"" + std::string(text) + "\""};
+  const SqlError out_of_bounds = {"22015", "interval field value out of range: \"" + std::string(text) + "\""};
   Interval interval;
   try {
     interval = parse_interval(text);
-  } catch (const CallFailed& failed) {
+  } catch (const CallError& failed) {
     return failed.problem.sqlstate == "22008" ? out_of_bounds : failed.problem;
   }
   constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
@@ -35,7 +35,7 @@ MaybeProblem append_interval_binary(std::string& out, std::string_view text) {
     append_big(out, static_cast<std::uint64_t>(interval.micros));
     append_big(out, static_cast<std::uint32_t>(interval.days));
     append_big(out, static_cast<std::uint32_t>(interval.months));
-  } catch (const CallFailed& failed) {
+  } catch (const CallError& failed) {
     return failed.problem;
   }
   return std::nullopt;
@@ -52,8 +52,8 @@ Parsed parse_timetz_binary(std::string_view bytes) {
   if (bytes.size() != 12) return wrong_size("timetz", bytes.size(), 12);
   const auto micros = static_cast<std::int64_t>(read_big<std::uint64_t>(bytes));
   const auto west = static_cast<std::int32_t>(read_big<std::uint32_t>(bytes.substr(8)));
-  if (micros < 0 || micros > day_us) return ValueProblem{"22008", "time out of range"};
-  if (west <= -zone_max || west >= zone_max) return ValueProblem{"22009", "time zone displacement out of range"};
+  if (micros < 0 || micros > day_us) return SqlError{"22008", "time out of range"};
+  if (west <= -zone_max || west >= zone_max) return SqlError{"22009", "time zone displacement out of range"};
   return Stored(write_timetz(micros, -std::int64_t{west}));
 }
 

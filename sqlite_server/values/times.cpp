@@ -306,7 +306,7 @@ std::string written(std::int64_t value, Oid type) {
   return out;
 }
 
-ValueProblem problem_of(TimeReading reading, std::string_view text, Oid type) {
+SqlError problem_of(TimeReading reading, std::string_view text, Oid type) {
   if (reading == TimeReading::not_here) return {"0A000", "dates before year 1 and after year 9999 are not supported in an SQLite file: \"" + std::string(text) + "\""};
   if (reading == TimeReading::zone_out_of_range) return {"22009", "time zone displacement out of range: \"" + std::string(text) + "\""};
   if (reading == TimeReading::out_of_range) return {"22008", "date/time field value out of range: \"" + std::string(text) + "\""};
@@ -332,16 +332,16 @@ Parsed parse_time_like_binary(std::string_view bytes, Oid type) {
     const auto days = static_cast<std::int32_t>(read_big<std::uint32_t>(bytes));
     if (days == std::numeric_limits<std::int32_t>::max()) return Stored(written(forever, type));
     if (days == std::numeric_limits<std::int32_t>::min()) return Stored(written(never, type));
-    if (days < first_day || days > last_date_day) return ValueProblem{"22008", "date out of range"};
+    if (days < first_day || days > last_date_day) return SqlError{"22008", "date out of range"};
     if (days < shown_first_day || days > shown_last_day) return problem_of(TimeReading::not_here, written(days, type), type);
     return Stored(written(days, type));
   }
   if (bytes.size() != 8) return wrong_size(spoken(type), bytes.size(), 8);
   const auto micros = static_cast<std::int64_t>(read_big<std::uint64_t>(bytes));
   if (type == oid::time) {
-    if (micros < 0 || micros > day_us) return ValueProblem{"22008", "time out of range"};
+    if (micros < 0 || micros > day_us) return SqlError{"22008", "time out of range"};
   } else if (micros != forever && micros != never && (micros < first_day * day_us || micros >= (last_timestamp_day + 1) * day_us)) {
-    return ValueProblem{"22008", "timestamp out of range"};
+    return SqlError{"22008", "timestamp out of range"};
   } else if (micros != forever && micros != never && (micros < shown_first_day * day_us || micros >= (shown_last_day + 1) * day_us)) {
     return problem_of(TimeReading::not_here, written(micros, type), type);
   }
@@ -374,7 +374,7 @@ CalendarDay calendar_day(std::int64_t days) noexcept {
 }
 int days_of_month(std::int64_t year, int month) noexcept { return days_in(year, month); }
 
-std::optional<ValueProblem> read_time_like(std::string_view text, Oid type, std::int64_t& value) {
+std::optional<SqlError> read_time_like(std::string_view text, Oid type, std::int64_t& value) {
   const TimeReading reading = read(text, type, value);
   return reading == TimeReading::fine ? std::nullopt : std::optional(problem_of(reading, text, type));
 }
@@ -394,7 +394,7 @@ std::string zone_text(std::int64_t east) {
 
 }  // namespace
 
-std::optional<ValueProblem> read_timetz(std::string_view whole, std::int64_t& micros, std::int64_t& east) {
+std::optional<SqlError> read_timetz(std::string_view whole, std::int64_t& micros, std::int64_t& east) {
   const auto read_here = [&](std::string_view from) {
     Text text(trimmed(from));
     if (text.digits() == 0) return TimeReading::nothing;

@@ -19,12 +19,12 @@ CalendarDay calendar_day(std::int64_t days_since_2000) noexcept;
 int days_of_month(std::int64_t year, int month) noexcept;
 
 // Days of a date, microseconds of the others. nullopt: it was read.
-std::optional<ValueProblem> read_time_like(std::string_view text, Oid type, std::int64_t& value);
+std::optional<SqlError> read_time_like(std::string_view text, Oid type, std::int64_t& value);
 std::string write_time_like(std::int64_t value, Oid type);
 // Whether the text of the day sorts as the day does: years 1 to 9999.
 bool shown_in_order(std::int64_t days_since_2000) noexcept;
 // The time of day, and seconds east of Greenwich; UTC where the text names no zone.
-std::optional<ValueProblem> read_timetz(std::string_view text, std::int64_t& micros, std::int64_t& east);
+std::optional<SqlError> read_timetz(std::string_view text, std::int64_t& micros, std::int64_t& east);
 std::string write_timetz(std::int64_t micros, std::int64_t east);
 
 // times_words.cpp: what PostgreSQL reads besides ISO (names of months, AM and PM, 1/2/2024, single digits), written as ISO; nothing

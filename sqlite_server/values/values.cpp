@@ -50,12 +50,12 @@ template <class Work>
 Parsed caught(const Work& work) {
   try {
     return work();
-  } catch (CallFailed& failed) {
+  } catch (CallError& failed) {
     return std::move(failed.problem);
   }
 }
 
-ValueProblem no_binary(Oid type) { return {"0A000", "type " + std::string(spoken(type)) + " has no binary format here"}; }
+SqlError no_binary(Oid type) { return {"0A000", "type " + std::string(spoken(type)) + " has no binary format here"}; }
 
 }  // namespace
 
@@ -84,7 +84,7 @@ std::string_view spoken(Oid type) noexcept {
 
 bool has_binary(Oid type) noexcept { return family_of(type) != Family::other && (family_of(type) != Family::array || has_binary(element_of(type))); }
 
-std::optional<ValueProblem> append_value(std::string& out, const Stored& value, Oid type, Format format) {
+std::optional<SqlError> append_value(std::string& out, const Stored& value, Oid type, Format format) {
   switch (family_of(type)) {
     case Family::boolean: return append_bool(out, value, format);
     case Family::integer: return append_integer(out, value, type, format);
@@ -115,7 +115,7 @@ std::optional<ValueProblem> append_value(std::string& out, const Stored& value, 
   return std::nullopt;
 }
 
-std::variant<Stored, ValueProblem> parse_value(std::string_view bytes, Oid type, Format format) {
+std::variant<Stored, SqlError> parse_value(std::string_view bytes, Oid type, Format format) {
   const bool binary = format == Format::binary;
   switch (family_of(type)) {
     case Family::boolean:
@@ -138,7 +138,7 @@ std::variant<Stored, ValueProblem> parse_value(std::string_view bytes, Oid type,
       });
     case Family::jsonb:
       if (binary) {
-        if (bytes.empty() || bytes[0] != '\1') return ValueProblem{"XX000", "unsupported jsonb version number " + std::to_string(bytes.empty() ? 0 : static_cast<unsigned char>(bytes[0]))};
+        if (bytes.empty() || bytes[0] != '\1') return SqlError{"XX000", "unsupported jsonb version number " + std::to_string(bytes.empty() ? 0 : static_cast<unsigned char>(bytes[0]))};
         bytes.remove_prefix(1);
       }
       return caught([&] { return Parsed(Stored(canonical_jsonb(bytes))); });
@@ -147,7 +147,7 @@ std::variant<Stored, ValueProblem> parse_value(std::string_view bytes, Oid type,
       break;
     case Family::text: break;
   }
-  if (bytes.find('\0') != std::string_view::npos) return ValueProblem{"22021", "invalid byte sequence for encoding \"UTF8\": 0x00"};
+  if (bytes.find('\0') != std::string_view::npos) return SqlError{"22021", "invalid byte sequence for encoding \"UTF8\": 0x00"};
   // The blanks at the end of a char do not count.
   if (type == oid::bpchar) bytes = bytes.substr(0, bytes.find_last_not_of(' ') + 1);
   return Stored(std::string(bytes));

@@ -53,8 +53,7 @@ status=0 total=0
 printf '%-26s %12s %10s %9s %10s %s\n' target executions each/s edges features found
 for corpus in "$root"/tests/fuzz/corpus/*/; do
   name=$(basename "$corpus") program="${FUZZ_BUILD:-$root/build/fuzz}/tests/fuzz_$(basename "$corpus")" found=none
-  mkdir -p "$folder/corpus/$name"
-  cp -n "$corpus"* "$folder/corpus/$name/"
+  python3 "$root/tests/fuzz/corpus.py" unpack "$corpus" "$folder/corpus/$name"
   "$program" -runs="$executions" -max_total_time="$seconds" -print_final_stats=1 -timeout=20 -rss_limit_mb=2048 -artifact_prefix="$folder/$name-" "$folder/corpus/$name" >"$folder/$name.log" 2>&1 || { found="see $folder/$name.log"; status=1; }
   done=$(awk '/number_of_executed_units/ { print $2 }' "$folder/$name.log")
   total=$((total + ${done:-0}))

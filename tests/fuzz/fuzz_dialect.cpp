@@ -74,7 +74,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
   const std::string text = (data[0] & 1) != 0 ? assembled(bytes) : std::string(bytes);
   const auto result = translate(text, {1 << 16});
-  if (const auto* problem = std::get_if<Problem>(&result)) {
+  if (const auto* problem = std::get_if<SqlError>(&result)) {
     if (problem->sqlstate.size() != 5 || problem->message.empty() || problem->position > text.size() + 1) std::abort();
     return 0;
   }

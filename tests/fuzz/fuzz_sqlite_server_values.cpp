@@ -25,7 +25,7 @@ namespace {
   std::abort();
 }
 
-void check(const ValueProblem& problem, dialect::Oid type) {
+void check(const SqlError& problem, dialect::Oid type) {
   if (problem.sqlstate.size() != 5 || problem.message.empty()) found("a problem without words", type);
 }
 
@@ -34,7 +34,7 @@ void there_and_back(const Stored& stored, dialect::Oid type) {
   if (const auto problem = append_value(text, stored, type, Format::text)) return check(*problem, type);
   const auto again = parse_value(text, type, Format::text);
   // A NUL cannot be in text; bytes can, as digits.
-  if (const auto* problem = std::get_if<ValueProblem>(&again)) {
+  if (const auto* problem = std::get_if<SqlError>(&again)) {
     check(*problem, type);
     found("what was written as text is not read: " + text, type);
   }
@@ -44,7 +44,7 @@ void there_and_back(const Stored& stored, dialect::Oid type) {
   std::string binary;
   if (const auto problem = append_value(binary, stored, type, Format::binary)) return check(*problem, type);
   const auto from_binary = parse_value(binary, type, Format::binary);
-  if (std::holds_alternative<ValueProblem>(from_binary)) found("what was written in binary is not read: " + text, type);
+  if (std::holds_alternative<SqlError>(from_binary)) found("what was written in binary is not read: " + text, type);
   twice.clear();
   if (append_value(twice, std::get<Stored>(from_binary), type, Format::text) || twice != text) found("binary is not the same the second time: " + text + " and " + twice, type);
 }
@@ -102,7 +102,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 0:
     case 1: {
       const auto parsed = parse_value(bytes, type, data[1] % 6 == 0 ? Format::text : Format::binary);
-      if (const auto* problem = std::get_if<ValueProblem>(&parsed)) check(*problem, type);
+      if (const auto* problem = std::get_if<SqlError>(&parsed)) check(*problem, type);
       else if (bytes.find('\0') == std::string_view::npos || !std::holds_alternative<std::string>(std::get<Stored>(parsed))) there_and_back(std::get<Stored>(parsed), type);
       break;
     }

@@ -812,6 +812,10 @@ class WithoutDatabase(unittest.TestCase):
         self.refused(2, "--stream is missing", "append", "--term", "1", url="sqlite::memory:")
         self.refused(2, "not a duration", "lease", "acquire", "--scope", "x", "--ttl", "soon", url="sqlite::memory:")
         self.assertEqual(termgate().returncode, 2)
+        overview = termgate("--help").stdout.decode()
+        self.assertNotIn("\nOther:", overview)  # each command belongs to a group
+        self.assertLess(overview.index("\nSet up:"), overview.index("  init "))
+        self.assertLess(overview.index("\nProve:"), overview.index("  drill "))
         for words in (["--help"], ["append", "--help"], ["lease", "acquire", "--help"], ["--version"]):
             self.assertEqual(termgate(*words).returncode, 0)
 

@@ -3,8 +3,8 @@
 
   pg_restore_test.py TERMGATE_COMMAND SERVER_SCRIPT
 
-Each way back in time is really walked, on throw-away PostgreSQL 15 servers: what the database can know puts its scopes in
-doubt (TG004, status 9); what looks like a crash cannot be known and is for the operator to declare; what lost nothing is
+Each way back in time is really walked, on throw-away PostgreSQL 15 servers: what the database can know makes its scopes
+untrusted (TG004, status 9); what looks like a crash cannot be known and is for the operator to declare; what lost nothing is
 vouched for. Every case is played with and without the operator's word.
 """
 import os

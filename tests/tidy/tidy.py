@@ -97,7 +97,8 @@ for path in tracked("*.hpp", "*.cpp"):
 
 # Names that were given up, with what took their place; CHANGELOG.md tells of the old ones.
 retired = {"proxy/lite": "sqlite_server", "Law": "Layer1", "Surroundings": "SessionHost", "Errands": "BlockingPool", "Presence": "PeerLiveness", "Arrival": "ConnectRequest", "Visitor": "ConnectRequest",
-           "Applicant": "LoginRequest", "Lent": "PooledConnection", "Marks": "PassedChecks", "Knock": "LockWait", "Knocked": "LockWaitNotice", "WaiterListener": "LockWaitListener", "Lane": "SqlConnection"}
+           "Applicant": "LoginRequest", "Lent": "PooledConnection", "Marks": "PassedChecks", "Knock": "LockWait", "Knocked": "LockWaitNotice", "WaiterListener": "LockWaitListener", "Lane": "SqlConnection",
+           "FenceInDoubt": "FenceUntrusted", "declare_in_doubt": "declare_untrusted"}
 for path in tracked("*.hpp", "*.cpp", "CMakeLists.txt", "*/CMakeLists.txt", "*.cmake"):
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         for name in re.findall(r"\b(" + "|".join(retired) + r")\b", line):

@@ -3,6 +3,20 @@
 -- Locks: a test of the scope's turnstile, a shared transaction lock on its queue; a raise takes both exclusively (0003).
 -- Keeps F1, F2, F5.
 
+-- Up to version 14 "untrusted" was called "in doubt". A renamed function keeps its grants and whoever calls it.
+DO $$
+DECLARE
+  f record;
+BEGIN
+  FOR f IN SELECT * FROM (VALUES ('_doubt', 'bigint', '_why_untrusted'), ('_need_no_doubt', 'text,bigint', '_need_trusted'), ('_in_doubt', 'bigint', '_untrusted'),
+                                 ('_doubtful', '', '_untrusted_scopes'), ('declare_in_doubt', 'text,text', 'declare_untrusted')) AS renamed (was, arguments, name) LOOP
+    IF to_regprocedure(format('%I.%I(%s)', @schema_lit@, f.was, f.arguments)) IS NOT NULL
+       AND to_regprocedure(format('%I.%I(%s)', @schema_lit@, f.name, f.arguments)) IS NULL THEN
+      EXECUTE format('ALTER FUNCTION @schema@.%I(%s) RENAME TO %I', f.was, f.arguments, f.name);
+    END IF;
+  END LOOP;
+END $$;
+
 -- The advisory keys of a scope. The seed keeps kinds and schemas apart.
 CREATE OR REPLACE FUNCTION @schema@._queue_key(p_scope text) RETURNS bigint LANGUAGE sql IMMUTABLE AS
 $$ SELECT pg_catalog.hashtextextended(p_scope COLLATE pg_catalog."C", pg_catalog.hashtextextended(@schema_lit@ COLLATE pg_catalog."C", 1)) $$;

@@ -26,8 +26,8 @@ EXCEPTION WHEN lock_not_available THEN
     USING ERRCODE = 'TG006', DETAIL = format('check_wait is %s ms', @schema@._setting('check_wait_ms')), HINT = 'Nothing was changed. End what is named here, then try again.';
 END $$;
 
--- The stamps of the database as it is now become the trusted ones. NULL: a loss was seen, so that every scope but those admitted later is in
--- doubt; returns the new generation. Otherwise p_trusted_since: 0 when nothing is missing.
+-- The stamps of the database as it is now become the trusted ones. NULL: a loss was seen, so that every scope but those admitted later is
+-- untrusted; returns the new generation. Otherwise p_trusted_since: 0 when nothing is missing.
 CREATE OR REPLACE FUNCTION @schema@._admit_incarnation(p_trusted_since bigint) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

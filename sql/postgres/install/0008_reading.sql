@@ -1,6 +1,18 @@
 -- Reading: functions and views for those who have EXECUTE or SELECT here and nothing on the tables. No locks.
 
--- fence(scope) → one row, or none for a scope that was never raised.
+-- Up to version 14 fence() had the column `doubt` and fence_status had `in_doubt`. PostgreSQL renames a view's column but not a function's: the older
+-- function stands aside, so that 0015 can give its grants to the new one.
+DO $$
+BEGIN
+  IF EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = to_regclass(format('%I.fence_status', @schema_lit@)) AND a.attname = 'in_doubt') THEN
+    ALTER VIEW @schema@.fence_status RENAME COLUMN in_doubt TO untrusted;
+  END IF;
+  IF EXISTS (SELECT FROM pg_proc p WHERE p.oid = to_regprocedure(format('%I.fence(text)', @schema_lit@)) AND 'doubt' = ANY (p.proargnames)) THEN
+    ALTER FUNCTION @schema@.fence(text) RENAME TO _fence_14;
+  END IF;
+END $$;
+
+-- fence(scope) → one row, or none for a scope that was never raised. untrusted: why its writes get TG004, NULL where they do not.
 CREATE OR REPLACE FUNCTION @schema@.fence(scope text, OUT term bigint, OUT raised_at timestamptz, OUT raised_by text, OUT raise_by text, OUT untrusted text)
 RETURNS SETOF record LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
   SELECT f.term, f.raised_at, f.raised_by, f.raise_by, @schema@._why_untrusted(f.generation) FROM @schema@.fences f WHERE f.scope = fence.scope

@@ -21,7 +21,7 @@ CREATE TABLE IF NOT EXISTS termgate_fences (
   raised_at  INTEGER NOT NULL,
   raised_by  TEXT NOT NULL,
   raise_by   TEXT CHECK (raise_by IN ('writer', 'seal')),
-  untrusted   INTEGER NOT NULL DEFAULT 0 CHECK (untrusted IN (0, 1)),
+  untrusted  INTEGER NOT NULL DEFAULT 0 CHECK (untrusted IN (0, 1)),
   reset_from INTEGER
 ) STRICT, WITHOUT ROWID;
 
@@ -149,7 +149,7 @@ INSERT OR IGNORE INTO termgate_settings (name, value, what) VALUES
 
 -- untrusted: scopes without a row are untrusted too, for the older copy may not have known them yet.
 CREATE TABLE IF NOT EXISTS termgate_incarnation (
-  id       INTEGER PRIMARY KEY CHECK (id = 1),
+  id        INTEGER PRIMARY KEY CHECK (id = 1),
   untrusted INTEGER NOT NULL CHECK (untrusted IN (0, 1))
 ) STRICT;
 INSERT OR IGNORE INTO termgate_incarnation (id, untrusted) VALUES (1, 0);

@@ -224,7 +224,7 @@ std::string Writer::default_value(Node expression_node, Node type_name) {
   }
   const Node number = expression_node.as("A_Const");
   auto converted_text = relations_->stored_constant(*text, declared(type_name), number["fval"] || number["ival"] ? oid::numeric : Oid{0});
-  if (auto* problem = std::get_if<Problem>(&converted_text)) {
+  if (auto* problem = std::get_if<SqlError>(&converted_text)) {
     // PostgreSQL finds it where a row is inserted.
     if (problem->sqlstate == "22001" || problem->sqlstate == "22003") refuse("a DEFAULT that the column cannot hold", expression_node);
     refuse_as(problem->sqlstate, problem->message, expression_node);

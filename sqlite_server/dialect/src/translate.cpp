@@ -106,9 +106,9 @@ bool Writer::typed(Node node) {
   return true;
 }
 
-std::variant<std::vector<Translated>, Problem> translate(std::string_view text, const Limits& limits, const Relations* relations, std::span<const Oid> declared) {
-  if (text.size() > limits.text_bytes_max) return Problem{"54000", "this text is longer than can be translated", 0};
-  if (text.find('\0') != std::string_view::npos) return Problem{"22021", "invalid byte sequence for encoding \"UTF8\": 0x00", 0};
+std::variant<std::vector<Translated>, SqlError> translate(std::string_view text, const Limits& limits, const Relations* relations, std::span<const Oid> declared) {
+  if (text.size() > limits.text_bytes_max) return SqlError{"54000", "this text is longer than can be translated", 0};
+  if (text.find('\0') != std::string_view::npos) return SqlError{"22021", "invalid byte sequence for encoding \"UTF8\": 0x00", 0};
   const std::string sql(text);
   Tree tree;
   if (auto problem = Tree::parse(sql, tree)) return *problem;

@@ -196,8 +196,8 @@ std::vector<std::string> strings(Node list) {
 
 std::string last_name(Node list) { return list.empty() ? std::string() : list.at(list.size() - 1).as("String").text("sval"); }
 
-std::optional<Problem> Tree::parse(const std::string& sql, Tree& out) {
-  if (depth_bound(sql) > depth_max) return Problem{"54001", "this text nests deeper than can be read here", 0};
+std::optional<SqlError> Tree::parse(const std::string& sql, Tree& out) {
+  if (depth_bound(sql) > depth_max) return SqlError{"54001", "this text nests deeper than can be read here", 0};
   struct Result {
     PgQueryParseResult held;
     ~Result() { pg_query_free_parse_result(held); }
@@ -214,7 +214,7 @@ std::optional<Problem> Tree::parse(const std::string& sql, Tree& out) {
       }
       ++position;
     }
-    return Problem{deep ? "54001" : "42601", message, position};
+    return SqlError{deep ? "54001" : "42601", message, position};
   }
   boost::json::parse_options options;
   options.max_depth = json_depth_max;
@@ -223,7 +223,7 @@ std::optional<Problem> Tree::parse(const std::string& sql, Tree& out) {
   parser.reset(&out.memory_);
   boost::json::error_code error;
   parser.write(result.held.parse_tree, error);
-  if (error) return Problem{"42601", "the statement holds characters that cannot be read here", 0};
+  if (error) return SqlError{"42601", "the statement holds characters that cannot be read here", 0};
   // It lives in out.memory_: nothing is copied, and nothing is destroyed level by level.
   out.value_.emplace(parser.release());
   return std::nullopt;

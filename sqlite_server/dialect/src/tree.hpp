@@ -60,7 +60,7 @@ class Tree {
   Tree& operator=(const Tree&) = delete;
 
   // Parses; what is too deep for the library's recursion is refused before it is asked (see tree.cpp).
-  static std::optional<Problem> parse(const std::string& sql, Tree& out);
+  static std::optional<SqlError> parse(const std::string& sql, Tree& out);
   Node statements() const noexcept;
 
  private:

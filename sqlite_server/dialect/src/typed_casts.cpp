@@ -119,7 +119,7 @@ Value Typed::coerce(const Value& value, Oid type, Context context) {
       result.stored = type == oid::numeric || type == oid::float4;
     } else if (value.constant) {
       auto converted_text = relations_.constant(*value.constant, type);
-      if (auto* problem = std::get_if<Problem>(&converted_text)) refuse_as(problem->sqlstate, problem->message, value.at);
+      if (auto* problem = std::get_if<SqlError>(&converted_text)) refuse_as(problem->sqlstate, problem->message, value.at);
       result.text = std::get<std::string>(converted_text);
       result.level = result.text.starts_with("-") ? unary : primary;
     }

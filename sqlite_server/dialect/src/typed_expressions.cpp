@@ -119,7 +119,7 @@ Value Typed::constant(Node body) {
       value.level = number < 0 && number != INT64_MIN ? unary : primary;
     } else {
       auto converted_text = relations_.constant(text, oid::numeric);
-      if (auto* problem = std::get_if<Problem>(&converted_text)) refuse_as(problem->sqlstate, problem->message, body);
+      if (auto* problem = std::get_if<SqlError>(&converted_text)) refuse_as(problem->sqlstate, problem->message, body);
       value.text = std::get<std::string>(converted_text);
     }
   } else if (body["sval"]) {

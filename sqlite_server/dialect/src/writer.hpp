@@ -1,6 +1,6 @@
 // One statement's walk from PostgreSQL's tree to SQLite's text. A file a concern: expressions, calls (functions in expressions),
 // selects, from, modify (INSERT, UPDATE, DELETE), definitions (DDL), utility. What has no counterpart throws Refused, which
-// translate() turns into a Problem.
+// translate() turns into a SqlError.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@
 namespace termgate::dialect {
 
 struct Refused {
-  Problem problem;
+  SqlError problem;
 };
 [[noreturn]] void refuse(std::string_view what, Node at = {});  // 0A000
 [[noreturn]] void refuse_as(std::string_view sqlstate, std::string message, Node at = {});

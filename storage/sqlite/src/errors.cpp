@@ -126,6 +126,10 @@ void throw_sqlite(int extended_code, std::string_view message) {
                                     message),
                         code);
   }
+  if (message == "no such column: untrusted" || message == "no such column: f.untrusted" ||
+      (message.starts_with("table main.termgate_") && message.ends_with(" has no column named untrusted"))) {
+    throw DatabaseError(fmt::format("{}: this database has the tables of an earlier version of Termgate: run `termgate init`", message), code);
+  }
   throw DatabaseError(std::string(message), code);
 }
 

@@ -562,7 +562,7 @@ def long_names(lab, major, modes):
 @special("L3", "COMMIT PREPARED while a scope is untrusted")
 def prepared(lab, major, modes):
     rig = Rig(lab, major, "max_prepared_transactions=60")
-    declare = rig.value("SELECT proname FROM pg_proc WHERE pronamespace = 'termgate'::regnamespace AND proname IN ('declare_untrusted', 'declare_untrusted')")
+    declare = rig.value("SELECT proname FROM pg_proc WHERE pronamespace = 'termgate'::regnamespace AND proname IN ('declare_in_doubt', 'declare_untrusted')")
     rig.sql("ALTER ROLE writer SET client_min_messages = error")
     ways = {
         "without a term": (None, lambda gid: [f"COMMIT PREPARED '{gid}'"]), "its own term": ("own", lambda gid: [f"COMMIT PREPARED '{gid}'"]), "the term of another scope": ("other", lambda gid: [f"COMMIT PREPARED '{gid}'"]),

@@ -247,7 +247,9 @@ def check_names(tokens, database):
     for at, token in enumerate(tokens):
         if token[1] == "@schema@" and at + 2 < len(tokens) and tokens[at + 1][1] == ".":
             name = tokens[at + 2][1].strip("[]")
-            if tokens[at + 2][0] in ("word", "bracket") and name not in database.objects:
+            # DROP … IF EXISTS may name what an earlier version has made; a name that is made and not dropped first is found by check_made.
+            dropped = at > 0 and is_word(tokens[at - 1], "EXISTS")
+            if tokens[at + 2][0] in ("word", "bracket") and name not in database.objects and not dropped:
                 raise Problem(f"@schema@.{name} does not exist")
             if database.objects.get(name) == "FUNCTION" and at + 3 < len(tokens) and tokens[at + 3][1] == "(":
                 depth, end = 0, at + 3

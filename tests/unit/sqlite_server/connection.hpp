@@ -87,7 +87,7 @@ struct Connection {
   Answer run(const std::string& text) {
     Answer answer;
     const auto translated = dialect::translate(text);
-    if (const auto* problem = std::get_if<dialect::Problem>(&translated)) return {{}, problem->sqlstate, problem->message, {}};
+    if (const auto* problem = std::get_if<dialect::SqlError>(&translated)) return {{}, problem->sqlstate, problem->message, {}};
     for (const auto& each : std::get<0>(translated)) {
       for (const std::string& sql : each.sql) {
         answer.rows.clear();

@@ -148,7 +148,7 @@ struct Session : termgate::sqlite_server::CatalogSession {
     const auto found = values.find(std::string(name));
     return found == values.end() ? CatalogSession::setting(name) : std::optional(found->second);
   }
-  std::variant<std::string, termgate::sqlite_server::ValueProblem> set(std::string_view name, std::string_view value, bool) override { return values[std::string(name)] = value; }
+  std::variant<std::string, termgate::sqlite_server::SqlError> set(std::string_view name, std::string_view value, bool) override { return values[std::string(name)] = value; }
   bool may_write() const override { return writer; }
   bool cancelled() const override { return cancel; }
   std::map<std::string, std::string> values;

@@ -436,7 +436,7 @@ TEST_CASE("sqlite_server: nothing of a schema that changed slips past the guard"
   CHECK(one.ask(bind("", "s") + execute() + synced()) == "2 E(42P01) Z(I)");
 }
 
-// What clients ask of the server about itself: the catalog on the lane of whoever asks.
+// What clients ask of the server about itself: the catalog on the connection of the session that asks.
 TEST_CASE("sqlite_server: the catalog answers each session as itself", "[sqlite_server]") {
   Lab lab;
   Client client(lab.engine), other(lab.engine, {{"database", "second"}, {"application_name", "tool"}}, 8);

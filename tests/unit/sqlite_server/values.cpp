@@ -86,10 +86,10 @@ TEST_CASE("values: what a column holds of what is assigned to it is what Postgre
     const DeclaredType column = column_called(one.type.substr(5, from - 5));
     const std::string source = one.type.substr(from + 6);
     const Oid source_type = source == "unknown" ? 0 : type_called(source);
-    const auto read = source_type == 0 ? std::variant<Stored, ValueProblem>(Stored(one.input)) : parse_value(one.input, source_type, Format::text);
+    const auto read = source_type == 0 ? std::variant<Stored, SqlError>(Stored(one.input)) : parse_value(one.input, source_type, Format::text);
     REQUIRE(std::holds_alternative<Stored>(read));
     const auto parsed = converted(std::get<Stored>(read), column, source_type);
-    if (const auto* problem = std::get_if<ValueProblem>(&parsed)) {
+    if (const auto* problem = std::get_if<SqlError>(&parsed)) {
       if (problem->sqlstate == "0A000") ++refused;
       else CHECK(problem->sqlstate == one.sqlstate);
       continue;
@@ -120,11 +120,11 @@ TEST_CASE("values: text and binary are what PostgreSQL makes of them", "[proxy][
     const Oid type = type_called(one.type);
     const auto parsed = parse_value(one.input, type, Format::text);
     if (!one.sqlstate.empty()) {
-      REQUIRE(std::holds_alternative<ValueProblem>(parsed));
-      if (std::get<ValueProblem>(parsed).sqlstate != "0A000") CHECK(std::get<ValueProblem>(parsed).sqlstate == one.sqlstate);
+      REQUIRE(std::holds_alternative<SqlError>(parsed));
+      if (std::get<SqlError>(parsed).sqlstate != "0A000") CHECK(std::get<SqlError>(parsed).sqlstate == one.sqlstate);
       continue;
     }
-    if (const auto* problem = std::get_if<ValueProblem>(&parsed)) {
+    if (const auto* problem = std::get_if<SqlError>(&parsed)) {
       if (problem->sqlstate == "0A000") ++refused;
       else FAIL_CHECK(problem->sqlstate << " " << problem->message);
     }
@@ -148,8 +148,8 @@ TEST_CASE("values: text and binary are what PostgreSQL makes of them", "[proxy][
     else CHECK(same == one.text);
     // A binary of another length is never taken.
     if (type != oid::text && type != oid::bytea && type != oid::jsonb && type != oid::json) {
-      for (std::size_t size = 0; size < one.binary.size(); ++size) CHECK(std::holds_alternative<ValueProblem>(parse_value(std::string_view(one.binary).substr(0, size), type, Format::binary)));
-      CHECK(std::holds_alternative<ValueProblem>(parse_value(one.binary + "x", type, Format::binary)));
+      for (std::size_t size = 0; size < one.binary.size(); ++size) CHECK(std::holds_alternative<SqlError>(parse_value(std::string_view(one.binary).substr(0, size), type, Format::binary)));
+      CHECK(std::holds_alternative<SqlError>(parse_value(one.binary + "x", type, Format::binary)));
     }
   }
   // Years that no text of a date would sort by.
@@ -177,6 +177,6 @@ TEST_CASE("values: what a column should not hold goes out as it is in text and i
   CHECK(has_binary(oid::interval));
   constexpr Oid inet = 869;
   CHECK_FALSE(has_binary(inet));
-  CHECK(std::get<ValueProblem>(parse_value("x", inet, Format::binary)).sqlstate == "0A000");
-  CHECK(std::get<ValueProblem>(parse_value(std::string_view("a\0b", 3), oid::text, Format::text)).sqlstate == "22021");
+  CHECK(std::get<SqlError>(parse_value("x", inet, Format::binary)).sqlstate == "0A000");
+  CHECK(std::get<SqlError>(parse_value(std::string_view("a\0b", 3), oid::text, Format::text)).sqlstate == "22021");
 }

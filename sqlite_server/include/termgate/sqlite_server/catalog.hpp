@@ -37,7 +37,7 @@ DeclaredType type_of_declaration(std::string_view declared) noexcept;
 // What a column of that type stores for a value, by PostgreSQL's rules of assignment: its canonical form (values.hpp), rounded, or a problem
 // where it is out of range, too long, or none of the type. `from`: the type that the value has, as SQLite holds one (0 and unknown: a
 // literal, a text to be read); whether the one may be assigned to the other is the caller's to know. NULL stays NULL.
-std::variant<Stored, ValueProblem> converted(const Stored& value, DeclaredType to, Oid from);
+std::variant<Stored, SqlError> converted(const Stored& value, DeclaredType to, Oid from);
 
 struct Setting {
   std::string name;
@@ -62,8 +62,8 @@ class CatalogSession {
   virtual std::optional<std::string> setting(std::string_view name) const;
   virtual std::vector<Setting> settings() const;
   // set_config(): the value that holds now, or what is wrong with it.
-  virtual std::variant<std::string, ValueProblem> set(std::string_view name, std::string_view value, bool local);
-  virtual std::optional<ValueProblem> notify(std::string_view channel, std::string_view payload);
+  virtual std::variant<std::string, SqlError> set(std::string_view name, std::string_view value, bool local);
+  virtual std::optional<SqlError> notify(std::string_view channel, std::string_view payload);
   // pg_cancel_backend and pg_terminate_backend: false where there is no such session.
   virtual bool signal(std::int32_t process_id, bool terminate);
   // Whether a function may write in the transaction that is open: nextval() and setval() do, within statements that SQLite calls
@@ -104,7 +104,7 @@ class Catalog {
   virtual bool reading() const noexcept = 0;
   // What PostgreSQL would say of the failure that the connection has just reported: of one of the functions here, or of a relation,
   // column or function that is not there (42P01, 42703, 42883). nullopt: neither.
-  virtual std::optional<ValueProblem> problem() const = 0;
+  virtual std::optional<SqlError> problem() const = 0;
   // An OID as text, where a value is of the type regclass, regtype, regproc …: its name, or its digits where nothing has it.
   virtual std::string reg_text(std::int64_t value, Oid type) = 0;
   // Fills in where columns of results come from, by the names that SQLite gives.

@@ -27,6 +27,7 @@
 #include <string_view>
 #include <variant>
 
+#include <termgate/dialect/sql_error.hpp>
 #include <termgate/dialect/types.hpp>
 
 namespace termgate::sqlite_server {
@@ -43,18 +44,15 @@ struct Blob {
 // As SQLite holds it; monostate is NULL.
 using Stored = std::variant<std::monostate, std::int64_t, double, std::string, Blob>;
 
-// SQLSTATE and message as PostgreSQL would give them: 22P02 (no such value), 22003 and 22008 (out of range), 22P03 (binary of the
-// wrong size), 0A000 (a type that has no binary form here).
-struct ValueProblem {
-  std::string sqlstate;
-  std::string message;
-};
+// Of values: 22P02 (no such value), 22003 and 22008 (out of range), 22P03 (binary of the wrong size), 0A000 (a type that has no
+// binary form here).
+using dialect::SqlError;
 
 // Appends what stands in a DataRow behind the length. Not for NULL.
-[[nodiscard]] std::optional<ValueProblem> append_value(std::string& out, const Stored& value, Oid type, Format format);
+[[nodiscard]] std::optional<SqlError> append_value(std::string& out, const Stored& value, Oid type, Format format);
 
 // What a Bind, a text of COPY or a cast brings. `type` 0 and unknown are text.
-[[nodiscard]] std::variant<Stored, ValueProblem> parse_value(std::string_view bytes, Oid type, Format format);
+[[nodiscard]] std::variant<Stored, SqlError> parse_value(std::string_view bytes, Oid type, Format format);
 
 // Whether append_value and parse_value know a binary form.
 bool has_binary(Oid type) noexcept;

@@ -83,6 +83,22 @@ std::vector<Layer1::Part> Layer1::missing_parts() {
   return missing;
 }
 
+// Columns that were called something else in an earlier version (0004).
+void Layer1::rename_columns() {
+  for (const char* table : {"termgate_fences", "termgate_incarnation"}) {
+    bool found = false;
+    {
+      const Statement columns(db_, "SELECT 1 FROM main.pragma_table_info(?1) WHERE name = 'in_doubt'");
+      Running read(columns.get());
+      read.bind(std::string_view(table));
+      found = read.step();
+    }
+    if (!found) continue;
+    const std::string text = fmt::format("ALTER TABLE main.{} RENAME COLUMN in_doubt TO untrusted", table);
+    if (const int code = sqlite3_exec(db_, text.c_str(), nullptr, nullptr, nullptr); code != SQLITE_OK) throw_sqlite(db_, code);
+  }
+}
+
 // Two at once do no harm: the version is read under the write lock.
 Layer1::Installed Layer1::install() {
   Unit unit(*this);
@@ -102,6 +118,7 @@ Layer1::Installed Layer1::install() {
     known = tables.step();
   }
   std::vector<std::string> outdated;
+  if (known && from < ours) rename_columns();
   if (known && from <= ours) missing = missing_parts();
   if (from == ours && missing.empty()) outdated = outdated_triggers(false);
   if (from == ours && missing.empty() && outdated.empty()) {

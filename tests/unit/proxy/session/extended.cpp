@@ -232,7 +232,7 @@ TEST_CASE("session: a refusal in a block fails the block where the server is", "
 TEST_CASE("session: a pipeline of an untrusted scope is refused from memory whatever the term", "[F3][proxy]") {
   const std::string message = "TG004 fence untrusted for scope \"orders\": the database shows 5, this proxy has seen 9";
   Script script;
-  script.untrusted = {{"orders", message}};
+  script.untrusted_scopes = {{"orders", message}};
   script.client(one(insert) + sync_message()).to_client(error("TG004", message) + ready('I')).told({"refused TG004 from memory"});
   script.client(one("VACUUM t") + sync_message()).to_client(error("TG004", message) + ready('I'));
   script.client(one(select_a) + sync_message()).to_server(one(select_a) + sync_message());

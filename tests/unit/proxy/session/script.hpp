@@ -38,8 +38,8 @@ class Neighbours : public session::SessionHost {
   }
   void saw_fence(std::string_view scope, std::int64_t fence) override { fences[std::string(scope)] = std::max(fences[std::string(scope)], fence); }
   std::string untrusted(std::string_view scope) const override {
-    const auto found = scope.empty() ? untrusted.begin() : untrusted.find(scope);
-    return found == untrusted.end() ? std::string() : found->second;
+    const auto found = scope.empty() ? untrusted_scopes.begin() : untrusted_scopes.find(scope);
+    return found == untrusted_scopes.end() ? std::string() : found->second;
   }
   void saw_term(std::string_view scope, std::int64_t term) override { saw_fence(scope, term); }
   bool known_to_write(std::size_t) const override { return reads_are_known_to_write; }
@@ -59,7 +59,7 @@ class Neighbours : public session::SessionHost {
   }
 
   std::map<std::string, std::int64_t, std::less<>> fences;
-  std::map<std::string, std::string, std::less<>> untrusted;
+  std::map<std::string, std::string, std::less<>> untrusted_scopes;
   bool reads_are_known_to_write = false;
   statements::Cache cache;
   std::vector<std::string> incidents;
@@ -73,7 +73,7 @@ class Script {
   session::Admission admission;
   // Fences that this process knows already. With orders at 5 no raise is committed in advance.
   std::map<std::string, std::int64_t, std::less<>> fences{{"orders", 5}};
-  std::map<std::string, std::string, std::less<>> untrusted;  // of untrusted scopes, the message of TG004
+  std::map<std::string, std::string, std::less<>> untrusted_scopes;  // of untrusted scopes, the message of TG004
   std::string application_name = "termgate.scope=orders;termgate.term=5;";
   std::string server_version = "15.20";
   pgwire::Field declared_scope = "orders", declared_term = "5";  // as the server's session says after the login
@@ -184,7 +184,7 @@ class Script {
   std::unique_ptr<Life> begin() const {
     auto life = std::make_unique<Life>();
     life->neighbours.fences = fences;
-    life->neighbours.untrusted = untrusted;
+    life->neighbours.untrusted_scopes = untrusted_scopes;
     life->neighbours.reads_are_known_to_write = reads_are_known_to_write;
     life->session = std::make_unique<session::Session>(options, peer, life->neighbours, life->now);
     if (logged_in) {

@@ -130,7 +130,7 @@ TEST_CASE("session: an untrusted scope is refused from memory whatever the term"
   {
     Script script;
     script.fences = {{"orders", 9}};
-    script.untrusted = {{"orders", message}};
+    script.untrusted_scopes = {{"orders", message}};
     for (const std::string& text : {insert, std::string("COPY t FROM STDIN"), std::string("VACUUM t"), insert + "; " + insert}) {
       script.client(query(text)).to_client(error("TG004", message) + ready('I')).told({"refused TG004 from memory"});
     }
@@ -145,7 +145,7 @@ TEST_CASE("session: an untrusted scope is refused from memory whatever the term"
   {
     // In a block.
     Script script;
-    script.untrusted = {{"orders", message}};
+    script.untrusted_scopes = {{"orders", message}};
     script.client(query("BEGIN")).to_server(query("BEGIN"));
     script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
     script.client(query("SELECT a FROM t")).to_server(query("SELECT a FROM t"));
@@ -158,7 +158,7 @@ TEST_CASE("session: an untrusted scope is refused from memory whatever the term"
     // A scope that only the server knows, and one that the text names itself, may be this one.
     Script script;
     script.application_name.clear();
-    script.untrusted = {{"orders", message}};
+    script.untrusted_scopes = {{"orders", message}};
     script.client(query(insert)).to_client(error("TG004", message, {{'H', unknown}}) + ready('I'));
     script.client(query("SELECT termgate.check_term('orders', 7)")).to_client(error("TG004", message, {{'H', unknown}}) + ready('I'));
     // The way out of it.

@@ -117,7 +117,7 @@ TEST_CASE("dialect: what is translated answers on SQLite what PostgreSQL answere
       const auto prepared = run(database, std::get<0>(setup));
       REQUIRE((prepared.index() == 0 || std::get<1>(prepared).empty()));
       const auto translated = translate(each.sql);
-      if (const auto* problem = std::get_if<Problem>(&translated)) {
+      if (const auto* problem = std::get_if<SqlError>(&translated)) {
         CAPTURE(problem->message);
         CHECK(problem->sqlstate == each.sqlstate);
         continue;

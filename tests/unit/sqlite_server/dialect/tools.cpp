@@ -64,7 +64,7 @@ TEST_CASE("dialect: every query of psql and of the JDBC driver for the catalog r
   for (const std::string& text : all) {
     CAPTURE(text);
     const auto translated = translate(text);
-    if (const auto* problem = std::get_if<Problem>(&translated)) FAIL_CHECK(problem->message);
+    if (const auto* problem = std::get_if<SqlError>(&translated)) FAIL_CHECK(problem->message);
     else {
       for (const Translated& each : std::get<0>(translated)) {
         CHECK((each.effect == Effect::read || each.tag == "SET" || each.tag == "SHOW"));
@@ -85,7 +85,7 @@ TEST_CASE("dialect: every text of pgbench runs and its own session parts are giv
   for (const std::string& text : all) {
     CAPTURE(text);
     const auto translated = translate(text);
-    if (const auto* problem = std::get_if<Problem>(&translated)) FAIL_CHECK(problem->message);
+    if (const auto* problem = std::get_if<SqlError>(&translated)) FAIL_CHECK(problem->message);
     else {
       for (const Translated& each : std::get<0>(translated)) {
         utilities += each.effect == Effect::utility ? 1 : 0;

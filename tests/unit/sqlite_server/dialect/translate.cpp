@@ -23,15 +23,15 @@ namespace {
 Translated one(const std::string& text) {
   CAPTURE(text);
   auto result = translate(text);
-  if (const auto* problem = std::get_if<Problem>(&result)) FAIL(problem->message);
+  if (const auto* problem = std::get_if<SqlError>(&result)) FAIL(problem->message);
   REQUIRE(std::get<0>(result).size() == 1);
   return std::get<0>(result)[0];
 }
-Problem refused(const std::string& text) {
+SqlError refused(const std::string& text) {
   CAPTURE(text);
   auto result = translate(text);
-  REQUIRE(std::holds_alternative<Problem>(result));
-  return std::get<Problem>(result);
+  REQUIRE(std::holds_alternative<SqlError>(result));
+  return std::get<SqlError>(result);
 }
 template <class T>
 T utility(const std::string& text) {
@@ -159,7 +159,7 @@ TEST_CASE("dialect: what has no counterpart is refused by its name", "[dialect]"
       {"SELECT string_agg(a, ',' ORDER BY a) FROM t", "0A000", 8}, {"UPDATE t SET a = DEFAULT", "0A000", 14}, {"SELECT b'01'", "0A000", 8}, {"SELECT t.* IS NULL FROM t", "0A000", 8}};
   for (const auto& row : rows) {
     CAPTURE(row.text);
-    const Problem problem = refused(row.text);
+    const SqlError problem = refused(row.text);
     CAPTURE(problem.message);
     CHECK(problem.sqlstate == row.sqlstate);
     CHECK(problem.position == row.position);
@@ -188,8 +188,8 @@ TEST_CASE("dialect: no depth of text overflows a stack of two megabytes", "[dial
   for (const std::string& text : texts) {
     CAPTURE(text.substr(0, 60));
     const auto result = translate(text);
-    REQUIRE(std::holds_alternative<Problem>(result));
-    const std::string sqlstate = std::get<Problem>(result).sqlstate;
+    REQUIRE(std::holds_alternative<SqlError>(result));
+    const std::string sqlstate = std::get<SqlError>(result).sqlstate;
     CHECK((sqlstate == "54001" || sqlstate == "42601"));
   }
   CHECK(depth_bound("SELECT CASE" + repeated(" WHEN a = 1 THEN 2", 5000) + " END") < 20);
@@ -316,7 +316,7 @@ TEST_CASE("dialect: what is nested is written once: a short text never becomes a
     std::string text = "a";
     for (int i = 0; i < depth; ++i) text = std::string(construct).replace(construct.find('@'), 1, text);
     const auto result = translate("SELECT " + text + " FROM t");
-    if (const auto* problem = std::get_if<Problem>(&result)) {
+    if (const auto* problem = std::get_if<SqlError>(&result)) {
       CHECK(problem->sqlstate == "54001");
       return std::size_t{0};
     }
@@ -345,7 +345,7 @@ TEST_CASE("dialect: no two signs begin a comment", "[dialect][fuzz]") {
         CAPTURE(text);
         const auto result = translate(text);
         // Refused for its types, perhaps; never for its signs.
-        if (const auto* problem = std::get_if<Problem>(&result)) CHECK(problem->sqlstate != "XX000");
+        if (const auto* problem = std::get_if<SqlError>(&result)) CHECK(problem->sqlstate != "XX000");
         else CHECK(std::get<0>(result)[0].sql[0].find("--") == std::string::npos);
       }
     }

@@ -307,7 +307,8 @@ void make_old(const std::string& path, int term) {
     db.must(fmt::format("INSERT INTO termgate_migrations VALUES ({}, '{}', 0)", migration.version, migration.name));
   }
   db.must(tables);
-  db.must("SELECT termgate_seal('billing', " + std::to_string(term) + ")");
+  db.must("SELECT termgate_seal('billing', " + std::to_string(term) + "), termgate_seal('lost', 3); UPDATE termgate_fences SET untrusted = 1 WHERE scope = 'lost'");
+  for (const char* table : {"termgate_fences", "termgate_incarnation"}) db.must(fmt::format("ALTER TABLE {} RENAME COLUMN untrusted TO in_doubt", table));
   for (const char* when : {"INSERT", "UPDATE", "DELETE"}) {
     db.must(fmt::format("CREATE TRIGGER termgate_protect_{0}_acc BEFORE {0} ON acc BEGIN SELECT CASE WHEN "
                         "termgate_guard_load_termgate_extension_first('row', 'acc', 'billing') IS NULL THEN RAISE(ABORT, 'TG005 refused') END; END",
@@ -336,13 +337,16 @@ TEST_CASE("attached: an earlier version's triggers are refused there and renewed
     }
   }
   Db db(folder.file("app.db"));
-  db.must("SELECT termgate_declare('billing', 6); INSERT INTO acc (v) VALUES ('by the earlier one')");
-  db.must("INSERT INTO taken VALUES ('billing', 7)");
-  CHECK_THAT(db("INSERT INTO acc (v) VALUES ('stale')").error, StartsWith("TG001"));
+  for (const char* call : {"SELECT termgate_declare('billing', 6); INSERT INTO acc (v) VALUES ('early')", "SELECT termgate_check_term('billing', 6)", "SELECT termgate_fence('billing')"}) {
+    INFO(call);
+    CHECK_THAT(db(call).error, Contains("earlier version") && Contains("termgate init"));
+  }
   CHECK_THAT(db("SELECT termgate_protect('free', NULL, 'billing')").error, Contains("run termgate init first"));
-  CHECK(db.must("SELECT termgate_init()") == R"({"from_version":2,"to_version":3})");
+  CHECK(db.must("SELECT termgate_init()") == R"({"from_version":2,"to_version":4})");
   CHECK(db.must("SELECT count(*) FROM sqlite_schema WHERE type = 'trigger' AND name LIKE 'termgate!_%' ESCAPE '!' AND sql LIKE '%guard%' AND sql NOT LIKE '%termgate_here%'") == "0");
-  db.must("SELECT termgate_declare('billing', 7); INSERT INTO acc (v) VALUES ('by this one'); INSERT INTO taken VALUES ('billing', 8)");
+  CHECK_THAT(db("SELECT termgate_check_term('lost', 3)").error, StartsWith("TG004"));  // it was said under the column's earlier name
+  db.must("UPDATE termgate_fences SET untrusted = 0");
+  db.must("SELECT termgate_declare('billing', 7); INSERT INTO taken VALUES ('billing', 7); INSERT INTO acc (v) VALUES ('by this one'); INSERT INTO taken VALUES ('billing', 8)");
   CHECK_THAT(db("INSERT INTO acc (v) VALUES ('stale')").error, StartsWith("TG001"));
   CHECK(db.must("SELECT count(*) FROM json_each(termgate_doctor()) WHERE value ->> 'severity' = 'error'") == "0");
   db.must("ATTACH '" + folder.file("other.db") + "' AS x; SELECT termgate_declare('billing', 8); INSERT INTO acc (v) VALUES ('beside')");

@@ -15,6 +15,7 @@
 #include <variant>
 #include <vector>
 
+#include <termgate/dialect/sql_error.hpp>
 #include <termgate/dialect/utility.hpp>
 
 namespace termgate::dialect {
@@ -35,13 +36,6 @@ enum class Effect : std::uint8_t {
   definition,  // changes the schema
   utility,     // `utility` says what; no SQL
   none,        // accepted and without effect here (GRANT, COMMENT, LOCK TABLE)
-};
-
-// `position` counts bytes from 1; 0: none.
-struct Problem {
-  std::string sqlstate;  // 42601 syntax, 0A000 no counterpart, 54001 too deep or too long, 22P02 and kin for constants
-  std::string message;
-  std::size_t position = 0;
 };
 
 // What translate() asks about the file. With it, statements about the file's own tables are typed by PostgreSQL's rules; without it,
@@ -66,9 +60,9 @@ class Relations {
   // By a name as SQLite calls it, any case; nullptr: there is none.
   virtual const Relation* find(std::string_view name) const = 0;
   // A constant of that type as SQLite text, converted as PostgreSQL's input function does.
-  virtual std::variant<std::string, Problem> constant(std::string_view text, Oid type, std::int32_t typmod = -1) const = 0;
+  virtual std::variant<std::string, SqlError> constant(std::string_view text, Oid type, std::int32_t typmod = -1) const = 0;
   // A constant as a column stores it that is declared so (types.hpp), as SQLite text. `from`: its own type, 0 of a literal without one.
-  virtual std::variant<std::string, Problem> stored_constant(std::string_view text, std::string_view declared, Oid from) const = 0;
+  virtual std::variant<std::string, SqlError> stored_constant(std::string_view text, std::string_view declared, Oid from) const = 0;
 };
 
 struct Translated {
@@ -83,7 +77,7 @@ struct Translated {
   Utility utility;                // where effect is utility
   std::vector<std::string> notices;  // what was left out, one sentence each
   bool typed = false;                // every expression has a type: `columns` and `parameters` are complete
-  std::optional<Problem> problem;    // of a typed statement that cannot be written; the ones beside it can
+  std::optional<SqlError> problem;    // of a typed statement that cannot be written; the ones beside it can
 };
 
 struct Limits {
@@ -91,7 +85,7 @@ struct Limits {
 };
 
 // `declared`: the types that the client gave for the parameters; 0: it gave none.
-std::variant<std::vector<Translated>, Problem> translate(std::string_view text, const Limits& limits = {}, const Relations* relations = nullptr, std::span<const Oid> declared = {});
+std::variant<std::vector<Translated>, SqlError> translate(std::string_view text, const Limits& limits = {}, const Relations* relations = nullptr, std::span<const Oid> declared = {});
 
 // The statements of a text, each from behind the one before to its own end: where the proxy's session sees them, for it asks the same
 // grammar. Nothing where that grammar cannot read the text. The views are of `text`.

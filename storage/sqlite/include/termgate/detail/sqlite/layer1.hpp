@@ -191,6 +191,7 @@ class Layer1 {
     bool table;
   };
   std::vector<Part> missing_parts();
+  void rename_columns();
   // Makes the triggers anew that the columns and indexes of a protected or adopted table have outgrown. In the caller's transaction.
   void renew_triggers() { outdated_triggers(true); }
 
