@@ -28,8 +28,8 @@ GO
 -- enter(scope, term, nonce) → one row: nonce, code, fence, message; the code is the return code too. 0: passed, and the session holds the gate until leave or its own end. 50001 to
 -- 50006 as everywhere, else the server's number: a refusal changes nothing, and what the session held before, it holds. fence: as it stands, where it was compared. A term above
 -- the fence raises it, where the scope lets writers raise, in a transaction of its own that is committed before: outside a transaction only, and by a session that is not in
--- the gate (50005: leave first, or raise in another session). In the gate the term is fixed; entered again with it, the gate is held once. Inside a transaction the queue
--- is held besides, to its end: a distributed transaction may be committed after its session has ended, and the gate with it.
+-- the gate (50005: leave first, or raise in another session). In the gate the term is fixed; entered again with it, the gate is held once. A distributed transaction may be
+-- committed after its session has ended, and the gate with it: a proxy refuses those in a fenced session.
 -- Locks: row first_read S statement
 -- Locks: row fences S statement
 CREATE PROCEDURE @schema@.enter @scope nvarchar(4000), @term bigint, @nonce bigint AS
@@ -80,8 +80,6 @@ BEGIN
     EXEC @schema@._share @scope, @key, N'Session';
     SELECT @fence = f.term FROM @schema@.fences f WITH (READCOMMITTEDLOCK) WHERE f.scope_key = @key;
     EXEC @schema@._compare @scope, @key, @term, N'Session', 1;
-    -- Last, for a refusal may leave nothing behind.
-    IF @@TRANCOUNT > 0 EXEC @schema@._share @scope, @key;
   END TRY
   BEGIN CATCH
     SET @code = ERROR_NUMBER();
