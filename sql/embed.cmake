@@ -150,8 +150,8 @@ foreach(database IN LISTS databases)
   file(GLOB others RELATIVE "${SQL_DIR}/${database}" "${SQL_DIR}/${database}/*.sql" "${SQL_DIR}/${database}/*/*.sql")
   list(SORT others)
   foreach(other IN LISTS others)
-    # The guard is an extension of its own, which no program of ours sends.
-    if(other MATCHES "^(install|calls|guard)/")
+    # The guard is an extension of its own; facts.sql and sign.sql are for people with sqlcmd.
+    if(other MATCHES "^(install|calls|guard)/" OR other MATCHES "^(facts|sign)\\.sql$")
       continue()
     endif()
     if(other MATCHES "^([a-z0-9_]+)/([a-z0-9_]+)\\.sql$")

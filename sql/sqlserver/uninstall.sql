@@ -113,12 +113,25 @@ END
 GO
 IF TYPE_ID(N'@schema@.payload_batch') IS NOT NULL DROP TYPE @schema@.payload_batch;
 GO
+-- It refers to the others, and the order of ids on SQL Server is not that of creation.
+DROP TABLE IF EXISTS @schema@.anchors;
+GO
 DECLARE @id int = 2147483647, @text nvarchar(max);
 WHILE 1 = 1
 BEGIN
   SET @text = NULL;
   SELECT TOP (1) @id = t.object_id, @text = N'DROP TABLE @schema@.' + QUOTENAME(t.name) FROM sys.tables t
    WHERE t.schema_id = SCHEMA_ID(@schema_lit@) AND t.object_id < @id AND t.name IN (@own_objects@) ORDER BY t.object_id DESC;
+  IF @text IS NULL BREAK;
+  EXEC(@text);
+END
+GO
+DECLARE @id int = 2147483647, @text nvarchar(max);
+WHILE 1 = 1
+BEGIN
+  SET @text = NULL;
+  SELECT TOP (1) @id = o.object_id, @text = N'DROP SEQUENCE @schema@.' + QUOTENAME(o.name) FROM sys.objects o
+   WHERE o.schema_id = SCHEMA_ID(@schema_lit@) AND o.type = 'SO' AND o.object_id < @id AND o.name IN (@own_objects@) ORDER BY o.object_id DESC;
   IF @text IS NULL BREAK;
   EXEC(@text);
 END

@@ -1,8 +1,12 @@
 -- Tables of layer 1, and what a table must refuse by itself. Batches end with GO; @schema@ is the schema in brackets, @schema_lit@ the same as a literal.
--- Parameters: none. The installer runs every pending file in one transaction, behind an application lock. Locks: those of CREATE.
+-- Parameters: none. An installation and an upgrade run all files in one transaction, behind an application lock. Locks: those of CREATE.
 -- Keeps F3: a fence row is never lowered, deleted or truncated. Names are compared by their bytes: every table has them beside the name as a
--- key (varbinary), for SQL Server ignores trailing blanks under every collation, binary ones included.
+-- key (varbinary), for SQL Server ignores trailing blanks under every collation, binary ones included. Indexes are looked for by the beginning of their names, which Babelfish makes longer.
+-- dbo owns the schema, whoever installs: triggers on the owners' tables reach layer 1 by an ownership chain, and EXECUTE AS OWNER means dbo.
+IF SCHEMA_ID(@schema_lit@) IS NULL AND SERVERPROPERTY('Babelfish') IS NULL EXEC(N'CREATE SCHEMA @schema@ AUTHORIZATION [dbo]');
 IF SCHEMA_ID(@schema_lit@) IS NULL EXEC(N'CREATE SCHEMA @schema@');
+IF SERVERPROPERTY('Babelfish') IS NULL AND NOT EXISTS (SELECT 1 FROM sys.schemas s WHERE s.name = @schema_lit@ AND s.principal_id = DATABASE_PRINCIPAL_ID(N'dbo'))
+  EXEC(N'ALTER AUTHORIZATION ON SCHEMA::@schema@ TO [dbo]');
 GO
 IF OBJECT_ID(N'@schema@.migrations', N'U') IS NULL
 CREATE TABLE @schema@.migrations (
@@ -10,6 +14,20 @@ CREATE TABLE @schema@.migrations (
   name       nvarchar(200) NOT NULL,
   applied_at datetime2(3) NOT NULL DEFAULT SYSUTCDATETIME()
 );
+GO
+-- Read first in a caller's transaction, and never written: so a transaction of level SNAPSHOT begins as one (a later statement of its client would be error
+-- 3951 otherwise), and under IMPLICIT_TRANSACTIONS the client's transaction begins here. Nobody's lock on this row can be in anybody's way.
+IF OBJECT_ID(N'@schema@.first_read', N'U') IS NULL
+CREATE TABLE @schema@.first_read (one int NOT NULL PRIMARY KEY DEFAULT 1 CHECK (one = 1));
+GO
+INSERT INTO @schema@.first_read (one) SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM @schema@.first_read);
+GO
+-- Numbers for what a client's own statement may write by a trigger or by the gate: a sequence, for an IDENTITY column would change the client's @@IDENTITY.
+IF OBJECT_ID(N'@schema@.audit_ids') IS NULL
+CREATE SEQUENCE @schema@.audit_ids AS bigint START WITH 1;
+GO
+IF OBJECT_ID(N'@schema@.observed_ids') IS NULL
+CREATE SEQUENCE @schema@.observed_ids AS bigint START WITH 1;
 GO
 -- One row a scope, kept for ever. Term 0: known, but no term accepted yet. pass_key signs the mark of a pass; readable by nobody but the owner.
 IF OBJECT_ID(N'@schema@.fences', N'U') IS NULL
@@ -45,7 +63,7 @@ CREATE TABLE @schema@.resets (
   at        datetime2(3) NOT NULL DEFAULT SYSUTCDATETIME()
 );
 GO
-IF INDEXPROPERTY(OBJECT_ID(N'@schema@.resets'), N'resets_scope', 'IndexID') IS NULL CREATE INDEX resets_scope ON @schema@.resets (scope_key);
+IF NOT EXISTS (SELECT 1 FROM sys.indexes i WHERE i.object_id = OBJECT_ID(N'@schema@.resets') AND i.name LIKE N'resets_scope%') CREATE INDEX resets_scope ON @schema@.resets (scope_key);
 GO
 IF OBJECT_ID(N'@schema@.leases', N'U') IS NULL
 CREATE TABLE @schema@.leases (
@@ -60,7 +78,7 @@ CREATE TABLE @schema@.leases (
   endpoint    nvarchar(2000) NULL
 );
 GO
-IF INDEXPROPERTY(OBJECT_ID(N'@schema@.leases'), N'leases_expires_at', 'IndexID') IS NULL CREATE INDEX leases_expires_at ON @schema@.leases (expires_at);
+IF NOT EXISTS (SELECT 1 FROM sys.indexes i WHERE i.object_id = OBJECT_ID(N'@schema@.leases') AND i.name LIKE N'leases_expires_at%') CREATE INDEX leases_expires_at ON @schema@.leases (expires_at);
 GO
 -- Never pruned: a stream keeps its scope and its numbering.
 IF OBJECT_ID(N'@schema@.streams', N'U') IS NULL
@@ -72,6 +90,10 @@ CREATE TABLE @schema@.streams (
   last_no    bigint NOT NULL DEFAULT 0,
   created_at datetime2(3) NOT NULL DEFAULT SYSUTCDATETIME()
 );
+GO
+-- Which scope a stream belongs to is read from this index alone: counting on (last_no) changes none of its columns, so that an append locks none of its keys.
+IF NOT EXISTS (SELECT 1 FROM sys.indexes i WHERE i.object_id = OBJECT_ID(N'@schema@.streams') AND i.name LIKE N'streams_identity%')
+CREATE UNIQUE INDEX streams_identity ON @schema@.streams (stream_key) INCLUDE (scope, scope_key);
 GO
 IF OBJECT_ID(N'@schema@.stream_writes', N'U') IS NULL
 CREATE TABLE @schema@.stream_writes (
@@ -87,7 +109,7 @@ CREATE TABLE @schema@.stream_writes (
   PRIMARY KEY (stream_key, sequence_no)
 );
 GO
-IF INDEXPROPERTY(OBJECT_ID(N'@schema@.stream_writes'), N'stream_writes_scope_term', 'IndexID') IS NULL CREATE INDEX stream_writes_scope_term ON @schema@.stream_writes (scope_key, term);
+IF NOT EXISTS (SELECT 1 FROM sys.indexes i WHERE i.object_id = OBJECT_ID(N'@schema@.stream_writes') AND i.name LIKE N'stream_writes_scope_term%') CREATE INDEX stream_writes_scope_term ON @schema@.stream_writes (scope_key, term);
 GO
 -- Ids outlive the pruning of their writes. stream_key is NULL for a plain write (claim_write).
 IF OBJECT_ID(N'@schema@.write_ids', N'U') IS NULL
@@ -124,10 +146,12 @@ CREATE TABLE @schema@.protected (
   protected_by nvarchar(128) NOT NULL DEFAULT ORIGINAL_LOGIN()
 );
 GO
--- What mode 'observe' would have refused.
+-- What mode 'observe' would have refused, one row a minute for each table, scope, code and login.
+IF COLUMNPROPERTY(OBJECT_ID(N'@schema@.observed'), 'id', 'IsIdentity') = 1 EXEC sp_rename N'@schema@.observed', N'observed_with_identity', N'OBJECT';
+GO
 IF OBJECT_ID(N'@schema@.observed', N'U') IS NULL
 CREATE TABLE @schema@.observed (
-  id         bigint IDENTITY(1, 1) NOT NULL PRIMARY KEY,
+  id         bigint NOT NULL PRIMARY KEY DEFAULT (NEXT VALUE FOR @schema@.observed_ids),
   at         datetime2(3) NOT NULL DEFAULT SYSUTCDATETIME(),
   table_id   int NOT NULL,
   table_name nvarchar(600) NOT NULL,
@@ -137,6 +161,16 @@ CREATE TABLE @schema@.observed (
   login_name nvarchar(128) NOT NULL DEFAULT ORIGINAL_LOGIN(),
   client     nvarchar(300) NULL
 );
+GO
+IF NOT EXISTS (SELECT 1 FROM sys.indexes i WHERE i.object_id = OBJECT_ID(N'@schema@.observed') AND i.name LIKE N'observed_last%')
+CREATE INDEX observed_last ON @schema@.observed (table_id, code, login_name, at) INCLUDE (scope);
+GO
+IF OBJECT_ID(N'@schema@.observed_with_identity', N'U') IS NOT NULL
+BEGIN
+  EXEC(N'INSERT INTO @schema@.observed (at, table_id, table_name, scope, code, reason, login_name, client)
+         SELECT o.at, o.table_id, o.table_name, o.scope, o.code, o.reason, o.login_name, o.client FROM @schema@.observed_with_identity o ORDER BY o.id');
+  EXEC(N'DROP TABLE @schema@.observed_with_identity');
+END
 GO
 IF OBJECT_ID(N'@schema@.job_runs', N'U') IS NULL
 CREATE TABLE @schema@.job_runs (
@@ -155,11 +189,13 @@ CREATE TABLE @schema@.job_runs (
   detail         nvarchar(max) NULL
 );
 GO
-IF INDEXPROPERTY(OBJECT_ID(N'@schema@.job_runs'), N'job_runs_scope', 'IndexID') IS NULL CREATE INDEX job_runs_scope ON @schema@.job_runs (scope_key, run_id);
+IF NOT EXISTS (SELECT 1 FROM sys.indexes i WHERE i.object_id = OBJECT_ID(N'@schema@.job_runs') AND i.name LIKE N'job_runs_scope%') CREATE INDEX job_runs_scope ON @schema@.job_runs (scope_key, run_id);
+GO
+IF COLUMNPROPERTY(OBJECT_ID(N'@schema@.audit'), 'id', 'IsIdentity') = 1 EXEC sp_rename N'@schema@.audit', N'audit_with_identity', N'OBJECT';
 GO
 IF OBJECT_ID(N'@schema@.audit', N'U') IS NULL
 CREATE TABLE @schema@.audit (
-  id           bigint IDENTITY(1, 1) NOT NULL PRIMARY KEY,
+  id           bigint NOT NULL PRIMARY KEY DEFAULT (NEXT VALUE FOR @schema@.audit_ids),
   at           datetime2(3) NOT NULL DEFAULT SYSUTCDATETIME(),
   actor        nvarchar(400) NOT NULL,
   [session_user] nvarchar(128) NOT NULL DEFAULT ORIGINAL_LOGIN(),
@@ -170,7 +206,14 @@ CREATE TABLE @schema@.audit (
   detail       nvarchar(max) NOT NULL DEFAULT N'{}'
 );
 GO
-IF INDEXPROPERTY(OBJECT_ID(N'@schema@.audit'), N'audit_scope', 'IndexID') IS NULL CREATE INDEX audit_scope ON @schema@.audit (scope_key, id);
+IF OBJECT_ID(N'@schema@.audit_with_identity', N'U') IS NOT NULL
+BEGIN
+  EXEC(N'INSERT INTO @schema@.audit (at, actor, [session_user], client, action, scope_key, scope, detail)
+         SELECT a.at, a.actor, a.[session_user], a.client, a.action, a.scope_key, a.scope, a.detail FROM @schema@.audit_with_identity a ORDER BY a.id');
+  EXEC(N'DROP TABLE @schema@.audit_with_identity');
+END
+GO
+IF NOT EXISTS (SELECT 1 FROM sys.indexes i WHERE i.object_id = OBJECT_ID(N'@schema@.audit') AND i.name LIKE N'audit_scope%') CREATE INDEX audit_scope ON @schema@.audit (scope_key, id);
 GO
 IF OBJECT_ID(N'@schema@.settings', N'U') IS NULL
 CREATE TABLE @schema@.settings (
@@ -190,12 +233,36 @@ SELECT n.name, n.value, n.what
 GO
 INSERT INTO @schema@.incarnation (one) SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM @schema@.incarnation);
 GO
+-- F3 against TRUNCATE TABLE, which fires no trigger: no table can be truncated that a foreign key refers to, not by its owner either ("TRUNCATE TABLE
+-- (Transact-SQL)", Restrictions). Always empty.
+IF OBJECT_ID(N'@schema@.anchors', N'U') IS NULL
+CREATE TABLE @schema@.anchors (
+  fence       varbinary(800) NULL REFERENCES @schema@.fences (scope_key),
+  lease       varbinary(800) NULL REFERENCES @schema@.leases (scope_key),
+  stream      varbinary(800) NULL REFERENCES @schema@.streams (stream_key),
+  write_id    uniqueidentifier NULL REFERENCES @schema@.write_ids (write_id),
+  reset       bigint NULL REFERENCES @schema@.resets (id),
+  setting     varchar(40) NULL REFERENCES @schema@.settings (name),
+  incarnation int NULL REFERENCES @schema@.incarnation (one),
+  CHECK (fence IS NULL AND lease IS NULL AND stream IS NULL AND write_id IS NULL AND reset IS NULL AND setting IS NULL AND incarnation IS NULL)
+);
+GO
+-- No lock of a row ever becomes one of the table: one scope's large batch would stop all others.
+DECLARE @tables nvarchar(400) = N'fences,leases,streams,stream_writes,write_ids,observed,audit,job_runs,', @text nvarchar(400);
+WHILE CHARINDEX(N',', @tables) > 0
+BEGIN
+  SET @text = N'ALTER TABLE @schema@.' + LEFT(@tables, CHARINDEX(N',', @tables) - 1) + N' SET (LOCK_ESCALATION = DISABLE)';
+  SET @tables = STUFF(@tables, 1, CHARINDEX(N',', @tables), N'');
+  EXEC(@text);
+END
+GO
 -- F3: the way down is an open row of resets, which only reset_fence writes and closes again in its own transaction.
 DROP TRIGGER IF EXISTS @schema@.fences_guard;
 GO
 CREATE TRIGGER @schema@.fences_guard ON @schema@.fences AFTER UPDATE, DELETE AS
 BEGIN
   SET NOCOUNT ON;
+  SET ROWCOUNT 0;
   IF EXISTS (SELECT 1 FROM deleted d WHERE NOT EXISTS (SELECT 1 FROM inserted i WHERE i.scope_key = d.scope_key))
     THROW 50005, 'TG005 fences are kept for ever: neither their deletion nor a change of their scope is allowed', 1;
   IF EXISTS (SELECT 1 FROM deleted d JOIN inserted i ON i.scope_key = d.scope_key
@@ -210,6 +277,7 @@ GO
 CREATE TRIGGER @schema@.settings_guard ON @schema@.settings AFTER INSERT, UPDATE, DELETE AS
 BEGIN
   SET NOCOUNT ON;
+  SET ROWCOUNT 0;
   IF EXISTS (SELECT 1 FROM deleted d WHERE NOT EXISTS (SELECT 1 FROM inserted i WHERE i.name = d.name))
     THROW 50005, 'TG005 a setting cannot be deleted or renamed', 1;
   IF EXISTS (SELECT 1 FROM inserted i WHERE i.name IN ('check_wait_ms', 'eviction_grace_ms')

@@ -3,6 +3,15 @@
 -- the gate of a proxy (0010) a lock of its own kind, the gate, shared; a raise turnstile, gate and queue exclusively: by its transaction inside one, else by its session,
 -- around a transaction of its own, for KILL is not allowed inside one.
 -- Keeps F1, F2, F3, F4, F5.
+--
+-- What each procedure locks by itself stands at its head, a line a lock: `-- Locks: <resource> <mode> <until>`. Resources: turnstile, gate, queue, lease, stream,
+-- announcement, mark (application locks) and row TABLE. Modes: shared, exclusive, test; S, U, X; none (NOLOCK). Until: statement, transaction, raise (_release
+-- gives it back), session, owner (transaction or session, as @owner says). Three rules hold everywhere:
+--   A look, which only chooses the way, takes no lock (NOLOCK): without READ_COMMITTED_SNAPSHOT it would wait for the very session that is to be evicted ("SET
+--   TRANSACTION ISOLATION LEVEL (Transact-SQL)"). What decides is read again by a locking read, once an application lock keeps the writers of it away.
+--   No statement runs at a level above READ COMMITTED, or with HOLDLOCK: key-range locks would stop the scope next to this one. Each public procedure sets the
+--   level, LOCK_TIMEOUT and ROWCOUNT; what a procedure sets ends with it ("SET Statements (Transact-SQL)").
+--   Nothing waits for a row longer than 5 s (LOCK_TIMEOUT), nor for an application lock longer than the settings say: TG006.
 DROP FUNCTION IF EXISTS @schema@._digits;
 DROP FUNCTION IF EXISTS @schema@._resource;
 DROP FUNCTION IF EXISTS @schema@._announcement;
@@ -10,8 +19,11 @@ DROP FUNCTION IF EXISTS @schema@._setting;
 DROP FUNCTION IF EXISTS @schema@._name_problem;
 DROP FUNCTION IF EXISTS @schema@._ms;
 DROP FUNCTION IF EXISTS @schema@._stored_max;
+DROP FUNCTION IF EXISTS @schema@._stored_look;
 DROP FUNCTION IF EXISTS @schema@._shown;
 DROP FUNCTION IF EXISTS @schema@._untrusted;
+DROP PROCEDURE IF EXISTS @schema@._throw;
+DROP PROCEDURE IF EXISTS @schema@._late;
 DROP PROCEDURE IF EXISTS @schema@._need_scope;
 DROP PROCEDURE IF EXISTS @schema@._need_term;
 DROP PROCEDURE IF EXISTS @schema@._need_reason;
@@ -19,7 +31,9 @@ DROP PROCEDURE IF EXISTS @schema@._stale;
 DROP PROCEDURE IF EXISTS @schema@._audit;
 DROP PROCEDURE IF EXISTS @schema@._look;
 DROP PROCEDURE IF EXISTS @schema@._need_trusted;
-DROP PROCEDURE IF EXISTS @schema@._holders;
+DROP PROCEDURE IF EXISTS @schema@._holder;
+DROP PROCEDURE IF EXISTS @schema@._row_holder;
+DROP PROCEDURE IF EXISTS @schema@._kill;
 DROP PROCEDURE IF EXISTS @schema@._blocked;
 DROP PROCEDURE IF EXISTS @schema@._share;
 DROP PROCEDURE IF EXISTS @schema@._take;
@@ -55,9 +69,10 @@ BEGIN
   RETURN N'tga:' + LEFT(SUBSTRING(@schema@._resource(N'a', @scope_key), 5, 60), 9) + RIGHT(CONCAT(N'0000000000000000000', @term), 19);
 END
 GO
+-- Locks: row settings none statement
 CREATE FUNCTION @schema@._setting(@name varchar(40)) RETURNS nvarchar(100) AS
 BEGIN
-  RETURN (SELECT s.value FROM @schema@.settings s WHERE s.name = @name);
+  RETURN (SELECT s.value FROM @schema@.settings s WITH (NOLOCK) WHERE s.name = @name);
 END
 GO
 -- Milliseconds since 1970.
@@ -85,13 +100,22 @@ BEGIN
   RETURN NULL;
 END
 GO
+-- Every refusal whose message holds a name. A % is written twice in a message of THROW ("THROW (Transact-SQL)", Arguments); the message stays within 2048.
+CREATE PROCEDURE @schema@._throw @number int, @message nvarchar(2048) AS
+BEGIN
+  SET NOCOUNT ON;
+  IF SERVERPROPERTY('Babelfish') IS NULL
+    SET @message = REPLACE(LEFT(@message, 2048 - (LEN(@message) - LEN(REPLACE(@message, N'%', N'')))), N'%', N'%%');
+  THROW @number, @message, 1;
+END
+GO
 CREATE PROCEDURE @schema@._need_scope @name nvarchar(4000), @what nvarchar(20) = N'scope' AS
 BEGIN
   SET NOCOUNT ON;
   DECLARE @problem nvarchar(200) = @schema@._name_problem(@name);
   IF @problem IS NULL RETURN 0;
   DECLARE @message nvarchar(2048) = CONCAT(N'TG005 the ', @what, N' ', @problem);
-  THROW 50005, @message, 1;
+  EXEC @schema@._throw 50005, @message;
 END
 GO
 CREATE PROCEDURE @schema@._need_term @term bigint AS
@@ -100,7 +124,7 @@ BEGIN
   IF @term IS NULL THROW 50005, 'TG005 the term is NULL', 1;
   IF @term BETWEEN 1 AND 4611686018427387904 RETURN 0;
   DECLARE @message nvarchar(2048) = CONCAT(N'TG005 term ', @term, N' is out of range: terms run from 1 to 4611686018427387904 (2^62)');
-  THROW 50005, @message, 1;
+  EXEC @schema@._throw 50005, @message;
 END
 GO
 CREATE PROCEDURE @schema@._need_reason @actor nvarchar(4000), @reason nvarchar(4000) AS
@@ -114,9 +138,10 @@ CREATE PROCEDURE @schema@._stale @scope nvarchar(400), @term bigint, @fence bigi
 BEGIN
   SET NOCOUNT ON;
   DECLARE @message nvarchar(2048) = CONCAT(N'TG001 stale term ', @term, N' for scope "', @scope, N'": the fence stands at ', @fence);
-  THROW 50001, @message, 1;
+  EXEC @schema@._throw 50001, @message;
 END
 GO
+-- Locks: row audit X transaction
 CREATE PROCEDURE @schema@._audit @action varchar(40), @scope nvarchar(400), @actor nvarchar(400), @detail nvarchar(max) AS
 BEGIN
   SET NOCOUNT ON;
@@ -124,101 +149,220 @@ BEGIN
   VALUES (ISNULL(@actor, ORIGINAL_LOGIN()), LEFT(CONCAT(HOST_NAME(), N' ', APP_NAME()), 300), @action, CONVERT(varbinary(800), @scope), @scope, @detail);
 END
 GO
--- Once a session: whether this is still the database that vouched for its fences. A restore or a failover ends all sessions, and begins another recovery
--- fork; where the fork cannot be seen (no VIEW DATABASE STATE) the operator has to say so. A first look notes the fork.
-CREATE PROCEDURE @schema@._look AS
+-- Whether this is still the database that vouched for its fences. A restore or a failover ends the sessions in a database and begins another recovery fork. Where the
+-- fork cannot be seen (Azure SQL Database; a login without VIEW ANY DATABASE that does not own the database) an operator has to say so, and doctor tells that. Asked
+-- once a session and database, and each time by a session that belongs to another database, which outlives a restore of this one. @suspect 1: the fork differs, and
+-- nobody has noted it. That is noted outside a transaction only, in one of its own: a client that freezes must not hold the row that everybody asks.
+-- Locks: row incarnation none statement
+-- Locks: row incarnation X statement
+CREATE PROCEDURE @schema@._look @suspect bit = 0 OUTPUT AS
 BEGIN
   SET NOCOUNT ON;
-  IF SESSION_CONTEXT(N'termgate.looked') IS NOT NULL RETURN 0;
-  DECLARE @fork nvarchar(100), @known nvarchar(100);
+  SET IMPLICIT_TRANSACTIONS OFF;
+  DECLARE @looked nvarchar(128) = CONCAT(N'termgate.looked.', DB_ID()), @fork nvarchar(100), @known nvarchar(100), @home bit = 1;
+  SET @suspect = 0;
+  IF SESSION_CONTEXT(@looked) IS NOT NULL RETURN 0;
   -- Asked for by name: an error, even a caught one, would doom the caller's transaction.
   IF OBJECT_ID(N'sys.database_recovery_status') IS NOT NULL
     EXEC sp_executesql N'SELECT @fork = CONVERT(nvarchar(100), recovery_fork_guid) FROM sys.database_recovery_status WHERE database_id = DB_ID()', N'@fork nvarchar(100) OUTPUT', @fork = @fork OUTPUT;
-  SELECT @known = i.recovery_fork FROM @schema@.incarnation i;
-  IF @fork IS NOT NULL AND @known IS NULL UPDATE @schema@.incarnation SET recovery_fork = @fork WHERE recovery_fork IS NULL;
-  ELSE IF @fork <> @known AND @schema@._setting('failover') <> N'synchronous'
-    UPDATE @schema@.incarnation SET generation = generation + 1, trusted_since = generation + 1, recovery_fork = @fork WHERE recovery_fork = @known;
-  ELSE IF @fork <> @known UPDATE @schema@.incarnation SET recovery_fork = @fork WHERE recovery_fork = @known;
-  -- Only once there is nothing to note: what was noted just now ends with the caller's transaction if that is rolled back, and this would not.
-  IF @fork IS NULL OR @fork = @known EXEC sp_set_session_context @key = N'termgate.looked', @value = 1;
+  SELECT @known = i.recovery_fork FROM @schema@.incarnation i WITH (NOLOCK);
+  IF @fork <> @known OR (@fork IS NOT NULL AND @known IS NULL)
+  BEGIN
+    IF @@TRANCOUNT > 0
+    BEGIN
+      IF @known IS NOT NULL AND @schema@._setting('failover') <> N'synchronous' SET @suspect = 1;
+      RETURN 0;
+    END
+    IF @known IS NULL UPDATE @schema@.incarnation SET recovery_fork = @fork WHERE recovery_fork IS NULL;
+    ELSE IF @schema@._setting('failover') <> N'synchronous'
+      UPDATE @schema@.incarnation SET generation = generation + 1, trusted_since = generation + 1, recovery_fork = @fork WHERE recovery_fork = @known;
+    ELSE UPDATE @schema@.incarnation SET recovery_fork = @fork WHERE recovery_fork = @known;
+  END
+  -- As somebody else (EXECUTE AS) the fork may be out of sight: that look does not count for the session. Nor does one of a session that logged in to another database.
+  IF SERVERPROPERTY('Babelfish') IS NULL EXEC sp_executesql N'SELECT @home = CASE WHEN ORIGINAL_DB_NAME() = DB_NAME() THEN 1 ELSE 0 END', N'@home bit OUTPUT', @home = @home OUTPUT;
+  IF @home = 1 AND SUSER_SNAME() = ORIGINAL_LOGIN() EXEC sp_set_session_context @key = @looked, @value = 1;
 END
 GO
+-- For reading only: what decides is compared with the locked row of incarnation (_need_trusted).
+-- Locks: row incarnation none statement
 CREATE FUNCTION @schema@._untrusted(@generation bigint) RETURNS bit AS
 BEGIN
-  RETURN CASE WHEN ISNULL(@generation, 0) < (SELECT i.trusted_since FROM @schema@.incarnation i) THEN 1 ELSE 0 END;
+  RETURN CASE WHEN ISNULL(@generation, 0) < (SELECT i.trusted_since FROM @schema@.incarnation i WITH (NOLOCK)) THEN 1 ELSE 0 END;
 END
 GO
-CREATE PROCEDURE @schema@._need_trusted @scope nvarchar(400), @generation bigint AS
+-- @look 1: before a lock is held; it is asked again under the lock.
+-- Locks: row incarnation S statement
+CREATE PROCEDURE @schema@._need_trusted @scope nvarchar(400), @generation bigint, @look bit = 0 AS
 BEGIN
   SET NOCOUNT ON;
-  EXEC @schema@._look;
-  IF @schema@._untrusted(@generation) = 0 RETURN 0;
-  DECLARE @message nvarchar(2048) = CONCAT(N'TG004 the fence of scope "', @scope, N'" is untrusted: this database was restored or failed over, and nobody has vouched for this scope since; ',
-    N'acquire_lease makes it trusted again where terms come from leases, else an operator: termgate fence declare-restored');
-  THROW 50004, @message, 1;
+  DECLARE @suspect bit, @trusted bigint, @message nvarchar(2048);
+  EXEC @schema@._look @suspect OUTPUT;
+  IF @look = 1 SELECT @trusted = i.trusted_since FROM @schema@.incarnation i WITH (NOLOCK);
+  ELSE SELECT @trusted = i.trusted_since FROM @schema@.incarnation i WITH (READCOMMITTEDLOCK);
+  IF @suspect = 0 AND ISNULL(@generation, 0) >= @trusted RETURN 0;
+  SET @message = CONCAT(N'TG004 the fence of scope "', @scope, N'" is untrusted: this database was restored or failed over, and nobody has vouched for this scope since; ',
+    N'acquire_lease, outside a transaction, makes it trusted again where terms come from leases, else an operator: termgate fence declare-restored');
+  EXEC @schema@._throw 50004, @message;
 END
 GO
--- The highest term that the rows of the scope show, those that a reset took back left out. Each step is one index probe.
+-- The highest term that the rows of the scope show, those that a reset took back left out. Each step is one index probe. For whoever holds the scope's exclusive lock,
+-- which keeps every writer of such a row away.
+-- Locks: row stream_writes S statement
+-- Locks: row resets S statement
 CREATE FUNCTION @schema@._stored_max(@scope_key varbinary(800)) RETURNS bigint AS
 BEGIN
   DECLARE @max bigint, @below bigint;
-  SELECT @max = MAX(w.term) FROM @schema@.stream_writes w WHERE w.scope_key = @scope_key;
-  SELECT @below = MIN(r.to_term) FROM @schema@.resets r WHERE r.scope_key = @scope_key AND @max > r.to_term AND @max <= r.from_term;
+  SELECT @max = MAX(w.term) FROM @schema@.stream_writes w WITH (READCOMMITTEDLOCK) WHERE w.scope_key = @scope_key;
+  SELECT @below = MIN(r.to_term) FROM @schema@.resets r WITH (READCOMMITTEDLOCK) WHERE r.scope_key = @scope_key AND @max > r.to_term AND @max <= r.from_term;
   WHILE @below IS NOT NULL
   BEGIN
-    SELECT @max = MAX(w.term) FROM @schema@.stream_writes w WHERE w.scope_key = @scope_key AND w.term <= @below;
-    SELECT @below = MIN(r.to_term) FROM @schema@.resets r WHERE r.scope_key = @scope_key AND @max > r.to_term AND @max <= r.from_term;
+    SELECT @max = MAX(w.term) FROM @schema@.stream_writes w WITH (READCOMMITTEDLOCK) WHERE w.scope_key = @scope_key AND w.term <= @below;
+    SELECT @below = MIN(r.to_term) FROM @schema@.resets r WITH (READCOMMITTEDLOCK) WHERE r.scope_key = @scope_key AND @max > r.to_term AND @max <= r.from_term;
   END
   RETURN ISNULL(@max, 0);
 END
 GO
--- The highest term that our own tables show for the scope: its fence and its writes. Adopted tables are not read, on which a stale leader may hold any lock.
+-- The same by a look, for what a raise announces: a row that is not committed may count.
+-- Locks: row stream_writes none statement
+-- Locks: row resets none statement
+CREATE FUNCTION @schema@._stored_look(@scope_key varbinary(800)) RETURNS bigint AS
+BEGIN
+  DECLARE @max bigint, @below bigint;
+  SELECT @max = MAX(w.term) FROM @schema@.stream_writes w WITH (NOLOCK) WHERE w.scope_key = @scope_key;
+  SELECT @below = MIN(r.to_term) FROM @schema@.resets r WITH (NOLOCK) WHERE r.scope_key = @scope_key AND @max > r.to_term AND @max <= r.from_term;
+  WHILE @below IS NOT NULL
+  BEGIN
+    SELECT @max = MAX(w.term) FROM @schema@.stream_writes w WITH (NOLOCK) WHERE w.scope_key = @scope_key AND w.term <= @below;
+    SELECT @below = MIN(r.to_term) FROM @schema@.resets r WITH (NOLOCK) WHERE r.scope_key = @scope_key AND @max > r.to_term AND @max <= r.from_term;
+  END
+  RETURN ISNULL(@max, 0);
+END
+GO
+-- The highest term that our own tables show for the scope, fence and writes, by a look. Adopted tables are not read, on which a stale leader may hold any lock.
+-- Locks: row fences none statement
 CREATE FUNCTION @schema@._shown(@scope_key varbinary(800)) RETURNS bigint AS
 BEGIN
-  DECLARE @shown bigint = @schema@._stored_max(@scope_key), @fence bigint;
-  SELECT @fence = f.term FROM @schema@.fences f WITH (READCOMMITTEDLOCK) WHERE f.scope_key = @scope_key;
+  DECLARE @shown bigint = @schema@._stored_look(@scope_key), @fence bigint;
+  SELECT @fence = f.term FROM @schema@.fences f WITH (NOLOCK) WHERE f.scope_key = @scope_key;
   IF @fence > @shown SET @shown = @fence;
   RETURN @shown;
 END
 GO
--- Who holds an application lock, into the caller's #holders; raising: the term that it has announced for the scope. Empty where sys.dm_tran_locks may not be read (VIEW SERVER STATE) or is not there.
-CREATE PROCEDURE @schema@._holders @resource nvarchar(64), @scope_key varbinary(800) AS
+-- The next session (above @after, by its number) that holds an application lock. @session NULL: none, or sys.dm_tran_locks may not be read (VIEW SERVER STATE; on Azure
+-- SQL Database VIEW DATABASE STATE). @login: when it logged in, for a number is given again. @raising: the term that it has announced for the scope, where it is raising:
+-- its request runs, or its transaction is open. What a cancelled raise left to an idle session is no raise. A number of 0 or less belongs to no session but to a
+-- distributed transaction that has lost its own ("sys.dm_tran_locks (Transact-SQL)": -2 orphaned, -3 deferred).
+CREATE PROCEDURE @schema@._holder @resource nvarchar(64), @scope_key varbinary(800), @after int, @session int OUTPUT, @login nvarchar(30) OUTPUT, @who nvarchar(1000) OUTPUT, @raising bigint OUTPUT, @asleep bit OUTPUT AS
 BEGIN
   SET NOCOUNT ON;
-  DECLARE @announced nvarchar(20) = LEFT(@schema@._announcement(@scope_key, 1), 13);
+  DECLARE @announced nvarchar(20) = LEFT(@schema@._announcement(@scope_key, 1), 13), @sees bit = 0;
+  SET @session = NULL;
+  SET @login = NULL;
+  SET @who = NULL;
+  SET @raising = NULL;
+  SET @asleep = 0;
   -- Asked first: an error, even a caught one, would doom the caller's transaction.
-  IF OBJECT_ID(N'sys.dm_tran_locks') IS NOT NULL AND (HAS_PERMS_BY_NAME(NULL, NULL, 'VIEW SERVER STATE') = 1 OR HAS_PERMS_BY_NAME(NULL, NULL, 'VIEW SERVER PERFORMANCE STATE') = 1)
+  IF OBJECT_ID(N'sys.dm_tran_locks') IS NULL RETURN 0;
+  IF HAS_PERMS_BY_NAME(NULL, NULL, 'VIEW SERVER STATE') = 1 SET @sees = 1;
+  ELSE IF HAS_PERMS_BY_NAME(NULL, NULL, 'VIEW SERVER PERFORMANCE STATE') = 1 SET @sees = 1;
+  ELSE IF CAST(SERVERPROPERTY('EngineEdition') AS int) = 5
+  BEGIN
+    IF HAS_PERMS_BY_NAME(DB_NAME(), 'DATABASE', 'VIEW DATABASE STATE') = 1 SET @sees = 1;
+    ELSE IF HAS_PERMS_BY_NAME(DB_NAME(), 'DATABASE', 'VIEW DATABASE PERFORMANCE STATE') = 1 SET @sees = 1;
+  END
+  IF @sees = 1
     EXEC sp_executesql N'
-      INSERT INTO #holders (session_id, who, raising)
-      SELECT DISTINCT l.request_session_id,
-             CONCAT(N''session '', l.request_session_id, N'' (login '', s.login_name, N'', program "'', s.program_name, N''", host '', s.host_name, N'', '', s.status, N'' since '', CONVERT(nvarchar(30), s.last_request_end_time, 126), N'')''),
-             (SELECT MAX(TRY_CAST(SUBSTRING(a.resource_description, CHARINDEX(N''['' + @announced, a.resource_description) + 14, 19) AS bigint)) FROM sys.dm_tran_locks a
-               WHERE a.request_session_id = l.request_session_id AND a.resource_type = N''APPLICATION'' AND a.resource_database_id = DB_ID() AND a.request_status = N''GRANT''
-                 AND CHARINDEX(N''['' + @announced, a.resource_description) > 0)
-        FROM sys.dm_tran_locks l JOIN sys.dm_exec_sessions s ON s.session_id = l.request_session_id
-       WHERE l.resource_type = N''APPLICATION'' AND l.resource_database_id = DB_ID() AND l.request_status = N''GRANT'' AND l.request_session_id <> @@SPID
-         AND CHARINDEX(N''['' + LEFT(@resource, 32) + N'']'', l.resource_description) > 0', N'@resource nvarchar(64), @announced nvarchar(20)', @resource = @resource, @announced = @announced;
+      SELECT TOP (1) @session = l.request_session_id, @login = CONVERT(nvarchar(30), s.login_time, 126),
+             @who = CASE WHEN s.session_id IS NULL AND l.request_session_id <= 0 THEN CONCAT(N''a distributed transaction that has lost its session ('', l.request_session_id, N'')'')
+                         ELSE CONCAT(N''session '', l.request_session_id, N'' (login '', s.login_name, N'', program "'', s.program_name, N''", host '', s.host_name, N'', '', s.status, N'' since '', CONVERT(nvarchar(30), s.last_request_end_time, 126), N'')'') END,
+             @asleep = CASE WHEN s.status IN (N''sleeping'', N''idle'', N''idle in transaction'') THEN 1 ELSE 0 END,
+             @raising = CASE WHEN s.status NOT IN (N''sleeping'', N''idle'') OR s.open_transaction_count > 0 THEN
+               (SELECT MAX(TRY_CAST(SUBSTRING(a.resource_description, CHARINDEX(N''['' + @announced, a.resource_description) + 14, 19) AS bigint)) FROM sys.dm_tran_locks a
+                 WHERE a.request_session_id = l.request_session_id AND a.resource_type = N''APPLICATION'' AND a.resource_database_id = DB_ID() AND a.request_status NOT IN (N''WAIT'', N''LOW_PRIORITY_WAIT'')
+                   AND CHARINDEX(N''['' + @announced, a.resource_description) > 0) END
+        FROM sys.dm_tran_locks l LEFT JOIN sys.dm_exec_sessions s ON s.session_id = l.request_session_id
+       WHERE l.resource_type = N''APPLICATION'' AND l.resource_database_id = DB_ID() AND l.request_status NOT IN (N''WAIT'', N''LOW_PRIORITY_WAIT'') AND l.request_session_id <> @@SPID
+         AND l.request_session_id > @after AND CHARINDEX(N''['' + LEFT(@resource, 32) + N'']'', l.resource_description) > 0
+       ORDER BY l.request_session_id',
+      N'@resource nvarchar(64), @announced nvarchar(20), @after int, @session int OUTPUT, @login nvarchar(30) OUTPUT, @who nvarchar(1000) OUTPUT, @raising bigint OUTPUT, @asleep bit OUTPUT',
+      @resource = @resource, @announced = @announced, @after = @after, @session = @session OUTPUT, @login = @login OUTPUT, @who = @who OUTPUT, @raising = @raising OUTPUT, @asleep = @asleep OUTPUT;
+END
+GO
+-- Ends a session, if the number is still that of the one which logged in then. KILL takes a literal, and no user transaction may be open ("KILL (Transact-SQL)"). Signed,
+-- beside _holder, where the logins that raise shall not have the server's rights (sign.sql).
+CREATE PROCEDURE @schema@._kill @session int, @login nvarchar(30), @ended bit OUTPUT AS
+BEGIN
+  SET NOCOUNT ON;
+  DECLARE @text nvarchar(400) = CONCAT(N'SET @ended = 0; IF EXISTS (SELECT 1 FROM sys.dm_exec_sessions s WHERE s.session_id = ', @session, N' AND CONVERT(nvarchar(30), s.login_time, 126) = N''',
+                                       @login, N''') BEGIN KILL ', @session, N'; SET @ended = 1; END');
+  EXEC sp_executesql @text, N'@ended bit OUTPUT', @ended = @ended OUTPUT;
 END
 GO
 CREATE PROCEDURE @schema@._blocked @scope nvarchar(400), @resource nvarchar(64), @doing nvarchar(200), @more nvarchar(400) = N'' AS
 BEGIN
   SET NOCOUNT ON;
-  CREATE TABLE #holders (session_id int NOT NULL, who nvarchar(1000) NOT NULL, raising bigint NULL);
-  DECLARE @key varbinary(800) = CONVERT(varbinary(800), @scope), @who nvarchar(1000);
-  EXEC @schema@._holders @resource, @key;
-  SELECT TOP (1) @who = h.who FROM #holders h ORDER BY h.session_id;
-  DECLARE @message nvarchar(2048) = CONCAT(N'TG006 ', @doing, N' of scope "', @scope, N'" is blocked by ', ISNULL(@who, N'a session that cannot be seen from here (it has ended, or VIEW SERVER STATE is missing)'), @more);
-  THROW 50006, @message, 1;
+  DECLARE @key varbinary(800) = CONVERT(varbinary(800), @scope), @session int, @login nvarchar(30), @who nvarchar(1000), @raising bigint, @asleep bit, @message nvarchar(2048);
+  EXEC @schema@._holder @resource, @key, -2147483648, @session OUTPUT, @login OUTPUT, @who OUTPUT, @raising OUTPUT, @asleep OUTPUT;
+  SET @message = CONCAT(N'TG006 ', @doing, N' of scope "', @scope, N'" is blocked by ', ISNULL(@who, N'a session that cannot be seen from here (it has ended, or VIEW SERVER STATE is missing)'), @more);
+  EXEC @schema@._throw 50006, @message;
 END
 GO
--- The shared lock of a scope: the queue, to the end of the transaction, or for @owner 'Session' the gate; TG006 after check_wait_ms. A raise holds the turnstile from its first
--- wait on, so nobody slips in before it; who has the lock already goes through, or a raise that waits for him would wait for ever.
+-- Who has locked the scope's row in fences or leases, or the row of incarnation; NULL: nobody, or it cannot be seen. Who uses the procedures never does for long: it is an
+-- UPDATE by hand. %%lockres%% is a row's name in sys.dm_tran_locks, undocumented and as old as 2005.
+-- Locks: row fences none statement
+-- Locks: row leases none statement
+-- Locks: row incarnation none statement
+CREATE PROCEDURE @schema@._row_holder @scope_key varbinary(800), @who nvarchar(1000) OUTPUT AS
+BEGIN
+  SET NOCOUNT ON;
+  DECLARE @sees bit = 0;
+  SET @who = NULL;
+  IF SERVERPROPERTY('Babelfish') IS NOT NULL OR OBJECT_ID(N'sys.dm_tran_locks') IS NULL RETURN 0;
+  IF HAS_PERMS_BY_NAME(NULL, NULL, 'VIEW SERVER STATE') = 1 SET @sees = 1;
+  ELSE IF HAS_PERMS_BY_NAME(NULL, NULL, 'VIEW SERVER PERFORMANCE STATE') = 1 SET @sees = 1;
+  IF @sees = 1
+    EXEC sp_executesql N'
+      SELECT TOP (1) @who = CONCAT(N''session '', l.request_session_id, N'' (login '', s.login_name, N'', program "'', s.program_name, N''", host '', s.host_name, N'', '', s.status, N'')'')
+        FROM (SELECT OBJECT_ID(N''@schema@.fences'') AS id, f.%%lockres%% AS lock_name FROM @schema@.fences f WITH (NOLOCK) WHERE f.scope_key = @scope_key
+              UNION ALL SELECT OBJECT_ID(N''@schema@.leases''), e.%%lockres%% FROM @schema@.leases e WITH (NOLOCK) WHERE e.scope_key = @scope_key
+              UNION ALL SELECT OBJECT_ID(N''@schema@.incarnation''), i.%%lockres%% FROM @schema@.incarnation i WITH (NOLOCK)) r
+        JOIN sys.partitions p ON p.object_id = r.id AND p.index_id = 1
+        JOIN sys.dm_tran_locks l ON l.resource_type = N''KEY'' AND l.resource_database_id = DB_ID() AND l.resource_associated_entity_id = p.hobt_id AND l.resource_description = r.lock_name
+        LEFT JOIN sys.dm_exec_sessions s ON s.session_id = l.request_session_id
+       WHERE l.request_session_id <> @@SPID AND l.request_status NOT IN (N''WAIT'', N''LOW_PRIORITY_WAIT'') AND l.request_mode LIKE N''%X%'' ORDER BY l.request_session_id',
+      N'@scope_key varbinary(800), @who nvarchar(1000) OUTPUT', @scope_key = @scope_key, @who = @who OUTPUT;
+END
+GO
+-- For CATCH: a row that was waited for in vain (1222) is TG006, and so is a look that met rows on the move (601, "Table Hints (Transact-SQL)", READUNCOMMITTED). Any other
+-- error is left to the caller's THROW.
+CREATE PROCEDURE @schema@._late @scope nvarchar(400) AS
+BEGIN
+  SET NOCOUNT ON;
+  DECLARE @number int = ERROR_NUMBER(), @key varbinary(800) = CONVERT(varbinary(800), @scope), @who nvarchar(1000), @message nvarchar(2048);
+  IF @number NOT IN (1222, 601) AND NOT (@number = 33557097 AND ERROR_MESSAGE() LIKE N'%lock timeout%') RETURN 0;
+  IF @number = 601 SET @message = CONCAT(N'TG006 the rows of scope "', @scope, N'" moved while they were read: nothing was written, try again');
+  ELSE
+  BEGIN
+    EXEC @schema@._row_holder @key, @who OUTPUT;
+    SET @message = CONCAT(N'TG006 the call for scope "', @scope, N'" is blocked by ', ISNULL(@who, N'a session that cannot be seen from here'), N', which has held a row of layer 1 for more than 5 s');
+  END
+  EXEC @schema@._throw 50006, @message;
+END
+GO
+-- The shared lock of a scope: the queue, to the end of the transaction, or for @owner 'Session' the gate; TG006 after check_wait_ms. A raise holds the turnstile from its
+-- first wait on, so nobody slips in before it; who has the lock already goes through, or a raise that waits for him would wait for ever. What a cancelled raise of this
+-- session left behind it (an attention runs no CATCH) is given back first.
+-- Locks: turnstile test statement
+-- Locks: turnstile shared statement
+-- Locks: queue shared owner
+-- Locks: gate shared owner
 CREATE PROCEDURE @schema@._share @scope nvarchar(400), @scope_key varbinary(800), @owner nvarchar(32) = N'Transaction' AS
 BEGIN
   SET NOCOUNT ON;
   DECLARE @lock nvarchar(64) = @schema@._resource(CASE @owner WHEN N'Session' THEN N'g' ELSE N'q' END, @scope_key), @role sysname = @schema_lit@ + N'_lock', @rc int;
   IF APPLOCK_MODE(@role, @lock, @owner) IN (N'Shared', N'Exclusive') RETURN 0;
   DECLARE @turnstile nvarchar(64) = STUFF(@lock, 3, 1, N't');
+  IF APPLOCK_MODE(@role, @turnstile, N'Session') = N'Exclusive' EXEC @schema@._release @scope_key, NULL;
   IF APPLOCK_TEST(@role, @turnstile, N'Shared', @owner) = 1
   BEGIN
     EXEC @rc = sp_getapplock @Resource = @lock, @LockMode = N'Shared', @LockOwner = @owner, @LockTimeout = 1, @DbPrincipal = @role;
@@ -239,17 +383,18 @@ BEGIN
   END
   EXEC @rc = sp_getapplock @Resource = @lock, @LockMode = N'Shared', @LockOwner = @owner, @LockTimeout = @left, @DbPrincipal = @role;
   IF @has = N'NoLock' EXEC sp_releaseapplock @Resource = @turnstile, @LockOwner = @owner, @DbPrincipal = @role;
+  IF @rc = -3 THROW 50006, 'TG006 chosen as the victim of a deadlock at the fence: nothing was written', 1;
   IF @rc < 0 EXEC @schema@._blocked @scope, @lock, N'the check';
 END
 GO
--- Takes one lock exclusively for @owner; after the grace ends, outside a transaction, the sessions that hold it, each looked at again right before, and waits for what they have
--- to roll back: to the end of the wait, and half a second more for whom it has ended only then. TG006 names who cannot be ended. @evicted counts on, each session once.
+-- Takes one lock exclusively for @owner; after the grace ends, outside a transaction, the sessions that hold it, each looked at again right before, and waits for what
+-- they have to roll back: to the end of the wait, and half a second more for whom it has ended only then. TG006 names who cannot be ended. @evicted counts on, each
+-- session once: by its number and the time of its login.
 CREATE PROCEDURE @schema@._take @scope nvarchar(400), @term bigint, @resource nvarchar(64), @owner nvarchar(32), @grace_until datetime2(3), @until datetime2(3), @evicted int OUTPUT AS
 BEGIN
   SET NOCOUNT ON;
-  DECLARE @role sysname = @schema_lit@ + N'_lock', @rc int, @left int, @session int, @who nvarchar(1000), @key varbinary(800) = CONVERT(varbinary(800), @scope), @kill nvarchar(40), @why nvarchar(400);
-  DECLARE @ended nvarchar(max) = N'|', @refused nvarchar(max), @before int, @late bit = 0;
-  CREATE TABLE #holders (session_id int NOT NULL, who nvarchar(1000) NOT NULL, raising bigint NULL);
+  DECLARE @role sysname = @schema_lit@ + N'_lock', @rc int, @left int, @session int, @login nvarchar(30), @who nvarchar(1000), @raising bigint, @asleep bit, @ended bit;
+  DECLARE @key varbinary(800) = CONVERT(varbinary(800), @scope), @why nvarchar(400), @mark nvarchar(60), @done nvarchar(max) = N'|', @refused nvarchar(max), @before int, @late bit = 0, @after int;
   WHILE 1 = 1
   BEGIN
     SET @left = DATEDIFF(millisecond, SYSUTCDATETIME(), @grace_until);
@@ -260,25 +405,29 @@ BEGIN
     IF @owner = N'Transaction' EXEC @schema@._blocked @scope, @resource, N'the raise', N'; a raise inside a transaction cannot evict: seal first, in a statement of its own';
     SET @refused = N'|';
     SET @before = @evicted;
+    SET @after = -2147483648;
     WHILE 1 = 1
     BEGIN
-      DELETE FROM #holders;
-      EXEC @schema@._holders @resource, @key;
-      -- Who raises to the same or a higher term is waited for, and so is who is being ended already.
-      DELETE FROM #holders WHERE raising >= @term OR CHARINDEX(CONCAT(N'|', session_id, N'|'), @ended) > 0 OR CHARINDEX(CONCAT(N'|', session_id, N'|'), @refused) > 0;
-      SET @session = NULL;
-      SELECT TOP (1) @session = h.session_id, @who = h.who FROM #holders h ORDER BY h.session_id;
+      EXEC @schema@._holder @resource, @key, @after, @session OUTPUT, @login OUTPUT, @who OUTPUT, @raising OUTPUT, @asleep OUTPUT;
       IF @session IS NULL BREAK;
-      -- KILL takes a literal only. What it says is told, in TG006, when the time is over.
-      SET @kill = N'KILL ' + CAST(@session AS nvarchar(10));
+      SET @after = @session;
+      SET @mark = CONCAT(N'|', @session, N' ', @login, N'|');
+      -- Who raises to the same or a higher term is waited for, and so is who is being ended already.
+      IF @raising >= @term OR CHARINDEX(@mark, @done) > 0 OR CHARINDEX(@mark, @refused) > 0 CONTINUE;
+      SET @refused = CONCAT(@refused, @session, N' ', @login, N'|');
+      IF @session <= 0
+      BEGIN
+        SET @why = N'it ends by KILL ''UOW'', with its request_owner_guid in sys.dm_tran_locks';
+        CONTINUE;
+      END
+      -- What KILL says is told, in TG006, when the time is over.
       BEGIN TRY
-        EXEC(@kill);
-        SET @evicted = @evicted + 1;
-        SET @ended = CONCAT(@ended, @session, N'|');
+        EXEC @schema@._kill @session, @login, @ended OUTPUT;
+        IF @ended = 1 SET @evicted = @evicted + 1;
+        SET @done = CONCAT(@done, @session, N' ', @login, N'|');
       END TRY
       BEGIN CATCH
         SET @why = LEFT(ERROR_MESSAGE(), 400);
-        SET @refused = CONCAT(@refused, @session, N'|');
       END CATCH
     END
     IF @evicted > @before AND @late = 0 AND SYSUTCDATETIME() >= @until
@@ -294,47 +443,64 @@ BEGIN
   END
 END
 GO
--- The exclusive lock of a scope. @own = 1: outside a transaction, held by the session until _release. A lock is never upgraded in place: TG005.
-CREATE PROCEDURE @schema@._exclude @scope nvarchar(400), @scope_key varbinary(800), @term bigint, @grace_ms bigint, @own bit, @evicted int OUTPUT AS
+-- The exclusive lock of a scope. @own 1: outside a transaction, held by the session until _release. A lock is never upgraded in place: TG005. @lease 1: the lease's own
+-- lock too, behind the others, so that a renewal which is frozen in its client's transaction is evicted like anybody.
+-- Locks: announcement shared owner
+-- Locks: turnstile exclusive owner
+-- Locks: gate exclusive owner
+-- Locks: queue exclusive owner
+-- Locks: lease exclusive owner
+CREATE PROCEDURE @schema@._exclude @scope nvarchar(400), @scope_key varbinary(800), @term bigint, @grace_ms bigint, @own bit, @evicted int OUTPUT, @lease bit = 0 AS
 BEGIN
   SET NOCOUNT ON;
   DECLARE @queue nvarchar(64) = @schema@._resource(N'q', @scope_key), @role sysname = @schema_lit@ + N'_lock';
-  DECLARE @gate nvarchar(64) = STUFF(@queue, 3, 1, N'g'), @turnstile nvarchar(64) = STUFF(@queue, 3, 1, N't');
-  DECLARE @owner nvarchar(32) = CASE WHEN @own = 1 THEN N'Session' ELSE N'Transaction' END, @message nvarchar(2048);
+  DECLARE @gate nvarchar(64) = STUFF(@queue, 3, 1, N'g'), @turnstile nvarchar(64) = STUFF(@queue, 3, 1, N't'), @lease_lock nvarchar(64) = STUFF(@queue, 3, 1, N'l');
+  DECLARE @owner nvarchar(32) = CASE WHEN @own = 1 THEN N'Session' ELSE N'Transaction' END, @message nvarchar(2048), @has nvarchar(32) = N'NoLock';
   IF @grace_ms NOT BETWEEN 0 AND 3600000 THROW 50005, 'TG005 the grace must be from 0 to 3600000 ms', 1;
   SET @evicted = 0;
-  IF @own = 0 AND APPLOCK_MODE(@role, @queue, N'Transaction') = N'Exclusive' RETURN 0;
-  IF @own = 0 AND APPLOCK_MODE(@role, @queue, N'Transaction') = N'Shared'
+  -- Nested: outside a transaction the question for its lock is an error (3918), and nothing promises in which order the sides of AND are asked.
+  IF @own = 0 SET @has = APPLOCK_MODE(@role, @queue, N'Transaction');
+  IF @has = N'Shared'
   BEGIN
     SET @message = CONCAT(N'TG005 term ', @term, N' is above the fence of scope "', @scope, N'", and this transaction already holds the lock of that scope: raise first, in a transaction of its own');
-    THROW 50005, @message, 1;
+    EXEC @schema@._throw 50005, @message;
   END
   -- A session in the gate that raises would shut itself out, and its proxy would not know.
   IF APPLOCK_MODE(@role, @gate, N'Session') = N'Shared'
   BEGIN
     SET @message = CONCAT(N'TG005 this session is in the gate of scope "', @scope, N'", and a raise to term ', @term, N' would overtake it: leave first, or raise in another session');
-    THROW 50005, @message, 1;
+    EXEC @schema@._throw 50005, @message;
   END
   DECLARE @start datetime2(3) = SYSUTCDATETIME();
   DECLARE @grace_until datetime2(3) = DATEADD(millisecond, ISNULL(@grace_ms, CAST(@schema@._setting('eviction_grace_ms') AS bigint)), @start);
   DECLARE @until datetime2(3) = DATEADD(millisecond, CAST(@schema@._setting('check_wait_ms') AS int), @grace_until);
+  -- A raise to the same or a higher term leaves us alone while it can see this.
   DECLARE @announced nvarchar(32) = @schema@._announcement(@scope_key, @term), @rc int;
-  EXEC @rc = sp_getapplock @Resource = @announced, @LockMode = N'Shared', @LockOwner = @owner, @LockTimeout = 1000, @DbPrincipal = @role;
-  EXEC @schema@._take @scope, @term, @turnstile, @owner, @grace_until, @until, @evicted OUTPUT;
-  EXEC @schema@._take @scope, @term, @gate, @owner, @grace_until, @until, @evicted OUTPUT;
-  EXEC @schema@._take @scope, @term, @queue, @owner, @grace_until, @until, @evicted OUTPUT;
+  IF @own = 1 EXEC sp_set_session_context @key = N'termgate.announced', @value = @announced;
+  IF @has <> N'Exclusive'
+  BEGIN
+    EXEC @rc = sp_getapplock @Resource = @announced, @LockMode = N'Shared', @LockOwner = @owner, @LockTimeout = 1000, @DbPrincipal = @role;
+    EXEC @schema@._take @scope, @term, @turnstile, @owner, @grace_until, @until, @evicted OUTPUT;
+    EXEC @schema@._take @scope, @term, @gate, @owner, @grace_until, @until, @evicted OUTPUT;
+    EXEC @schema@._take @scope, @term, @queue, @owner, @grace_until, @until, @evicted OUTPUT;
+  END
+  IF @lease = 1 EXEC @schema@._take @scope, @term, @lease_lock, @owner, @grace_until, @until, @evicted OUTPUT;
 END
 GO
--- Gives back what a raise holds of a scope for its session. Harmless where it holds nothing; a session in the gate stays there.
+-- Gives back what a raise holds of a scope for its session. Harmless where it holds nothing; a session in the gate stays there. @term NULL: of a raise that was cancelled,
+-- whose announcement the session has noted.
 CREATE PROCEDURE @schema@._release @scope_key varbinary(800), @term bigint AS
 BEGIN
   SET NOCOUNT ON;
   DECLARE @queue nvarchar(64) = @schema@._resource(N'q', @scope_key), @role sysname = @schema_lit@ + N'_lock';
-  DECLARE @gate nvarchar(64) = STUFF(@queue, 3, 1, N'g'), @turnstile nvarchar(64) = STUFF(@queue, 3, 1, N't');
+  DECLARE @gate nvarchar(64) = STUFF(@queue, 3, 1, N'g'), @turnstile nvarchar(64) = STUFF(@queue, 3, 1, N't'), @lease nvarchar(64) = STUFF(@queue, 3, 1, N'l');
   DECLARE @announced nvarchar(32) = @schema@._announcement(@scope_key, @term), @rc int = 0;
+  IF @term IS NULL SET @announced = CAST(SESSION_CONTEXT(N'termgate.announced') AS nvarchar(32));
   -- Each loop ends with the first release that fails, too: the session's end frees the rest.
   IF @announced IS NOT NULL
     WHILE @rc >= 0 AND APPLOCK_MODE(@role, @announced, N'Session') <> N'NoLock' EXEC @rc = sp_releaseapplock @Resource = @announced, @LockOwner = N'Session', @DbPrincipal = @role;
+  SET @rc = 0;
+  WHILE @rc >= 0 AND APPLOCK_MODE(@role, @lease, N'Session') <> N'NoLock' EXEC @rc = sp_releaseapplock @Resource = @lease, @LockOwner = N'Session', @DbPrincipal = @role;
   SET @rc = 0;
   WHILE @rc >= 0 AND APPLOCK_MODE(@role, @queue, N'Session') <> N'NoLock' EXEC @rc = sp_releaseapplock @Resource = @queue, @LockOwner = N'Session', @DbPrincipal = @role;
   SET @rc = 0;
@@ -343,21 +509,28 @@ BEGIN
   WHILE @rc >= 0 AND APPLOCK_MODE(@role, @turnstile, N'Session') <> N'NoLock' EXEC @rc = sp_releaseapplock @Resource = @turnstile, @LockOwner = N'Session', @DbPrincipal = @role;
 END
 GO
--- The highest term of the scope in adopted tables.
-CREATE PROCEDURE @schema@._adopted_max @scope nvarchar(400), @max bigint OUTPUT AS
+-- The highest term of the scope in adopted tables. As the owner: a caller without rights on such a table does not see that it is there, and would take its terms for none.
+-- (Row-level security would still hide rows: adopt refuses such a table, and doctor finds it.) Under the scope's exclusive lock. A varchar column is compared as one, in its
+-- own collation, or its index would not be used; the comparison by bytes decides.
+-- Locks: row ADOPTED S statement
+CREATE PROCEDURE @schema@._adopted_max @scope nvarchar(400), @max bigint OUTPUT
+WITH EXECUTE AS OWNER AS
 BEGIN
   SET NOCOUNT ON;
-  DECLARE @table int = -2147483648, @name nvarchar(600), @scope_column nvarchar(128), @term_column nvarchar(128), @query nvarchar(max), @found bigint;
+  DECLARE @table int = -2147483648, @name nvarchar(600), @scope_column nvarchar(128), @term_column nvarchar(128), @query nvarchar(max), @found bigint, @equal nvarchar(300), @collation nvarchar(128);
   SET @max = 0;
   WHILE 1 = 1
   BEGIN
     SET @name = NULL;
     SELECT TOP (1) @table = a.table_id, @name = QUOTENAME(OBJECT_SCHEMA_NAME(a.table_id)) + N'.' + QUOTENAME(OBJECT_NAME(a.table_id)), @scope_column = a.scope_column, @term_column = a.term_column
-      FROM @schema@.adopted a WHERE a.table_id > @table AND OBJECT_NAME(a.table_id) IS NOT NULL ORDER BY a.table_id;
+      FROM @schema@.adopted a WITH (NOLOCK) WHERE a.table_id > @table AND OBJECT_NAME(a.table_id) IS NOT NULL ORDER BY a.table_id;
     IF @name IS NULL BREAK;
-    -- The comparison of the column's own collation uses its index; the one by bytes decides.
+    SET @collation = NULL;
+    IF SERVERPROPERTY('Babelfish') IS NULL
+      SELECT @collation = c.collation_name FROM sys.columns c WHERE c.object_id = @table AND c.name = @scope_column AND c.system_type_id = 167;
+    SET @equal = CASE WHEN @collation IS NULL THEN N'@scope' ELSE N'CONVERT(varchar(800), @scope COLLATE ' + @collation + N')' END;
     SET @query = N'SELECT @found = MAX(CAST(t.' + QUOTENAME(@term_column) + N' AS bigint)) FROM ' + @name + N' t WITH (READCOMMITTEDLOCK) WHERE t.' + QUOTENAME(@scope_column) +
-                 N' = @scope AND CONVERT(varbinary(800), CONVERT(nvarchar(400), t.' + QUOTENAME(@scope_column) + N')) = CONVERT(varbinary(800), @scope) AND NOT EXISTS (SELECT 1 FROM @schema@.resets r WHERE r.scope_key = ' +
+                 N' = ' + @equal + N' AND CONVERT(varbinary(800), CONVERT(nvarchar(400), t.' + QUOTENAME(@scope_column) + N')) = CONVERT(varbinary(800), @scope) AND NOT EXISTS (SELECT 1 FROM @schema@.resets r WHERE r.scope_key = ' +
                  N'CONVERT(varbinary(800), @scope) AND t.' + QUOTENAME(@term_column) + N' > r.to_term AND t.' + QUOTENAME(@term_column) + N' <= r.from_term)';
     SET @found = NULL;
     EXEC sp_executesql @query, N'@scope nvarchar(400), @found bigint OUTPUT', @scope = @scope, @found = @found OUTPUT;
@@ -365,7 +538,8 @@ BEGIN
   END
 END
 GO
--- The highest term that anything stored shows for the scope. For whoever holds its exclusive lock, or only wants a lower bound.
+-- The highest term that anything stored shows for the scope, for whoever holds its exclusive lock.
+-- Locks: row fences S statement
 CREATE PROCEDURE @schema@._evidence @scope nvarchar(400), @scope_key varbinary(800), @evidence bigint OUTPUT AS
 BEGIN
   SET NOCOUNT ON;
@@ -379,41 +553,58 @@ BEGIN
 END
 GO
 -- Puts the fence at @term, under the exclusive lock: row and audit. @generation NULL keeps the row's.
+-- Locks: row fences X transaction
+-- Locks: row incarnation S statement
+-- Locks: row protected none statement
 CREATE PROCEDURE @schema@._set_fence @scope nvarchar(400), @scope_key varbinary(800), @term bigint, @action varchar(40), @actor nvarchar(400), @detail nvarchar(max), @generation bigint = NULL AS
 BEGIN
   SET NOCOUNT ON;
-  -- FORCED makes every COMMIT return before the log is flushed: a crash could take the raise back (F3).
-  IF EXISTS (SELECT 1 FROM sys.databases d WHERE d.database_id = DB_ID() AND d.delayed_durability = 2)
+  DECLARE @durability int = (SELECT d.delayed_durability FROM sys.databases d WHERE d.database_id = DB_ID()), @marked bit = 0;
+  -- FORCED makes every COMMIT return before the log is flushed: a crash could take the raise back (F3). ALLOWED lets each COMMIT do so, and that of a caller's transaction
+  -- is not ours; a raise of its own holds the queue for the session.
+  IF @durability = 2
     THROW 50005, 'TG005 no fence is raised in a database with DELAYED_DURABILITY = FORCED, whose COMMIT returns before it is flushed: ALTER DATABASE CURRENT SET DELAYED_DURABILITY = DISABLED', 1;
-  UPDATE @schema@.fences SET term = @term, raised_at = SYSUTCDATETIME(), raised_by = ORIGINAL_LOGIN(), generation = CASE WHEN @generation > generation THEN @generation ELSE generation END
+  IF @durability = 1 AND APPLOCK_MODE(@schema_lit@ + N'_lock', @schema@._resource(N'q', @scope_key), N'Session') <> N'Exclusive'
+    THROW 50005, 'TG005 with DELAYED_DURABILITY = ALLOWED no fence is raised inside a transaction, whose COMMIT may return before it is flushed: raise in a statement of its own, or ALTER DATABASE CURRENT SET DELAYED_DURABILITY = DISABLED', 1;
+  UPDATE @schema@.fences WITH (ROWLOCK) SET term = @term, raised_at = SYSUTCDATETIME(), raised_by = ORIGINAL_LOGIN(), generation = CASE WHEN @generation > generation THEN @generation ELSE generation END
    WHERE scope_key = @scope_key;
   IF @@ROWCOUNT = 0
-    INSERT INTO @schema@.fences (scope_key, scope, term, raise_by, generation, marked)
-    VALUES (@scope_key, @scope, @term, @schema@._setting('default_raise_by'), ISNULL(@generation, (SELECT i.generation FROM @schema@.incarnation i)),
-            CASE WHEN EXISTS (SELECT 1 FROM @schema@.protected p WHERE p.scope_column IS NOT NULL OR p.scope = N'*' OR CONVERT(varbinary(800), p.scope) = @scope_key) THEN 1 ELSE 0 END);
+  BEGIN
+    IF @generation IS NULL SELECT @generation = i.generation FROM @schema@.incarnation i WITH (READCOMMITTEDLOCK);
+    INSERT INTO @schema@.fences (scope_key, scope, term, raise_by, generation) VALUES (@scope_key, @scope, @term, @schema@._setting('default_raise_by'), @generation);
+    -- Behind the INSERT, as protect marks the fences behind its own row of protected: one of the two sees the other.
+    SELECT TOP (1) @marked = 1 FROM @schema@.protected p WITH (NOLOCK) WHERE p.scope_column IS NOT NULL OR p.scope = N'*' OR CONVERT(varbinary(800), p.scope) = @scope_key;
+    IF @marked = 1 UPDATE @schema@.fences WITH (ROWLOCK) SET marked = 1 WHERE scope_key = @scope_key;
+  END
   SET @detail = JSON_MODIFY(@detail, '$.term', @term);
   EXEC @schema@._audit @action, @scope, @actor, @detail;
 END
 GO
--- For a scope that has a lease, terms are issued by acquisitions alone.
+-- For a scope that has a lease, terms are issued by acquisitions alone. By a look in either case: under the scope's exclusive lock nobody changes the lease's term, and
+-- whoever renews it must not be waited for.
+-- Locks: row leases none statement
 CREATE PROCEDURE @schema@._need_issued @scope nvarchar(400), @scope_key varbinary(800), @term bigint AS
 BEGIN
   SET NOCOUNT ON;
   DECLARE @issued bigint, @message nvarchar(2048);
-  SELECT @issued = l.term FROM @schema@.leases l WITH (READCOMMITTEDLOCK) WHERE l.scope_key = @scope_key;
+  SELECT @issued = l.term FROM @schema@.leases l WITH (NOLOCK) WHERE l.scope_key = @scope_key;
   IF @issued IS NULL OR @term <= @issued RETURN 0;
   SET @message = CONCAT(N'TG005 term ', @term, N' was never issued for scope "', @scope, N'": its leases stand at ', @issued);
-  THROW 50005, @message, 1;
+  EXEC @schema@._throw 50005, @message;
 END
 GO
 -- The mark of a pass, for the triggers of protect: one more application lock of this transaction, whose name nobody can tell who cannot read the fence's secret. It
--- ends with the transaction; in the gate (@owner 'Session') it is the session's and counts only beside the gate's lock. A lock that an application takes by hand is no pass.
+-- ends with the transaction; in the gate (@owner 'Session') it is the session's. It counts only beside the lock of the scope (_guard). A lock that an application takes by
+-- hand is no pass.
+-- Locks: row fences none statement
+-- Locks: mark shared owner
 CREATE PROCEDURE @schema@._mark @scope_key varbinary(800), @term bigint, @owner nvarchar(32) = N'Transaction' AS
 BEGIN
   SET NOCOUNT ON;
   DECLARE @name nvarchar(200), @role sysname = @schema_lit@ + N'_lock', @rc int;
+  -- By a look: whoever has the scope's lock meets nobody who changes term or secret.
   SELECT @name = @schema@._resource(CASE @owner WHEN N'Session' THEN N'm' ELSE N'p' END, @scope_key) + @schema@._digits(HASHBYTES('SHA2_256', CONVERT(varbinary(200), CONCAT(f.pass_key, N' ', @term, N' ', @@SPID))))
-    FROM @schema@.fences f WHERE f.scope_key = @scope_key AND f.marked = 1;
+    FROM @schema@.fences f WITH (NOLOCK) WHERE f.scope_key = @scope_key AND f.marked = 1;
   IF @name IS NULL OR (@owner = N'Transaction' AND @@TRANCOUNT = 0) RETURN 0;
   IF @owner = N'Session' AND APPLOCK_MODE(@role, @name, N'Session') <> N'NoLock' RETURN 0;
   EXEC @rc = sp_getapplock @Resource = @name, @LockMode = N'Shared', @LockOwner = @owner, @LockTimeout = 1000, @DbPrincipal = @role;
@@ -421,55 +612,62 @@ BEGIN
 END
 GO
 -- The comparison under the shared lock. READ COMMITTED and a locking read: right at every isolation level, for a snapshot could be older than the lock. The
--- setting ends with the procedure.
-CREATE PROCEDURE @schema@._compare @scope nvarchar(400), @scope_key varbinary(800), @term bigint, @owner nvarchar(32) = N'Transaction' AS
+-- setting ends with the procedure. @looked 1: a look has just found the fence at the term or above.
+-- Locks: row fences S statement
+-- Locks: row incarnation S statement
+CREATE PROCEDURE @schema@._compare @scope nvarchar(400), @scope_key varbinary(800), @term bigint, @owner nvarchar(32) = N'Transaction', @looked bit = 0 AS
 BEGIN
   SET NOCOUNT ON;
   SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
   DECLARE @fence bigint, @generation bigint, @trusted bigint, @marked bit, @message nvarchar(2048);
-  SELECT @fence = f.term, @generation = f.generation, @marked = f.marked, @trusted = (SELECT i.trusted_since FROM @schema@.incarnation i)
+  SELECT @fence = f.term, @generation = f.generation, @marked = f.marked, @trusted = (SELECT i.trusted_since FROM @schema@.incarnation i WITH (READCOMMITTEDLOCK))
     FROM @schema@.fences f WITH (READCOMMITTEDLOCK) WHERE f.scope_key = @scope_key;
   -- What _need_trusted asks, seen in the same breath, for each write comes by here. It decides itself wherever this is not plainly trusted.
-  IF SESSION_CONTEXT(N'termgate.looked') IS NULL OR @trusted IS NULL OR @generation < @trusted EXEC @schema@._need_trusted @scope, @generation;
+  IF SESSION_CONTEXT(CONCAT(N'termgate.looked.', DB_ID())) IS NULL OR @trusted IS NULL OR @generation < @trusted EXEC @schema@._need_trusted @scope, @generation;
   IF @fence > @term EXEC @schema@._stale @scope, @term, @fence;
+  IF @looked = 1 AND (@fence IS NULL OR @fence < @term)
+    THROW 50006, 'TG006 another raise of this scope was under way and was rolled back: nothing was written, try again', 1;
   IF @fence IS NULL OR @fence < @term
   BEGIN
     SET @message = CONCAT(N'TG005 term ', @term, N' is above the fence of scope "', @scope, N'" (', ISNULL(@fence, 0), N'), and this transaction already holds the lock of that scope: raise first, in a transaction of its own');
-    THROW 50005, @message, 1;
+    EXEC @schema@._throw 50005, @message;
   END
   IF @marked = 1 EXEC @schema@._mark @scope_key, @term, @owner;
 END
 GO
--- Whether a check of this term will have to raise, by an unlocked look: decided before any lock is taken.
+-- Whether a check of this term will have to raise, by a look: decided before any lock is taken, and asked again under the lock.
+-- Locks: row fences none statement
 CREATE PROCEDURE @schema@._wants_raise @scope nvarchar(400), @scope_key varbinary(800), @term bigint, @how varchar(5), @raise bit OUTPUT AS
 BEGIN
   SET NOCOUNT ON;
   SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-  DECLARE @fence bigint, @generation bigint, @raise_by varchar(6), @message nvarchar(2048);
-  SELECT @fence = f.term, @generation = f.generation, @raise_by = f.raise_by FROM @schema@.fences f WHERE f.scope_key = @scope_key;
+  DECLARE @fence bigint, @generation bigint, @raise_by varchar(6), @message nvarchar(2048), @has nvarchar(32) = N'NoLock';
+  SELECT @fence = f.term, @generation = f.generation, @raise_by = f.raise_by FROM @schema@.fences f WITH (NOLOCK) WHERE f.scope_key = @scope_key;
   SET @raise = CASE WHEN @fence >= @term THEN 0 ELSE 1 END;
   IF @raise = 0 RETURN 0;
   EXEC @schema@._need_issued @scope, @scope_key, @term;
-  EXEC @schema@._need_trusted @scope, @generation;
+  EXEC @schema@._need_trusted @scope, @generation, 1;
   IF @how <> 'seal' AND ISNULL(@raise_by, @schema@._setting('default_raise_by')) = 'seal'
   BEGIN
     SET @message = CONCAT(N'TG005 term ', @term, N' is above the fence of scope "', @scope, N'" (', ISNULL(@fence, 0), N'), which only a seal may raise');
-    THROW 50005, @message, 1;
+    EXEC @schema@._throw 50005, @message;
   END
-  IF @@TRANCOUNT > 0 AND @how = 'check' AND APPLOCK_MODE(@schema_lit@ + N'_lock', @schema@._resource(N'q', @scope_key), N'Transaction') <> N'NoLock'
+  IF @@TRANCOUNT > 0 AND @how = 'check' SET @has = APPLOCK_MODE(@schema_lit@ + N'_lock', @schema@._resource(N'q', @scope_key), N'Transaction');
+  IF @has <> N'NoLock'
   BEGIN
     SET @message = CONCAT(N'TG005 term ', @term, N' is above the fence of scope "', @scope, N'" (', ISNULL(@fence, 0), N'), and this transaction already holds the lock of that scope: its term is fixed by its first check');
-    THROW 50005, @message, 1;
+    EXEC @schema@._throw 50005, @message;
   END
 END
 GO
 -- The raise itself, in a transaction and under the exclusive lock.
+-- Locks: row fences U transaction
 CREATE PROCEDURE @schema@._raise @scope nvarchar(400), @scope_key varbinary(800), @term bigint, @how varchar(5), @evicted int, @previous bigint OUTPUT AS
 BEGIN
   SET NOCOUNT ON;
   SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-  DECLARE @fence bigint, @generation bigint, @stored bigint, @action varchar(40), @detail nvarchar(max);
-  SELECT @fence = f.term, @generation = f.generation FROM @schema@.fences f WITH (UPDLOCK, HOLDLOCK) WHERE f.scope_key = @scope_key;
+  DECLARE @fence bigint, @generation bigint, @raise_by varchar(6), @stored bigint, @action varchar(40), @detail nvarchar(max), @message nvarchar(2048);
+  SELECT @fence = f.term, @generation = f.generation, @raise_by = f.raise_by FROM @schema@.fences f WITH (UPDLOCK, ROWLOCK) WHERE f.scope_key = @scope_key;
   EXEC @schema@._need_trusted @scope, @generation;
   IF @fence IS NULL EXEC @schema@._evidence @scope, @scope_key, @previous OUTPUT;
   ELSE
@@ -479,6 +677,12 @@ BEGIN
   END
   IF @previous > @term EXEC @schema@._stale @scope, @term, @previous;
   EXEC @schema@._need_issued @scope, @scope_key, @term;
+  -- The look that chose this way may have seen a setting that was not committed.
+  IF @how <> 'seal' AND (@fence IS NULL OR @fence < @term) AND ISNULL(@raise_by, @schema@._setting('default_raise_by')) = 'seal'
+  BEGIN
+    SET @message = CONCAT(N'TG005 term ', @term, N' is above the fence of scope "', @scope, N'" (', ISNULL(@fence, 0), N'), which only a seal may raise');
+    EXEC @schema@._throw 50005, @message;
+  END
   IF @evicted > 0
   BEGIN
     SET @detail = CONCAT(N'{"term":', @term, N',"evicted":', @evicted, N'}');
@@ -494,24 +698,31 @@ BEGIN
 END
 GO
 -- check_term(scope, term) → fence. Shared lock to the end of the transaction; above the fence it raises, in a transaction that holds no lock on the scope
--- yet. In autocommit it guards nothing but itself. Errors 50001, 50004, 50005, 50006.
+-- yet. In autocommit it guards nothing but itself. Under IMPLICIT_TRANSACTIONS it begins the client's transaction, like any statement that reads. Errors 50001, 50004, 50005, 50006.
+-- Locks: row first_read S statement
 CREATE PROCEDURE @schema@.check_term @scope nvarchar(4000), @term bigint, @fence bigint OUTPUT AS
 BEGIN
   SET NOCOUNT ON;
   SET XACT_ABORT ON;
-  DECLARE @key varbinary(800), @own bit = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END, @raise bit, @evicted int = 0, @previous bigint;
+  SET ROWCOUNT 0;
+  SET LOCK_TIMEOUT 5000;
+  DECLARE @one int, @key varbinary(800), @own bit, @raise bit, @evicted int = 0, @previous bigint;
+  IF @@TRANCOUNT > 0 OR (@@OPTIONS / 2) % 2 = 1 SELECT @one = r.one FROM @schema@.first_read r;
+  SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+  SET @own = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END;
   EXEC @schema@._need_scope @scope;
   EXEC @schema@._need_term @term;
   SET @key = CONVERT(varbinary(800), @scope);
   BEGIN TRY
     EXEC @schema@._wants_raise @scope, @key, @term, 'check', @raise OUTPUT;
     IF @raise = 1 EXEC @schema@._exclude @scope, @key, @term, NULL, @own, @evicted OUTPUT;
+    ELSE IF @own = 1 EXEC @schema@._look;
     IF @own = 1 BEGIN TRANSACTION;
     IF @raise = 1 EXEC @schema@._raise @scope, @key, @term, 'check', @evicted, @previous OUTPUT;
     ELSE
     BEGIN
       EXEC @schema@._share @scope, @key;
-      EXEC @schema@._compare @scope, @key, @term;
+      EXEC @schema@._compare @scope, @key, @term, N'Transaction', 1;
     END
     IF @own = 1 COMMIT TRANSACTION;
     IF @own = 1 AND @raise = 1 EXEC @schema@._release @key, @term;
@@ -520,16 +731,24 @@ BEGIN
   BEGIN CATCH
     IF @own = 1 AND @@TRANCOUNT > 0 ROLLBACK TRANSACTION;
     IF @own = 1 EXEC @schema@._release @key, @term;
+    EXEC @schema@._late @scope;
     THROW;
   END CATCH
 END
 GO
--- seal(scope, term, grace_ms) → the receipt, one row. The same term again changes nothing and locks nothing. 50001 where the fence is higher.
+-- seal(scope, term, grace_ms) → the receipt, one row. The same term again changes nothing. 50001 where the fence is higher.
+-- Locks: row first_read S statement
+-- Locks: row fences S statement
 CREATE PROCEDURE @schema@.seal @scope nvarchar(4000), @term bigint, @grace_ms bigint = NULL AS
 BEGIN
   SET NOCOUNT ON;
   SET XACT_ABORT ON;
-  DECLARE @key varbinary(800), @own bit = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END, @raise bit, @evicted int = 0, @previous bigint, @fence bigint, @generation bigint, @at datetime2(3);
+  SET IMPLICIT_TRANSACTIONS OFF;
+  SET ROWCOUNT 0;
+  SET LOCK_TIMEOUT 5000;
+  DECLARE @one int, @key varbinary(800), @own bit = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END, @raise bit, @evicted int = 0, @previous bigint, @fence bigint, @generation bigint, @at datetime2(3);
+  IF @own = 0 SELECT @one = r.one FROM @schema@.first_read r;
+  SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
   EXEC @schema@._need_scope @scope;
   EXEC @schema@._need_term @term;
   IF @grace_ms NOT BETWEEN 0 AND 3600000 THROW 50005, 'TG005 the grace must be from 0 to 3600000 ms', 1;
@@ -549,6 +768,8 @@ BEGIN
     BEGIN
       EXEC @schema@._need_trusted @scope, @generation;
       IF @fence > @term EXEC @schema@._stale @scope, @term, @fence;
+      -- The look had met a raise that was then rolled back.
+      IF ISNULL(@fence, 0) < @term THROW 50006, 'TG006 another raise of this scope was under way and was rolled back: nothing was written, try again', 1;
       SET @previous = @fence;
     END
     SELECT @term AS fence, @previous AS previous, @evicted AS evicted, @schema@._ms(@at) AS sealed_at_ms, @at AS sealed_at;
@@ -556,6 +777,7 @@ BEGIN
   BEGIN CATCH
     IF @own = 1 AND @@TRANCOUNT > 0 ROLLBACK TRANSACTION;
     IF @own = 1 EXEC @schema@._release @key, @term;
+    EXEC @schema@._late @scope;
     THROW;
   END CATCH
 END

@@ -16,6 +16,7 @@ CREATE PROCEDURE @schema@._need_owner @owner nvarchar(4000) AS
 BEGIN
   SET NOCOUNT ON;
   IF @owner IS NULL OR DATALENGTH(@owner) NOT BETWEEN 1 AND 800 THROW 50005, 'TG005 the owner of a lease must be named, in 1 to 200 characters', 1;
+  IF @schema@._name_problem(@owner) IS NOT NULL THROW 50005, 'TG005 the owner of a lease must be named, in 1 to 200 characters and without a NUL', 1;
 END
 GO
 CREATE PROCEDURE @schema@._need_ttl @ttl_ms bigint AS
@@ -24,12 +25,13 @@ BEGIN
   IF @ttl_ms IS NULL OR @ttl_ms NOT BETWEEN 100 AND 86400000 THROW 50005, 'TG005 the TTL must be from 100 ms to 1 day', 1;
 END
 GO
--- The lease's lock, to the end of the transaction. @wait_ms 1: without waiting.
-CREATE PROCEDURE @schema@._lease_lock @scope nvarchar(400), @scope_key varbinary(800), @wait_ms int AS
+-- The lease's lock, to the end of the transaction, without waiting: who has it is acquiring the lease, or is in a transaction of its own with it.
+-- Locks: lease exclusive transaction
+CREATE PROCEDURE @schema@._lease_lock @scope nvarchar(400), @scope_key varbinary(800) AS
 BEGIN
   SET NOCOUNT ON;
   DECLARE @lease nvarchar(64) = @schema@._resource(N'l', @scope_key), @role sysname = @schema_lit@ + N'_lock', @rc int;
-  EXEC @rc = sp_getapplock @Resource = @lease, @LockMode = N'Exclusive', @LockOwner = N'Transaction', @LockTimeout = @wait_ms, @DbPrincipal = @role;
+  EXEC @rc = sp_getapplock @Resource = @lease, @LockMode = N'Exclusive', @LockOwner = N'Transaction', @LockTimeout = 1, @DbPrincipal = @role;
   IF @rc < 0 EXEC @schema@._blocked @scope, @lease, N'the lease';
 END
 GO
@@ -37,52 +39,89 @@ CREATE PROCEDURE @schema@._out_of_terms @scope nvarchar(400), @known bigint AS
 BEGIN
   SET NOCOUNT ON;
   DECLARE @message nvarchar(2048) = CONCAT(N'TG005 scope "', @scope, N'" stands at ', @known, N': no term is left above it; a term mistyped this high is taken back by reset_fence');
-  THROW 50005, @message, 1;
+  EXEC @schema@._throw 50005, @message;
 END
 GO
--- The generation of the database as it is: what a scope is vouched for with.
-CREATE PROCEDURE @schema@._admit @generation bigint OUTPUT AS
+-- The generation of the database as it is: what a scope is vouched for with. @untrusted: whether one of @fence_generation is vouched for no longer. A restore that
+-- nobody has noted is noted outside a transaction only (_look): there, 50004.
+-- Locks: row incarnation S statement
+CREATE PROCEDURE @schema@._admit @fence_generation bigint, @generation bigint OUTPUT, @untrusted bit OUTPUT AS
 BEGIN
   SET NOCOUNT ON;
-  EXEC @schema@._look;
-  SELECT @generation = i.generation FROM @schema@.incarnation i WITH (READCOMMITTEDLOCK);
+  DECLARE @suspect bit;
+  EXEC @schema@._look @suspect OUTPUT;
+  IF @suspect = 1 THROW 50004, 'TG004 every fence of this database is untrusted, for it was restored or failed over: repeat this outside a transaction', 1;
+  SELECT @generation = i.generation, @untrusted = CASE WHEN ISNULL(@fence_generation, 0) < i.trusted_since THEN 1 ELSE 0 END FROM @schema@.incarnation i WITH (READCOMMITTEDLOCK);
 END
 GO
 -- What proves that this very transaction has acquired a term: an application lock of the transaction, whose name nobody can tell who cannot read the fence's secret. It ends with the
--- transaction, and with the server. NULL: the fence is not at that term. @arguments: '' for the acquisition itself, else what it was called with.
+-- transaction, and with the server. By a look: what counts is whether this transaction has the lock, and then nobody else changes the row. NULL: the fence is not at that term. @arguments: '' for the acquisition itself, else what it was called with.
+-- Locks: row fences none statement
 CREATE FUNCTION @schema@._acquisition(@scope_key varbinary(800), @term bigint, @arguments nvarchar(2100)) RETURNS nvarchar(200) AS
 BEGIN
   DECLARE @name nvarchar(200);
   SELECT @name = @schema@._resource(N'h', @scope_key) + @schema@._digits(HASHBYTES('SHA2_256', CONVERT(varbinary(8000), CONCAT(f.pass_key, N' ', @term, N' ', @arguments))))
-    FROM @schema@.fences f WITH (READCOMMITTEDLOCK) WHERE f.scope_key = @scope_key AND f.term = @term;
+    FROM @schema@.fences f WITH (NOLOCK) WHERE f.scope_key = @scope_key AND f.term = @term;
   RETURN @name;
 END
 GO
 -- acquire_lease(scope, owner, ttl_ms, endpoint, grace_ms) → one row. A free or expired lease, or the caller's own, under a new term, sealed in the same transaction. Another's
 -- live lease: acquired is 0 at once, without a lock. An untrusted scope is trusted again after it: the term jumps by 2^32. Called again in the caller's transaction with the same owner, TTL and endpoint it returns the first one's row.
+-- Locks: row first_read S statement
+-- Locks: row leases none statement
+-- Locks: row leases S statement
+-- Locks: lease exclusive statement
+-- Locks: row leases U transaction
+-- Locks: row fences U transaction
+-- Locks: row leases X transaction
 CREATE PROCEDURE @schema@.acquire_lease @scope nvarchar(4000), @owner nvarchar(4000), @ttl_ms bigint, @endpoint nvarchar(2000) = NULL, @grace_ms bigint = NULL AS
 BEGIN
   SET NOCOUNT ON;
   SET XACT_ABORT ON;
-  SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-  DECLARE @key varbinary(800), @own bit = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END, @evicted int = 0, @known bigint, @evidence bigint, @term bigint, @now datetime2(3), @expires datetime2(3), @released datetime2(3);
-  DECLARE @holder nvarchar(400), @issued bigint, @generation bigint, @fence_generation bigint, @previous bigint, @acquired bit = 0, @detail nvarchar(max), @wait int, @own_lease bit, @untrusted bit, @announced bigint;
+  SET IMPLICIT_TRANSACTIONS OFF;
+  SET ROWCOUNT 0;
+  SET LOCK_TIMEOUT 5000;
+  DECLARE @one int, @key varbinary(800), @own bit = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END, @evicted int = 0, @known bigint, @evidence bigint, @term bigint, @now datetime2(3), @expires datetime2(3), @released datetime2(3);
+  DECLARE @holder nvarchar(400), @issued bigint, @generation bigint, @fence_generation bigint, @previous bigint, @acquired bit = 0, @detail nvarchar(max), @own_lease bit, @untrusted bit, @announced bigint, @session int, @login nvarchar(30), @who nvarchar(1000), @raising bigint, @asleep bit;
+  DECLARE @seen bit = 0, @lock_owner nvarchar(32), @grace_until datetime2(3), @until datetime2(3), @ended int = 0;
   DECLARE @role sysname = @schema_lit@ + N'_lock', @name nvarchar(200), @rc int, @arguments nvarchar(2100) = CONCAT(@ttl_ms, CASE WHEN @endpoint IS NOT NULL THEN N' ' END, @endpoint), @message nvarchar(2048);
+  IF @own = 0 SELECT @one = r.one FROM @schema@.first_read r;
+  SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
   EXEC @schema@._need_scope @scope;
   EXEC @schema@._need_owner @owner;
   EXEC @schema@._need_ttl @ttl_ms;
   IF @grace_ms NOT BETWEEN 0 AND 3600000 THROW 50005, 'TG005 the grace must be from 0 to 3600000 ms', 1;
   SET @key = CONVERT(varbinary(800), @scope);
   BEGIN TRY
-    SELECT @holder = l.owner_id, @issued = l.term, @expires = l.expires_at, @released = l.released_at FROM @schema@.leases l WHERE l.scope_key = @key;
+    SELECT @holder = l.owner_id, @issued = l.term, @expires = l.expires_at, @released = l.released_at FROM @schema@.leases l WITH (NOLOCK) WHERE l.scope_key = @key;
     SET @own_lease = CASE WHEN @holder IS NULL OR CONVERT(varbinary(800), @holder) = CONVERT(varbinary(800), @owner) THEN 1 ELSE 0 END;
+    IF @own_lease = 0 AND @released IS NULL AND @expires > SYSUTCDATETIME()
+    BEGIN
+      -- A live lease is believed where it is committed. A row that somebody holds (READPAST passes it over) is asked for again under the lease's own lock: whoever has
+      -- renewed or acquired it in a transaction that lies idle is evicted, and nobody else.
+      SELECT @seen = 1 FROM @schema@.leases l WITH (READPAST, READCOMMITTEDLOCK) WHERE l.scope_key = @key;
+      IF @seen = 0
+      BEGIN
+        SET @name = @schema@._resource(N'l', @key);
+        SET @lock_owner = CASE WHEN @own = 1 THEN N'Session' ELSE N'Transaction' END;
+        SET @grace_until = DATEADD(millisecond, ISNULL(@grace_ms, CAST(@schema@._setting('eviction_grace_ms') AS bigint)), SYSUTCDATETIME());
+        SET @until = DATEADD(millisecond, CAST(@schema@._setting('check_wait_ms') AS int), @grace_until);
+        EXEC @schema@._take @scope, 4611686018427387904, @name, @lock_owner, @grace_until, @until, @ended OUTPUT;
+        SET @holder = NULL;
+        SELECT @holder = l.owner_id, @issued = l.term, @expires = l.expires_at, @released = l.released_at FROM @schema@.leases l WITH (READCOMMITTEDLOCK) WHERE l.scope_key = @key;
+        EXEC sp_releaseapplock @Resource = @name, @LockOwner = @lock_owner, @DbPrincipal = @role;
+        SET @name = NULL;
+        SET @own_lease = CASE WHEN @holder IS NULL OR CONVERT(varbinary(800), @holder) = CONVERT(varbinary(800), @owner) THEN 1 ELSE 0 END;
+        IF @holder IS NULL SET @issued = NULL;
+      END
+    END
     IF @own = 0 SET @name = @schema@._acquisition(@key, @issued, N'');
     IF @name IS NOT NULL AND @own_lease = 1 AND @released IS NULL AND @expires > SYSUTCDATETIME() AND APPLOCK_MODE(@role, ISNULL(@name, N'tg'), N'Transaction') = N'Exclusive'
     BEGIN
       IF APPLOCK_MODE(@role, @schema@._acquisition(@key, @issued, @arguments), N'Transaction') <> N'Exclusive'
       BEGIN
         SET @message = CONCAT(N'TG005 this transaction has acquired the lease of scope "', @scope, N'" already, with another TTL or endpoint: use renew_lease');
-        THROW 50005, @message, 1;
+        EXEC @schema@._throw 50005, @message;
       END
       SET @acquired = 1;
     END
@@ -93,30 +132,37 @@ BEGIN
       SET @known = CASE WHEN @issued > @evidence THEN @issued ELSE @evidence END;
       IF @known >= 4611686018427387904 EXEC @schema@._out_of_terms @scope, @known;
       SET @announced = @known + 1;
-      EXEC @schema@._exclude @scope, @key, @announced, @grace_ms, @own, @evicted OUTPUT;
+      -- An acquisition that lies idle in its client's transaction has announced this very term, and would never be evicted: past it by one.
+      SET @name = @schema@._resource(N't', @key);
+      EXEC @schema@._holder @name, @key, -2147483648, @session OUTPUT, @login OUTPUT, @who OUTPUT, @raising OUTPUT, @asleep OUTPUT;
+      IF @asleep = 1 AND @raising >= @announced AND @raising < 4611686018427387904 SET @announced = @raising + 1;
+      EXEC @schema@._exclude @scope, @key, @announced, @grace_ms, @own, @evicted OUTPUT, 1;
+      SET @evicted = @evicted + @ended;
+      IF @own = 1 EXEC @schema@._look;
       IF @own = 1 BEGIN TRANSACTION;
-      SET @wait = CAST(@schema@._setting('check_wait_ms') AS int) + 1;
-      EXEC @schema@._lease_lock @scope, @key, @wait;
       SET @holder = NULL;
       SET @issued = NULL;
-      SELECT @holder = l.owner_id, @issued = l.term, @expires = l.expires_at, @released = l.released_at FROM @schema@.leases l WITH (UPDLOCK, HOLDLOCK) WHERE l.scope_key = @key;
+      SELECT @holder = l.owner_id, @issued = l.term, @expires = l.expires_at, @released = l.released_at FROM @schema@.leases l WITH (UPDLOCK, ROWLOCK) WHERE l.scope_key = @key;
       SET @now = SYSUTCDATETIME();
       SET @own_lease = CASE WHEN @holder IS NULL OR CONVERT(varbinary(800), @holder) = CONVERT(varbinary(800), @owner) THEN 1 ELSE 0 END;
       IF @own_lease = 1 OR @released IS NOT NULL OR @expires <= @now
       BEGIN
-        SELECT @previous = f.term, @fence_generation = f.generation FROM @schema@.fences f WITH (UPDLOCK, HOLDLOCK) WHERE f.scope_key = @key;
-        EXEC @schema@._admit @generation OUTPUT;
-        SET @untrusted = @schema@._untrusted(@fence_generation);
+        SELECT @previous = f.term, @fence_generation = f.generation FROM @schema@.fences f WITH (UPDLOCK, ROWLOCK) WHERE f.scope_key = @key;
+        EXEC @schema@._admit @fence_generation, @generation OUTPUT, @untrusted OUTPUT;
         -- A fence that is there and trusted speaks for the adopted tables, whose every row has raised it.
         IF @previous IS NULL OR @untrusted = 1 EXEC @schema@._evidence @scope, @key, @evidence OUTPUT;
-        ELSE SET @evidence = @schema@._shown(@key);
+        ELSE
+        BEGIN
+          SET @evidence = @schema@._stored_max(@key);
+          IF @previous > @evidence SET @evidence = @previous;
+        END
         SET @known = CASE WHEN @issued > @evidence THEN @issued ELSE @evidence END;
         -- By chance never the same distance twice: the next failover may lose this very acquisition, and its successor must not issue the same term again.
         IF @untrusted = 1 SET @known = @known + 4294967296 + CONVERT(bigint, SUBSTRING(CONVERT(varbinary(16), NEWID()), 1, 4));
         SET @term = @known + 1;
         IF @term > 4611686018427387904 EXEC @schema@._out_of_terms @scope, @known;
         SET @expires = DATEADD(millisecond, @ttl_ms, @now);
-        UPDATE @schema@.leases SET owner_id = @owner, term = @term, expires_at = @expires, acquired_at = @now, renewed_at = @now, released_at = NULL, endpoint = @endpoint WHERE scope_key = @key;
+        UPDATE @schema@.leases WITH (ROWLOCK) SET owner_id = @owner, term = @term, expires_at = @expires, acquired_at = @now, renewed_at = @now, released_at = NULL, endpoint = @endpoint WHERE scope_key = @key;
         IF @@ROWCOUNT = 0
           INSERT INTO @schema@.leases (scope_key, scope, owner_id, term, expires_at, acquired_at, renewed_at, endpoint) VALUES (@key, @scope, @owner, @term, @expires, @now, @now, @endpoint);
         SET @detail = (SELECT @owner AS owner, @holder AS previous_owner, @previous AS previous, @evicted AS evicted, @expires AS expires_at, @endpoint AS endpoint, @untrusted AS was_untrusted FOR JSON PATH, WITHOUT_ARRAY_WRAPPER);
@@ -142,32 +188,49 @@ BEGIN
   BEGIN CATCH
     IF @own = 1 AND @@TRANCOUNT > 0 ROLLBACK TRANSACTION;
     IF @own = 1 EXEC @schema@._release @key, @announced;
+    EXEC @schema@._late @scope;
     THROW;
   END CATCH
 END
 GO
 -- renew_lease(scope, owner, term, ttl_ms) → one row. Only the holder, only that term, only before expiry.
+-- Locks: row first_read S statement
+-- Locks: row fences none statement
+-- Locks: row leases X transaction
 CREATE PROCEDURE @schema@.renew_lease @scope nvarchar(4000), @owner nvarchar(4000), @term bigint, @ttl_ms bigint AS
 BEGIN
   SET NOCOUNT ON;
   SET XACT_ABORT ON;
+  SET IMPLICIT_TRANSACTIONS OFF;
+  SET ROWCOUNT 0;
+  SET LOCK_TIMEOUT 5000;
+  DECLARE @one int, @key varbinary(800), @own bit = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END, @now datetime2(3), @expires datetime2(3), @renewed bit = 0, @generation bigint;
+  IF @own = 0 SELECT @one = r.one FROM @schema@.first_read r;
   SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-  DECLARE @key varbinary(800), @own bit = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END, @now datetime2(3), @expires datetime2(3), @renewed bit = 0, @generation bigint;
   EXEC @schema@._need_scope @scope;
   EXEC @schema@._need_owner @owner;
   EXEC @schema@._need_term @term;
   EXEC @schema@._need_ttl @ttl_ms;
   SET @key = CONVERT(varbinary(800), @scope);
-  IF @own = 1 BEGIN TRANSACTION;
-  EXEC @schema@._lease_lock @scope, @key, 1;
-  SELECT @generation = f.generation FROM @schema@.fences f WITH (READCOMMITTEDLOCK) WHERE f.scope_key = @key;
-  EXEC @schema@._need_trusted @scope, @generation;
-  SET @now = SYSUTCDATETIME();
-  UPDATE @schema@.leases SET expires_at = DATEADD(millisecond, @ttl_ms, @now), renewed_at = @now
-   WHERE scope_key = @key AND CONVERT(varbinary(800), owner_id) = CONVERT(varbinary(800), @owner) AND term = @term AND released_at IS NULL AND expires_at > @now;
-  IF @@ROWCOUNT = 1 SET @renewed = 1;
-  SELECT @expires = l.expires_at FROM @schema@.leases l WHERE l.scope_key = @key;
-  IF @own = 1 COMMIT TRANSACTION;
+  BEGIN TRY
+    IF @own = 1 EXEC @schema@._look;
+    IF @own = 1 BEGIN TRANSACTION;
+    EXEC @schema@._lease_lock @scope, @key;
+    -- A look: a raise of this scope may hold the row, and a renewal never waits for one. It changes the generation only where it vouches for the scope.
+    SELECT @generation = f.generation FROM @schema@.fences f WITH (NOLOCK) WHERE f.scope_key = @key;
+    EXEC @schema@._need_trusted @scope, @generation;
+    SET @now = SYSUTCDATETIME();
+    UPDATE @schema@.leases WITH (ROWLOCK) SET expires_at = DATEADD(millisecond, @ttl_ms, @now), renewed_at = @now
+     WHERE scope_key = @key AND CONVERT(varbinary(800), owner_id) = CONVERT(varbinary(800), @owner) AND term = @term AND released_at IS NULL AND expires_at > @now;
+    IF @@ROWCOUNT = 1 SET @renewed = 1;
+    SELECT @expires = l.expires_at FROM @schema@.leases l WITH (READCOMMITTEDLOCK) WHERE l.scope_key = @key;
+    IF @own = 1 COMMIT TRANSACTION;
+  END TRY
+  BEGIN CATCH
+    IF @own = 1 AND @@TRANCOUNT > 0 ROLLBACK TRANSACTION;
+    EXEC @schema@._late @scope;
+    THROW;
+  END CATCH
   SELECT @renewed AS renewed, @schema@._ms(@expires) AS expires_at_ms, DATEDIFF_BIG(millisecond, SYSUTCDATETIME(), @expires) AS remaining_ms, @expires AS expires_at;
 END
 GO
@@ -214,56 +277,82 @@ BEGIN
 END
 GO
 -- release_lease(scope, owner, term) → released. Row, term and fence stay.
+-- Locks: row first_read S statement
+-- Locks: row leases X transaction
 CREATE PROCEDURE @schema@.release_lease @scope nvarchar(4000), @owner nvarchar(4000), @term bigint, @released bit OUTPUT AS
 BEGIN
   SET NOCOUNT ON;
   SET XACT_ABORT ON;
-  DECLARE @key varbinary(800), @own bit = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END, @detail nvarchar(max);
+  SET IMPLICIT_TRANSACTIONS OFF;
+  SET ROWCOUNT 0;
+  SET LOCK_TIMEOUT 5000;
+  DECLARE @one int, @key varbinary(800), @own bit = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END, @detail nvarchar(max);
+  IF @own = 0 SELECT @one = r.one FROM @schema@.first_read r;
+  SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
   EXEC @schema@._need_scope @scope;
   EXEC @schema@._need_owner @owner;
   EXEC @schema@._need_term @term;
   SET @key = CONVERT(varbinary(800), @scope);
   SET @released = 0;
-  IF @own = 1 BEGIN TRANSACTION;
-  EXEC @schema@._lease_lock @scope, @key, 1;
-  UPDATE @schema@.leases SET released_at = SYSUTCDATETIME() WHERE scope_key = @key AND CONVERT(varbinary(800), owner_id) = CONVERT(varbinary(800), @owner) AND term = @term AND released_at IS NULL;
-  IF @@ROWCOUNT = 1
-  BEGIN
-    SET @released = 1;
-    SET @detail = (SELECT @term AS term, @owner AS owner FOR JSON PATH, WITHOUT_ARRAY_WRAPPER);
-    EXEC @schema@._audit 'release', @scope, @owner, @detail;
-  END
-  IF @own = 1 COMMIT TRANSACTION;
+  BEGIN TRY
+    IF @own = 1 BEGIN TRANSACTION;
+    EXEC @schema@._lease_lock @scope, @key;
+    UPDATE @schema@.leases WITH (ROWLOCK) SET released_at = SYSUTCDATETIME() WHERE scope_key = @key AND CONVERT(varbinary(800), owner_id) = CONVERT(varbinary(800), @owner) AND term = @term AND released_at IS NULL;
+    IF @@ROWCOUNT = 1
+    BEGIN
+      SET @released = 1;
+      SET @detail = (SELECT @term AS term, @owner AS owner FOR JSON PATH, WITHOUT_ARRAY_WRAPPER);
+      EXEC @schema@._audit 'release', @scope, @owner, @detail;
+    END
+    IF @own = 1 COMMIT TRANSACTION;
+  END TRY
+  BEGIN CATCH
+    IF @own = 1 AND @@TRANCOUNT > 0 ROLLBACK TRANSACTION;
+    EXEC @schema@._late @scope;
+    THROW;
+  END CATCH
 END
 GO
 -- force_release(scope, actor, reason) → released: whether there was a lease to end. Seals the next term, so that its holder is shut out at once.
+-- Locks: row first_read S statement
+-- Locks: row leases none statement
+-- Locks: row leases U transaction
+-- Locks: row fences S statement
+-- Locks: row leases X transaction
 CREATE PROCEDURE @schema@.force_release @scope nvarchar(4000), @actor nvarchar(4000), @reason nvarchar(4000), @released bit OUTPUT AS
 BEGIN
   SET NOCOUNT ON;
   SET XACT_ABORT ON;
+  SET IMPLICIT_TRANSACTIONS OFF;
+  SET ROWCOUNT 0;
+  SET LOCK_TIMEOUT 5000;
+  DECLARE @one int, @key varbinary(800), @own bit = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END, @evicted int = 0, @evidence bigint, @term bigint, @holder nvarchar(400), @issued bigint, @generation bigint, @detail nvarchar(max), @announced bigint, @fence bigint;
+  IF @own = 0 SELECT @one = r.one FROM @schema@.first_read r;
   SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-  DECLARE @key varbinary(800), @own bit = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END, @evicted int = 0, @evidence bigint, @term bigint, @holder nvarchar(400), @issued bigint, @generation bigint, @detail nvarchar(max), @wait int, @announced bigint;
   EXEC @schema@._need_scope @scope;
   EXEC @schema@._need_reason @actor, @reason;
   SET @key = CONVERT(varbinary(800), @scope);
   SET @released = 0;
-  IF NOT EXISTS (SELECT 1 FROM @schema@.leases l WHERE l.scope_key = @key AND l.released_at IS NULL) RETURN 0;
-  SELECT @announced = l.term + 1 FROM @schema@.leases l WHERE l.scope_key = @key;
+  SELECT @announced = l.term + 1 FROM @schema@.leases l WITH (NOLOCK) WHERE l.scope_key = @key AND l.released_at IS NULL;
+  IF @announced IS NULL RETURN 0;
   BEGIN TRY
-    EXEC @schema@._exclude @scope, @key, @announced, NULL, @own, @evicted OUTPUT;
+    EXEC @schema@._exclude @scope, @key, @announced, NULL, @own, @evicted OUTPUT, 1;
+    IF @own = 1 EXEC @schema@._look;
     IF @own = 1 BEGIN TRANSACTION;
-    SET @wait = CAST(@schema@._setting('check_wait_ms') AS int) + 1;
-    EXEC @schema@._lease_lock @scope, @key, @wait;
-    SELECT @holder = l.owner_id, @issued = l.term FROM @schema@.leases l WITH (UPDLOCK, HOLDLOCK) WHERE l.scope_key = @key AND l.released_at IS NULL;
+    SELECT @holder = l.owner_id, @issued = l.term FROM @schema@.leases l WITH (UPDLOCK, ROWLOCK) WHERE l.scope_key = @key AND l.released_at IS NULL;
     IF @issued IS NOT NULL
     BEGIN
-      SELECT @generation = f.generation FROM @schema@.fences f WITH (READCOMMITTEDLOCK) WHERE f.scope_key = @key;
+      SELECT @fence = f.term, @generation = f.generation FROM @schema@.fences f WITH (READCOMMITTEDLOCK) WHERE f.scope_key = @key;
       EXEC @schema@._need_trusted @scope, @generation;
       IF @generation IS NULL EXEC @schema@._evidence @scope, @key, @evidence OUTPUT;
-      ELSE SET @evidence = @schema@._shown(@key);
+      ELSE
+      BEGIN
+        SET @evidence = @schema@._stored_max(@key);
+        IF @fence > @evidence SET @evidence = @fence;
+      END
       SET @term = 1 + CASE WHEN @issued > @evidence THEN @issued ELSE @evidence END;
       IF @term > 4611686018427387904 EXEC @schema@._out_of_terms @scope, @evidence;
-      UPDATE @schema@.leases SET released_at = SYSUTCDATETIME() WHERE scope_key = @key; -- it keeps the term that its holder had
+      UPDATE @schema@.leases WITH (ROWLOCK) SET released_at = SYSUTCDATETIME() WHERE scope_key = @key; -- it keeps the term that its holder had
       SET @detail = (SELECT @holder AS owner, @evidence AS previous, @reason AS reason, @evicted AS evicted FOR JSON PATH, WITHOUT_ARRAY_WRAPPER);
       EXEC @schema@._set_fence @scope, @key, @term, 'force_release', @actor, @detail;
       SET @released = 1;
@@ -274,6 +363,7 @@ BEGIN
   BEGIN CATCH
     IF @own = 1 AND @@TRANCOUNT > 0 ROLLBACK TRANSACTION;
     IF @own = 1 EXEC @schema@._release @key, @announced;
+    EXEC @schema@._late @scope;
     THROW;
   END CATCH
 END

@@ -1,4 +1,5 @@
--- Reading: views for those who have SELECT here and nothing on the tables, and job history. No locks but those of job_start and its like: a check.
+-- Reading: views for those who have SELECT here and nothing on the tables, and job history. What is read is committed: without READ_COMMITTED_SNAPSHOT a reader waits for
+-- a raise, a lease or an append that is under way, in these procedures 2 s at most (error 1222). job_start and its like are checked as a write.
 DROP VIEW IF EXISTS @schema@.fence_status;
 DROP VIEW IF EXISTS @schema@.lease_status;
 DROP VIEW IF EXISTS @schema@.stream_status;
@@ -50,12 +51,14 @@ GO
 CREATE PROCEDURE @schema@.fence @scope nvarchar(4000) AS
 BEGIN
   SET NOCOUNT ON;
+  SET LOCK_TIMEOUT 2000;
   SELECT f.scope, f.term, f.raised_at_ms, f.raised_by, f.raise_by, f.untrusted, f.reset_from FROM @schema@.fence_status f WHERE f.scope_key = CONVERT(varbinary(800), @scope);
 END
 GO
 CREATE PROCEDURE @schema@.lease @scope nvarchar(4000) AS
 BEGIN
   SET NOCOUNT ON;
+  SET LOCK_TIMEOUT 2000;
   SELECT l.scope, l.owner_id, l.term, l.expires_at_ms, l.acquired_at_ms, l.renewed_at_ms, l.released_at_ms, l.endpoint, l.remaining_ms FROM @schema@.lease_status l WHERE l.scope_key = CONVERT(varbinary(800), @scope);
 END
 GO
@@ -64,6 +67,7 @@ GO
 CREATE PROCEDURE @schema@.read_stream @stream nvarchar(4000), @after bigint = 0, @limit bigint = NULL, @payload_max bigint = NULL AS
 BEGIN
   SET NOCOUNT ON;
+  SET LOCK_TIMEOUT 2000;
   SELECT TOP (ISNULL(@limit, 9223372036854775807)) w.sequence_no, w.scope, w.term, CASE WHEN @payload_max IS NULL OR DATALENGTH(w.payload) <= @payload_max THEN w.payload END AS payload,
          @schema@._ms(w.created_at) AS created_at_ms, LOWER(CONVERT(nvarchar(36), w.write_id)) AS write_id, CAST(DATALENGTH(w.payload) AS bigint) AS payload_bytes
     FROM @schema@.stream_writes w WHERE w.stream_key = CONVERT(varbinary(800), @stream) AND w.sequence_no > ISNULL(@after, 0) ORDER BY w.sequence_no;
@@ -73,6 +77,7 @@ GO
 CREATE PROCEDURE @schema@.read_payload @stream nvarchar(4000), @sequence_no bigint, @start bigint, @bytes bigint AS
 BEGIN
   SET NOCOUNT ON;
+  SET LOCK_TIMEOUT 2000;
   SELECT SUBSTRING(w.payload, @start + 1, @bytes) AS part FROM @schema@.stream_writes w WHERE w.stream_key = CONVERT(varbinary(800), @stream) AND w.sequence_no = @sequence_no;
 END
 GO
@@ -80,6 +85,7 @@ GO
 CREATE PROCEDURE @schema@.outcome @write_id uniqueidentifier AS
 BEGIN
   SET NOCOUNT ON;
+  SET LOCK_TIMEOUT 2000;
   SELECT i.scope, i.term, i.stream_id AS stream, i.sequence_no, @schema@._ms(i.created_at) AS created_at_ms FROM @schema@.write_ids i WITH (READCOMMITTEDLOCK) WHERE i.write_id = @write_id;
 END
 GO
@@ -88,11 +94,14 @@ CREATE PROCEDURE @schema@.record_refusal @scope nvarchar(4000), @term bigint, @c
 BEGIN
   SET NOCOUNT ON;
   SET XACT_ABORT ON;
+  SET IMPLICIT_TRANSACTIONS OFF;
+  SET ROWCOUNT 0;
+  SET LOCK_TIMEOUT 5000;
   DECLARE @detail nvarchar(max);
   EXEC @schema@._need_scope @scope;
   IF @count IS NULL OR @count < 1 THROW 50005, 'TG005 the number of refusals must be 1 or more', 1;
   SET @recorded = 0;
-  IF EXISTS (SELECT 1 FROM @schema@.audit a WHERE a.scope_key = CONVERT(varbinary(800), @scope) AND a.action = 'refuse' AND a.at > DATEADD(second, -1, SYSUTCDATETIME())) RETURN 0;
+  IF EXISTS (SELECT 1 FROM @schema@.audit a WITH (NOLOCK) WHERE a.scope_key = CONVERT(varbinary(800), @scope) AND a.action = 'refuse' AND a.at > DATEADD(second, -1, SYSUTCDATETIME())) RETURN 0;
   SET @detail = (SELECT @term AS term, @count AS [count], @first_ms AS first_ms, @last_ms AS last_ms, @client AS client FOR JSON PATH, WITHOUT_ARRAY_WRAPPER);
   EXEC @schema@._audit 'refuse', @scope, NULL, @detail;
   SET @recorded = 1;
@@ -103,7 +112,12 @@ CREATE PROCEDURE @schema@.job_start @job_name nvarchar(4000), @scope nvarchar(40
 BEGIN
   SET NOCOUNT ON;
   SET XACT_ABORT ON;
-  DECLARE @key varbinary(800), @fence bigint, @own bit = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END;
+  SET ROWCOUNT 0;
+  SET LOCK_TIMEOUT 5000;
+  DECLARE @one int, @key varbinary(800), @fence bigint, @own bit;
+  IF @@TRANCOUNT > 0 OR (@@OPTIONS / 2) % 2 = 1 SELECT @one = r.one FROM @schema@.first_read r;
+  SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+  SET @own = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END;
   EXEC @schema@._need_scope @job_name, N'job';
   EXEC @schema@._need_owner @owner;
   -- A raise is committed by itself; what follows then meets its own fence.
@@ -118,12 +132,13 @@ BEGIN
   IF @own = 1 COMMIT TRANSACTION;
 END
 GO
--- The scope and term of an open run pass the check; @open 0: the run is no longer open.
+-- The scope and term of an open run pass the check; @open 0: the run is no longer open. By a look, for scope and term of a run never change; the UPDATE behind it asks again.
+-- Locks: row job_runs none statement
 CREATE PROCEDURE @schema@._job_checked @run_id bigint, @open bit OUTPUT AS
 BEGIN
   SET NOCOUNT ON;
   DECLARE @scope nvarchar(400), @term bigint, @fence bigint;
-  SELECT @scope = j.scope, @term = j.term FROM @schema@.job_runs j WHERE j.run_id = @run_id AND j.status = 'started';
+  SELECT @scope = j.scope, @term = j.term FROM @schema@.job_runs j WITH (NOLOCK) WHERE j.run_id = @run_id AND j.status = 'started';
   SET @open = CASE WHEN @scope IS NULL THEN 0 ELSE 1 END;
   IF @open = 1 EXEC @schema@.check_term @scope, @term, @fence OUTPUT;
 END
@@ -132,7 +147,12 @@ CREATE PROCEDURE @schema@.job_heartbeat @run_id bigint, @checkpoint nvarchar(max
 BEGIN
   SET NOCOUNT ON;
   SET XACT_ABORT ON;
-  DECLARE @own bit = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END;
+  SET ROWCOUNT 0;
+  SET LOCK_TIMEOUT 5000;
+  DECLARE @one int, @own bit;
+  IF @@TRANCOUNT > 0 OR (@@OPTIONS / 2) % 2 = 1 SELECT @one = r.one FROM @schema@.first_read r;
+  SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+  SET @own = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END;
   IF @own = 1 BEGIN TRANSACTION;
   EXEC @schema@._job_checked @run_id, @beaten OUTPUT;
   IF @beaten = 1
@@ -148,7 +168,12 @@ CREATE PROCEDURE @schema@.job_finish @run_id bigint, @status nvarchar(20), @exit
 BEGIN
   SET NOCOUNT ON;
   SET XACT_ABORT ON;
-  DECLARE @own bit = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END;
+  SET ROWCOUNT 0;
+  SET LOCK_TIMEOUT 5000;
+  DECLARE @one int, @own bit;
+  IF @@TRANCOUNT > 0 OR (@@OPTIONS / 2) % 2 = 1 SELECT @one = r.one FROM @schema@.first_read r;
+  SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+  SET @own = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END;
   IF @status IS NULL OR @status NOT IN (N'completed', N'failed', N'cancelled', N'lost') THROW 50005, 'TG005 a run ends as completed, failed, cancelled or lost', 1;
   SET @finished = 1;
   IF @own = 1 BEGIN TRANSACTION;

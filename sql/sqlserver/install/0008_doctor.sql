@@ -1,58 +1,141 @@
--- doctor and verify_findings: what is not covered, and any breach that the stored rows can show. They read, and lock nothing.
+-- doctor and verify_findings: what is not covered, and any breach that the stored rows can show. They read what is committed: without READ_COMMITTED_SNAPSHOT they wait for a raise
+-- or an append that is under way, 2 s a statement at most (error 1222).
+DROP PROCEDURE IF EXISTS @schema@._doctor_server;
+DROP PROCEDURE IF EXISTS @schema@._doctor_tables;
 DROP PROCEDURE IF EXISTS @schema@.doctor;
 DROP PROCEDURE IF EXISTS @schema@.verify_findings;
+GO
+-- Into the caller's #termgate_found: what is wrong with the protected and adopted tables. As the owner, for a caller without rights on a table sees neither it nor its triggers.
+CREATE PROCEDURE @schema@._doctor_tables
+WITH EXECUTE AS OWNER AS
+BEGIN
+  SET NOCOUNT ON;
+  INSERT INTO #termgate_found (severity, object, problem, remedy)
+  SELECT N'error', CONCAT(N'trigger ', n.name), n.problem, N'run termgate init again'
+    FROM (SELECT N'fences_guard' AS name, N'fences' AS parent, N'it is gone or disabled: fences could be lowered by hand' AS problem
+          UNION ALL SELECT N'settings_guard', N'settings', N'it is gone or disabled: a setting that cannot be read would stop every raise') n
+   WHERE NOT EXISTS (SELECT 1 FROM sys.triggers t WHERE t.parent_id = OBJECT_ID(N'@schema@.' + n.parent) AND t.name = n.name AND t.is_disabled = 0);
+  INSERT INTO #termgate_found (severity, object, problem, remedy)
+  SELECT N'error', p.table_name, N'protected, but its trigger is gone, disabled or behind another name', CONCAT(N'EXEC @schema@.protect for ', p.table_name, N' again')
+    FROM @schema@.protected p
+   WHERE OBJECT_NAME(p.table_id) IS NOT NULL AND NOT EXISTS (SELECT 1 FROM sys.triggers t WHERE t.parent_id = p.table_id AND t.name = CONCAT(@schema_lit@, N'_protect_', p.table_id) AND t.is_disabled = 0);
+  -- A designer makes a changed table anew, without our triggers.
+  INSERT INTO #termgate_found (severity, object, problem, remedy)
+  SELECT N'error', p.table_name, N'protected once; that table was dropped, and another of this name is not protected', CONCAT(N'EXEC @schema@.protect for ', p.table_name, N' again')
+    FROM @schema@.protected p
+   WHERE OBJECT_NAME(p.table_id) IS NULL AND OBJECT_ID(p.table_name, N'U') IS NOT NULL AND NOT EXISTS (SELECT 1 FROM @schema@.protected q WHERE q.table_id = OBJECT_ID(p.table_name, N'U'));
+  INSERT INTO #termgate_found (severity, object, problem, remedy)
+  SELECT N'error', a.table_name, N'adopted, but the trigger that reports its terms is gone or disabled', CONCAT(N'EXEC @schema@.adopt for ', a.table_name, N' again')
+    FROM @schema@.adopted a
+   WHERE OBJECT_NAME(a.table_id) IS NOT NULL AND NOT EXISTS (SELECT 1 FROM sys.triggers t WHERE t.parent_id = a.table_id AND t.name = CONCAT(@schema_lit@, N'_adopt_', a.table_id) AND t.is_disabled = 0);
+  INSERT INTO #termgate_found (severity, object, problem, remedy)
+  SELECT N'error', a.table_name, N'adopted once; that table was dropped, and another of this name is not adopted', CONCAT(N'EXEC @schema@.adopt for ', a.table_name, N' again')
+    FROM @schema@.adopted a
+   WHERE OBJECT_NAME(a.table_id) IS NULL AND OBJECT_ID(a.table_name, N'U') IS NOT NULL AND NOT EXISTS (SELECT 1 FROM @schema@.adopted q WHERE q.table_id = OBJECT_ID(a.table_name, N'U'));
+  INSERT INTO #termgate_found (severity, object, problem, remedy)
+  SELECT N'warning', a.table_name, N'adopted but not protected: a stale writer can change its rows', CONCAT(N'EXEC @schema@.protect for ', a.table_name)
+    FROM @schema@.adopted a WHERE NOT EXISTS (SELECT 1 FROM @schema@.protected p WHERE p.table_id = a.table_id);
+  INSERT INTO #termgate_found (severity, object, problem, remedy)
+  SELECT N'warning', a.table_name, N'adopted once, but the table is gone', N'nothing to do: the fences keep its terms' FROM @schema@.adopted a WHERE OBJECT_NAME(a.table_id) IS NULL AND OBJECT_ID(a.table_name, N'U') IS NULL;
+  INSERT INTO #termgate_found (severity, object, problem, remedy)
+  SELECT N'info', p.table_name, N'mode observe: nothing is refused there', CONCAT(N'EXEC @schema@.protect for ', p.table_name, N' in mode enforce') FROM @schema@.protected p WHERE p.mode = 'observe';
+  IF SERVERPROPERTY('Babelfish') IS NULL
+  BEGIN
+    INSERT INTO #termgate_found (severity, object, problem, remedy)
+    SELECT DISTINCT N'error', p.table_name, N'protected, but WRITETEXT and UPDATETEXT change its text, ntext and image columns without firing a trigger', N'ALTER TABLE … ALTER COLUMN … to varchar(max), nvarchar(max) or varbinary(max)'
+      FROM @schema@.protected p JOIN sys.columns c ON c.object_id = p.table_id JOIN sys.types t ON t.user_type_id = c.system_type_id WHERE t.name IN (N'text', N'ntext', N'image');
+    INSERT INTO #termgate_found (severity, object, problem, remedy)
+    SELECT DISTINCT N'error', a.table_name, N'adopted, and under a security policy, which can hide terms from the check', N'ALTER SECURITY POLICY … DROP FILTER PREDICATE, or @schema@.unadopt'
+      FROM @schema@.adopted a JOIN sys.security_predicates q ON q.target_object_id = a.table_id JOIN sys.security_policies y ON y.object_id = q.object_id WHERE y.is_enabled = 1;
+    INSERT INTO #termgate_found (severity, object, problem, remedy)
+    SELECT N'info', p.table_name, N'its triggers make INSERT, UPDATE and DELETE with OUTPUT and without INTO end with error 334', N'tell the clients: HasTrigger (EF Core), implicit_returning=False (SQLAlchemy), hasTrigger (Sequelize)'
+      FROM @schema@.protected p WHERE OBJECT_NAME(p.table_id) IS NOT NULL;
+    INSERT INTO #termgate_found (severity, object, problem, remedy)
+    SELECT N'warning', p.table_name, N'replicated here: the agent''s writes fire the trigger, too, and stop with 50002', N'let the agent declare scope and term, or do not protect a subscriber''s table'
+      FROM @schema@.protected p JOIN sys.tables t ON t.object_id = p.table_id WHERE t.is_replicated = 1 OR t.is_merge_published = 1;
+    -- Who could take a trigger away, or pass it by (TRUNCATE, SWITCH, BULK INSERT): ALTER, CONTROL and more on a table or its schema.
+    INSERT INTO #termgate_found (severity, object, problem, remedy)
+    SELECT DISTINCT TOP (100) N'warning', p.table_name, CONCAT(u.name, N' has ', g.permission_name, N' there, which is enough to disable the trigger or to TRUNCATE the table'), CONCAT(N'REVOKE ', g.permission_name, N' from ', u.name, N', if it is an application''s')
+      FROM @schema@.protected p JOIN sys.tables t ON t.object_id = p.table_id
+      JOIN sys.database_permissions g ON (g.class = 1 AND g.major_id = t.object_id) OR (g.class = 3 AND g.major_id = t.schema_id) OR (g.class = 0 AND g.permission_name IN (N'ALTER', N'CONTROL', N'ALTER ANY SCHEMA', N'ALTER ANY DATABASE DDL TRIGGER'))
+      JOIN sys.database_principals u ON u.principal_id = g.grantee_principal_id
+     WHERE g.state IN ('G', 'W') AND g.permission_name IN (N'ALTER', N'CONTROL', N'TAKE OWNERSHIP', N'ALTER ANY SCHEMA') AND u.name <> N'dbo';
+  END
+END
+GO
+-- Into the caller's #termgate_found: what is wrong with database, server and login. As the caller: what is asked is what this login may see and do.
+CREATE PROCEDURE @schema@._doctor_server AS
+BEGIN
+  SET NOCOUNT ON;
+  DECLARE @fork nvarchar(100), @edition int = CAST(SERVERPROPERTY('EngineEdition') AS int), @sees bit = 0, @kills bit = 0, @signed bit = 0;
+  INSERT INTO #termgate_found (severity, object, problem, remedy)
+  SELECT CASE d.delayed_durability WHEN 2 THEN N'error' ELSE N'info' END, CONCAT(N'database ', d.name), CASE d.delayed_durability WHEN 2 THEN N'DELAYED_DURABILITY = FORCED: no fence can be raised, for its COMMIT would return before it is flushed'
+         ELSE N'DELAYED_DURABILITY = ALLOWED: no fence can be raised inside a client''s transaction, whose COMMIT may return before it is flushed; a row of an adopted table above its fence is refused' END, N'ALTER DATABASE CURRENT SET DELAYED_DURABILITY = DISABLED'
+    FROM sys.databases d WHERE d.database_id = DB_ID() AND d.delayed_durability IN (1, 2);
+  INSERT INTO #termgate_found (severity, object, problem, remedy)
+  SELECT N'info', CONCAT(N'database ', d.name), N'READ_COMMITTED_SNAPSHOT is OFF: who reads fences, leases and streams waits for a raise or an append that is under way, 2 s at most', N'ALTER DATABASE CURRENT SET READ_COMMITTED_SNAPSHOT ON, if the applications allow it'
+    FROM sys.databases d WHERE d.database_id = DB_ID() AND d.is_read_committed_snapshot_on = 0;
+  INSERT INTO #termgate_found (severity, object, problem, remedy)
+  SELECT N'error', N'server', N'nested triggers = 0: what another trigger writes to a protected table is not checked', N'EXEC sp_configure ''nested triggers'', 1; RECONFIGURE'
+    FROM sys.configurations c WHERE c.name = N'nested triggers' AND c.value_in_use = 0 AND EXISTS (SELECT 1 FROM @schema@.protected p WHERE p.mode = 'enforce');
+  IF OBJECT_ID(N'sys.database_recovery_status') IS NOT NULL
+    EXEC sp_executesql N'SELECT @fork = CONVERT(nvarchar(100), recovery_fork_guid) FROM sys.database_recovery_status WHERE database_id = DB_ID()', N'@fork nvarchar(100) OUTPUT', @fork = @fork OUTPUT;
+  IF @edition = 5
+    INSERT INTO #termgate_found (severity, object, problem, remedy)
+    VALUES (N'warning', CONCAT(N'database ', DB_NAME()), N'Azure SQL Database tells nobody that it was restored or failed over: its fences stay trusted', N'after a geo-failover or a restore to a point in time: EXEC @schema@.declare_untrusted before any leader writes');
+  ELSE IF @fork IS NULL
+    INSERT INTO #termgate_found (severity, object, problem, remedy)
+    VALUES (N'warning', CONCAT(N'login ', ORIGINAL_LOGIN()), N'this login cannot see whether the database was restored or failed over (recovery_fork_guid), and neither can its sessions', N'GRANT VIEW ANY DATABASE to the logins that write; else after a restore EXEC @schema@.declare_untrusted');
+  IF HAS_PERMS_BY_NAME(NULL, NULL, 'VIEW SERVER STATE') = 1 SET @sees = 1;
+  ELSE IF HAS_PERMS_BY_NAME(NULL, NULL, 'VIEW SERVER PERFORMANCE STATE') = 1 SET @sees = 1;
+  ELSE IF @edition = 5
+    IF HAS_PERMS_BY_NAME(DB_NAME(), 'DATABASE', 'VIEW DATABASE STATE') = 1 SET @sees = 1;
+  IF HAS_PERMS_BY_NAME(NULL, NULL, 'ALTER ANY CONNECTION') = 1 SET @kills = 1;
+  ELSE IF @edition = 5
+    IF HAS_PERMS_BY_NAME(DB_NAME(), 'DATABASE', 'KILL DATABASE CONNECTION') = 1 SET @kills = 1;
+  -- Both procedures signed: whoever calls them has what the certificate's login has.
+  IF SERVERPROPERTY('Babelfish') IS NULL
+    SELECT @signed = 1 FROM (SELECT COUNT(DISTINCT x.major_id) AS signed FROM sys.crypt_properties x WHERE x.class = 1 AND x.major_id IN (OBJECT_ID(N'@schema@._holder'), OBJECT_ID(N'@schema@._kill'))) q WHERE q.signed = 2;
+  IF @signed = 0 AND (@sees = 0 OR @kills = 0)
+    INSERT INTO #termgate_found (severity, object, problem, remedy)
+    VALUES (N'warning', CONCAT(N'login ', ORIGINAL_LOGIN()), N'this login may not see who holds a lock, or not end sessions: a frozen writer ends its raises with 50006',
+            CASE @edition WHEN 5 THEN N'GRANT VIEW DATABASE STATE and KILL DATABASE CONNECTION to the users that raise' ELSE N'sign the two procedures that need it (sql/sqlserver/sign.sql), or GRANT VIEW SERVER STATE and ALTER ANY CONNECTION to the logins that raise' END);
+END
 GO
 -- doctor → rows. severity: error (the law does not hold there), warning (somebody could get round it), info.
 CREATE PROCEDURE @schema@.doctor AS
 BEGIN
   SET NOCOUNT ON;
-  DECLARE @found TABLE (id int IDENTITY(1, 1) NOT NULL PRIMARY KEY, severity nvarchar(10) NOT NULL, object nvarchar(800) NOT NULL, problem nvarchar(2048) NOT NULL, remedy nvarchar(1000) NOT NULL);
-  EXEC @schema@._look;
-  INSERT INTO @found (severity, object, problem, remedy)
+  SET IMPLICIT_TRANSACTIONS OFF;
+  SET ROWCOUNT 0;
+  SET LOCK_TIMEOUT 2000;
+  CREATE TABLE #termgate_found (id int IDENTITY(1, 1) NOT NULL PRIMARY KEY, severity nvarchar(10) NOT NULL, object nvarchar(800) NOT NULL, problem nvarchar(2048) NOT NULL, remedy nvarchar(1000) NOT NULL);
+  DECLARE @suspect bit;
+  EXEC @schema@._look @suspect OUTPUT;
+  INSERT INTO #termgate_found (severity, object, problem, remedy)
   SELECT TOP (100) N'error', CONCAT(N'scope "', f.scope, N'"'), N'its fence is untrusted: this database was restored or failed over, and nobody has vouched for the scope since', N'acquire its lease, or termgate fence declare-restored --scope … --above N'
-    FROM @schema@.fences f WHERE @schema@._untrusted(f.generation) = 1 ORDER BY f.scope_key;
-  INSERT INTO @found (severity, object, problem, remedy)
-  SELECT N'error', N'trigger fences_guard', N'it is gone or disabled: fences could be lowered by hand', N'run termgate init again'
-   WHERE NOT EXISTS (SELECT 1 FROM sys.triggers t WHERE t.parent_id = OBJECT_ID(N'@schema@.fences') AND t.name = N'fences_guard' AND t.is_disabled = 0);
-  INSERT INTO @found (severity, object, problem, remedy)
-  SELECT CASE d.delayed_durability WHEN 2 THEN N'error' ELSE N'warning' END, CONCAT(N'database ', d.name), CASE d.delayed_durability WHEN 2 THEN N'DELAYED_DURABILITY = FORCED: no fence can be raised, for its COMMIT would return before it is flushed'
-         ELSE N'DELAYED_DURABILITY = ALLOWED: who raises inside a transaction and commits that WITH (DELAYED_DURABILITY = ON) can lose the raise in a crash' END, N'ALTER DATABASE CURRENT SET DELAYED_DURABILITY = DISABLED'
-    FROM sys.databases d WHERE d.database_id = DB_ID() AND d.delayed_durability IN (1, 2);
-  INSERT INTO @found (severity, object, problem, remedy)
+    FROM @schema@.fences f WHERE @suspect = 1 OR @schema@._untrusted(f.generation) = 1 ORDER BY f.scope_key;
+  EXEC @schema@._doctor_server;
+  INSERT INTO #termgate_found (severity, object, problem, remedy)
   SELECT TOP (100) N'info', CONCAT(N'scope "', l.scope, N'"'), CONCAT(N'the lease of ', l.owner_id, N' ran out at ', CONVERT(nvarchar(30), l.expires_at, 126), N', and nobody has taken over'), N'its holder may still write, for nobody overtook it; acquire the lease to take over'
     FROM @schema@.leases l WHERE l.released_at IS NULL AND l.expires_at < SYSUTCDATETIME() ORDER BY l.expires_at;
-  INSERT INTO @found (severity, object, problem, remedy)
-  SELECT N'error', p.table_name, N'protected, but its trigger is gone, disabled or behind another name', CONCAT(N'EXEC @schema@.protect for ', p.table_name, N' again')
-    FROM @schema@.protected p
-   WHERE OBJECT_NAME(p.table_id) IS NOT NULL AND NOT EXISTS (SELECT 1 FROM sys.triggers t WHERE t.parent_id = p.table_id AND t.name = CONCAT(@schema_lit@, N'_protect_', p.table_id) AND t.is_disabled = 0);
-  INSERT INTO @found (severity, object, problem, remedy)
-  SELECT N'error', a.table_name, N'adopted, but the trigger that reports its terms is gone or disabled', CONCAT(N'EXEC @schema@.adopt for ', a.table_name, N' again')
-    FROM @schema@.adopted a
-   WHERE OBJECT_NAME(a.table_id) IS NOT NULL AND NOT EXISTS (SELECT 1 FROM sys.triggers t WHERE t.parent_id = a.table_id AND t.name = CONCAT(@schema_lit@, N'_adopt_', a.table_id) AND t.is_disabled = 0);
-  INSERT INTO @found (severity, object, problem, remedy)
-  SELECT N'warning', a.table_name, N'adopted but not protected: a stale writer can change its rows', CONCAT(N'EXEC @schema@.protect for ', a.table_name)
-    FROM @schema@.adopted a WHERE NOT EXISTS (SELECT 1 FROM @schema@.protected p WHERE p.table_id = a.table_id);
-  INSERT INTO @found (severity, object, problem, remedy)
-  SELECT N'warning', a.table_name, N'adopted once, but the table is gone', N'nothing to do: the fences keep its terms' FROM @schema@.adopted a WHERE OBJECT_NAME(a.table_id) IS NULL;
-  INSERT INTO @found (severity, object, problem, remedy)
-  SELECT N'info', p.table_name, N'mode observe: nothing is refused there', CONCAT(N'EXEC @schema@.protect for ', p.table_name, N' in mode enforce') FROM @schema@.protected p WHERE p.mode = 'observe';
-  INSERT INTO @found (severity, object, problem, remedy)
-  SELECT TOP (100) N'warning', o.table_name, CONCAT(N'would have been refused ', COUNT(*), N' times with ', o.code, N' (scope "', o.scope, N'", login ', o.login_name, N', last at ', CONVERT(nvarchar(30), MAX(o.at), 126), N')'), N'let it declare its scope and term before mode enforce'
+  EXEC @schema@._doctor_tables;
+  INSERT INTO #termgate_found (severity, object, problem, remedy)
+  SELECT TOP (100) N'warning', o.table_name, CONCAT(N'would have been refused in ', COUNT(*), N' minutes with ', o.code, N' (scope "', o.scope, N'", login ', o.login_name, N', last at ', CONVERT(nvarchar(30), MAX(o.at), 126), N')'), N'let it declare its scope and term before mode enforce'
     FROM @schema@.observed o GROUP BY o.table_name, o.code, o.scope, o.login_name ORDER BY COUNT(*) DESC;
-  INSERT INTO @found (severity, object, problem, remedy)
+  INSERT INTO #termgate_found (severity, object, problem, remedy)
   SELECT TOP (100) N'info', CONCAT(SCHEMA_NAME(t.schema_id), N'.', t.name), N'neither protected nor adopted: whoever may write to it writes unfenced', N'protect it, if a leader writes to it'
     FROM sys.tables t WHERE SCHEMA_NAME(t.schema_id) <> @schema_lit@ AND t.is_ms_shipped = 0
      AND NOT EXISTS (SELECT 1 FROM @schema@.protected p WHERE p.table_id = t.object_id) AND NOT EXISTS (SELECT 1 FROM @schema@.adopted a WHERE a.table_id = t.object_id) ORDER BY t.name;
-  INSERT INTO @found (severity, object, problem, remedy)
-  SELECT N'warning', CONCAT(N'login ', ORIGINAL_LOGIN()), N'this login may not see who holds a lock, or not end sessions: a frozen writer ends its raises with 50006', N'GRANT VIEW SERVER STATE and ALTER ANY CONNECTION to the logins that raise'
-   WHERE HAS_PERMS_BY_NAME(NULL, NULL, 'VIEW SERVER STATE') = 0 OR HAS_PERMS_BY_NAME(NULL, NULL, 'ALTER ANY CONNECTION') = 0;
-  SELECT f.severity, f.object, f.problem, f.remedy FROM @found f ORDER BY f.id;
+  SELECT f.severity, f.object, f.problem, f.remedy FROM #termgate_found f ORDER BY f.id;
 END
 GO
 -- verify_findings(since_ms) → one row for each breach that the stored rows show; none: the law is kept. since: leaves out stream writes that are older.
 CREATE PROCEDURE @schema@.verify_findings @since_ms bigint = NULL AS
 BEGIN
   SET NOCOUNT ON;
+  SET ROWCOUNT 0;
+  SET LOCK_TIMEOUT 2000;
   DECLARE @found TABLE (kind nvarchar(60) NOT NULL, scope nvarchar(400) NULL, object nvarchar(800) NULL, detail nvarchar(2048) NOT NULL);
   -- F1: terms along a stream never decrease, but for what a reset took back.
   INSERT INTO @found (kind, scope, object, detail)

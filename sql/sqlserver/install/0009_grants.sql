@@ -38,8 +38,9 @@ EXEC(@text);
 SET @text = N'GRANT EXECUTE ON TYPE::@schema@.payload_batch TO ' + QUOTENAME(@schema_lit@ + N'_write');
 IF SERVERPROPERTY('Babelfish') IS NULL EXEC(@text);
 GO
--- Whoever writes to a protected table runs its trigger; table owners call protect, unprotect and unadopt, which run as their caller.
+-- Whoever writes to a protected table runs its trigger, which has the owner of layer 1 decide and asks itself for the recovery fork; table owners call protect, unprotect and unadopt, which run as their caller.
 GRANT EXECUTE ON @schema@._guard TO public;
+GRANT EXECUTE ON @schema@._look TO public;
 GRANT EXECUTE ON @schema@.protect TO public;
 GRANT EXECUTE ON @schema@.unprotect TO public;
 GRANT EXECUTE ON @schema@.unadopt TO public;
@@ -56,7 +57,7 @@ BEGIN
   IF DATABASE_PRINCIPAL_ID(@role) IS NULL
   BEGIN
     SET @message = CONCAT(N'TG005 this database has no user or role ', @role);
-    THROW 50005, @message, 1;
+    EXEC @schema@._throw 50005, @message;
   END
   SET @text = N'ALTER ROLE ' + QUOTENAME(CONCAT(@schema_lit@, N'_', @level)) + N' ADD MEMBER ' + QUOTENAME(@role);
   EXEC(@text);

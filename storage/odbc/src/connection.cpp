@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstring>
 #include <deque>
+#include <initializer_list>
 #include <limits>
 #include <utility>
 
@@ -104,6 +105,7 @@ struct Connection::Parameters {
     SQLSMALLINT c_type = SQL_C_WCHAR;
     SQLSMALLINT sql_type = SQL_WVARCHAR;
     SQLULEN size = 1;
+    SQLSMALLINT digits = 0;
     SQLLEN bytes = 0;          // of data
     SQLPOINTER data = nullptr;
     SQLLEN indicator = 0;
@@ -115,6 +117,30 @@ struct Connection::Parameters {
     std::string literal;
   };
   std::deque<One> all;
+
+  // SQL Server makes a plan for each type that a parameter is declared with, its length included: few lengths, few plans.
+  static SQLULEN declared_size(std::size_t size, std::initializer_list<std::size_t> steps, Maker maker) {
+    if (family_of(maker) == Family::sqlserver) {
+      for (const std::size_t step : steps) {
+        if (size <= step) return step;
+      }
+    }
+    return std::max<std::size_t>(size, 1);
+  }
+
+  // A NULL goes as text, which SQL Server turns into no varbinary (error 257): its own driver tells the type, where it can.
+  void describe_nulls(SQLHSTMT statement) {
+    SQLUSMALLINT place = 0;
+    for (One& one : all) {
+      ++place;
+      SQLSMALLINT type = 0, digits = 0, nullable = 0;
+      SQLULEN size = 0;
+      if (one.indicator != SQL_NULL_DATA || !SQL_SUCCEEDED(SQLDescribeParam(statement, place, &type, &size, &digits, &nullable))) continue;
+      one.sql_type = type;
+      one.size = size;
+      one.digits = digits;
+    }
+  }
 
   // Borrows the bytes of `value`.
   void add(const Value& value, Maker maker) {
@@ -155,7 +181,7 @@ struct Connection::Parameters {
         }
         one.text = utf16_of(held);
         one.sql_type = one.text.size() > short_units_max ? SQL_WLONGVARCHAR : SQL_WVARCHAR;
-        one.size = long_is_size_zero(maker) && one.text.size() > short_units_max ? 0 : std::max<std::size_t>(one.text.size(), 1);
+        one.size = long_is_size_zero(maker) && one.text.size() > short_units_max ? 0 : declared_size(one.text.size(), {32, 128, 512, short_units_max}, maker);
         if (one.size == 0) one.sql_type = SQL_WVARCHAR;
         one.data = one.text.data();
         one.bytes = static_cast<SQLLEN>(one.text.size() * 2);
@@ -166,7 +192,7 @@ struct Connection::Parameters {
         const bool is_long = held.data.size() > short_bytes_max;
         one.c_type = SQL_C_BINARY;
         one.sql_type = is_long && !long_is_size_zero(maker) ? SQL_LONGVARBINARY : SQL_VARBINARY;
-        one.size = is_long && long_is_size_zero(maker) ? 0 : std::max<std::size_t>(held.data.size(), 1);
+        one.size = is_long && long_is_size_zero(maker) ? 0 : declared_size(held.data.size(), {64, 1024, short_bytes_max}, maker);
         one.data = held.data.data() != nullptr ? const_cast<char*>(held.data.data()) : static_cast<void*>(&one.bit);  // a null pointer would be NULL
         one.bytes = static_cast<SQLLEN>(held.data.size());
         one.streamed = is_long;
@@ -232,7 +258,7 @@ void Connection::bind(SQLHSTMT statement, Parameters& parameters) {
   for (auto& one : parameters.all) {
     // The pointer of a streamed value comes back from SQLParamData, to tell which one is asked for.
     const SQLPOINTER data = one.streamed ? static_cast<SQLPOINTER>(&one) : one.data;
-    need(SQLBindParameter(statement, ++place, SQL_PARAM_INPUT, one.c_type, one.sql_type, one.size, 0, data, one.bytes, &one.indicator), SQL_HANDLE_STMT, statement);
+    need(SQLBindParameter(statement, ++place, SQL_PARAM_INPUT, one.c_type, one.sql_type, one.size, one.digits, data, one.bytes, &one.indicator), SQL_HANDLE_STMT, statement);
   }
 }
 
@@ -275,6 +301,7 @@ Rows Connection::execute(const Marked& text, std::span<const Value> values, bool
       code = SQLExecDirectW(statement, wide(sql), static_cast<SQLINTEGER>(sql.size()));
     } else {
       if (!ready) need(SQLPrepareW(statement, wide(sql), static_cast<SQLINTEGER>(sql.size())), SQL_HANDLE_STMT, statement);
+      if (!keep && maker_ == Maker::microsoft) parameters.describe_nulls(statement);
       bind(statement, parameters);
       code = SQLExecute(statement);
     }
@@ -474,11 +501,12 @@ std::size_t Connection::execute_rows(const Marked& text, std::span<const ArrayCo
     }
     SQLRETURN code = SQLExecute(statement);
     // A driver may answer "success with information" for a batch in which one row failed, and go on with those behind it. One that keeps no
-    // statuses is believed only where it says plain success.
+    // statuses is believed only where it says plain success. Statuses and count may be complete only when all results have been read, and reading them clears the diagnostics.
+    auto found = code == SQL_SUCCESS ? std::vector<Diagnostic>() : diagnostics_of(SQL_HANDLE_STMT, statement);
     const auto good = [&](SQLUSMALLINT status) { return status == SQL_PARAM_SUCCESS || status == SQL_PARAM_SUCCESS_WITH_INFO || (status == untouched && code == SQL_SUCCESS); };
     if (!SQL_SUCCEEDED(code) && code != SQL_NO_DATA) fail(SQL_HANDLE_STMT, statement);
+    read(statement, code);
     if (const auto bad = std::find_if_not(statuses.begin(), statuses.end(), good); bad != statuses.end() || processed != count) {
-      auto found = diagnostics_of(SQL_HANDLE_STMT, statement);
       if (found.empty()) {
         found.push_back({"HY000", 0, fmt::format("row {} of {} was not carried out: status {}, {} processed", start + static_cast<std::size_t>(bad - statuses.begin()) + 1, total,
                                                  bad == statuses.end() ? untouched : *bad, processed)});
@@ -486,7 +514,6 @@ std::size_t Connection::execute_rows(const Marked& text, std::span<const ArrayCo
       broken_ = broken_ || looks_dead();
       throw OdbcError(std::move(found), broken_);
     }
-    read(statement, code);
     SQLFreeStmt(statement, SQL_CLOSE);
     SQLFreeStmt(statement, SQL_RESET_PARAMS);
   }

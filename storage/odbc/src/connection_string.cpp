@@ -87,6 +87,10 @@ std::string installed_sqlserver_driver() {
 }
 
 ConnectionString built(Attributes attributes, Maker maker) {
+  // "Using Multiple Active Result Sets (MARS)": a transaction that a batch begins there ends with the batch.
+  if (const std::string* mars = maker == Maker::microsoft ? find(attributes, "mars_connection") : nullptr; mars != nullptr && lower(*mars) != "no") {
+    throw InvalidInput("TG005 MARS_Connection is refused: with MARS a transaction ends with the batch that began it");
+  }
   for (const auto& [key, value] : attributes_of(defaults_of(maker))) {
     if (find(attributes, lower(key)) == nullptr) attributes.emplace_back(key, value);
   }

@@ -59,7 +59,15 @@ std::string in_brackets(std::string_view name) {
   return quoted + "]";
 }
 
+// The lock by which the commit text knows its own transaction.
+constexpr const char* transaction_lock =
+    "DECLARE @termgate nvarchar(60) = CONCAT(N'termgate transaction ', @@SPID); "
+    "EXEC sp_getapplock @Resource = @termgate, @LockMode = N'Shared', @LockOwner = N'Transaction', @LockTimeout = 1000, @DbPrincipal = N'public'";
+
 const Dialect& sqlserver() {
+  static const std::string install_begin = std::string("SET TRANSACTION ISOLATION LEVEL READ COMMITTED\nGO\nBEGIN TRANSACTION\nGO\n") + transaction_lock +
+                                           "\nGO\nDECLARE @rc int; EXEC @rc = sp_getapplock @Resource = N'termgate migrations', @LockMode = N'Exclusive', @LockOwner = N'Transaction', "
+                                           "@LockTimeout = 60000, @DbPrincipal = N'public'; IF @rc < 0 THROW 50006, 'TG006 another installer is at work', 1";
   static const Dialect dialect{
       .family = Family::sqlserver,
       .kind = "sqlserver",
@@ -69,14 +77,16 @@ const Dialect& sqlserver() {
       // XACT_ABORT: an error ends the whole transaction, so that nothing half done can be committed.
       .on_connect = "SET XACT_ABORT ON; SET IMPLICIT_TRANSACTIONS OFF; SET QUOTED_IDENTIFIER ON; SET ANSI_NULLS ON; SET ANSI_PADDING ON; SET ANSI_WARNINGS ON; "
                     "SET CONCAT_NULL_YIELDS_NULL ON; SET TEXTSIZE 2147483647; SET LOCK_TIMEOUT -1",
-      .commit = "IF @@TRANCOUNT <> 1 THROW 50005, 'TG005 a statement of this transaction began or ended one', 1; COMMIT TRANSACTION",
+      // A procedure may have committed and begun again by itself, and with the first COMMIT the check's lock was gone. The lock that begin() took tells.
+      .commit = "IF @@TRANCOUNT <> 1 THROW 50005, 'TG005 a statement of this transaction began or ended one', 1; "
+                "DECLARE @termgate nvarchar(60) = CONCAT(N'termgate transaction ', @@SPID); "
+                "IF APPLOCK_MODE(N'public', @termgate, N'Transaction') = N'NoLock' "
+                "THROW 50000, 'a statement of this transaction committed a part of it and began another: that part is committed, the rest is rolled back', 1; COMMIT TRANSACTION",
       .roll_back = "IF @@TRANCOUNT > 0 ROLLBACK TRANSACTION",
-      .install_begin = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED\nGO\nBEGIN TRANSACTION\nGO\n"
-                       "DECLARE @rc int; EXEC @rc = sp_getapplock @Resource = N'termgate migrations', @LockMode = N'Exclusive', @LockOwner = N'Transaction', @LockTimeout = 60000; "
-                       "IF @rc < 0 THROW 50006, 'TG006 another installer is at work', 1",
-      .before_install = {},
-      .after_install = {},
-      .files_run_again = false,
+      .install_begin = install_begin,
+      .before_install = sql::sqlserver::before_install,
+      .after_install = sql::sqlserver::after_install,
+      .files_run_again = true,
       .is_installed = "SELECT CASE WHEN OBJECT_ID(N'@schema@.migrations', N'U') IS NULL THEN 0 ELSE 1 END",
       .version = "SELECT ISNULL(MAX(version), 0) FROM @schema@.migrations",
       .note_migration = "INSERT INTO @schema@.migrations (version, name) SELECT CAST($1 AS int), CAST($2 AS nvarchar(200)) WHERE NOT EXISTS (SELECT 1 FROM @schema@.migrations WHERE version = CAST($1 AS int))",
@@ -93,7 +103,9 @@ std::string Dialect::begin(const TransactOptions& options) const {
   if (family == Family::sqlserver) {
     // The level outlives a transaction there, so it is said each time. There is no read-only transaction: see need_query().
     const auto level = level_of(options.isolation);
-    return "SET TRANSACTION ISOLATION LEVEL " + std::string(level.empty() ? "READ COMMITTED" : level) + "; BEGIN TRANSACTION";
+    // So do ROWCOUNT and LOCK_TIMEOUT, which a statement of the last user of this session may have set.
+    return "SET ROWCOUNT 0; SET LOCK_TIMEOUT -1; SET TRANSACTION ISOLATION LEVEL " + std::string(level.empty() ? "READ COMMITTED" : level) +
+           "; BEGIN TRANSACTION; " + transaction_lock;
   }
   std::string text = "BEGIN";
   if (const auto level = level_of(options.isolation); !level.empty()) text.append(" ISOLATION LEVEL ").append(level);

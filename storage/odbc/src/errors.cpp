@@ -29,7 +29,8 @@ bool mentions(std::string_view text, std::string_view what) { return text.find(w
 bool is_conflict(const Diagnostic& one, Family family) {
   if (one.sqlstate.starts_with("40") && one.sqlstate != "40003") return true;
   if (family != Family::sqlserver) return false;
-  return is_any(one.native, {1205, 3960, 3961, 3962, 41302, 41305, 41325}) ||
+  // 2627 on write_ids: another session is storing the same write id; run again, this one finds it.
+  return is_any(one.native, {1205, 3957, 3958, 3960, 3961, 3962, 3966, 41301, 41302, 41305, 41325, 41839}) || (one.native == 2627 && mentions(one.message, "write_ids")) ||
          (one.native == 33557097 && (mentions(one.message, "could not serialize access") || mentions(one.message, "deadlock detected")));
 }
 
@@ -39,11 +40,18 @@ bool is_timeout(const Diagnostic& one, Family family) {
   return one.native == 1222 || (one.native == 33557097 && (mentions(one.message, "lock timeout") || mentions(one.message, "statement timeout")));
 }
 
+// The server went away, moved or shed load in the middle of a request, as Azure SQL says it (40197 … 49920), an availability group (976, 978, 983), or a log that cannot be
+// written (3314, 9001, 823 to 825): a COMMIT that ended so may have been carried out.
+bool is_cut_short(const Diagnostic& one, Family family) {
+  return family == Family::sqlserver &&
+         is_any(one.native, {40197, 40501, 40613, 40020, 40143, 40166, 40540, 4221, 10928, 10929, 49918, 49919, 49920, 976, 978, 983, 3314, 9001, 823, 824, 825});
+}
+
 // The database is there and does not take us, or not now: nothing was written. IM002 … IM005: the driver or the data source is not.
 bool is_turned_away(const Diagnostic& one, Family family) {
   if (is_any(one.sqlstate, {"28000", "28P01", "3D000", "57P03"}) || one.sqlstate.starts_with("IM0") || one.sqlstate.starts_with("53")) return true;
   if (family != Family::sqlserver) return false;
-  return is_any(one.native, {18456, 18452, 4060, 911, 916, 922, 924, 927, 942, 945, 976, 978, 983, 17142, 40197, 40501, 40613, 49918});
+  return is_any(one.native, {18456, 18452, 4060, 911, 916, 922, 924, 927, 942, 945, 17142});
 }
 
 // Our own objects are missing, or may not be used.
@@ -119,7 +127,12 @@ void throw_for(const OdbcError& failure, Phase phase, Family family) {
     // The contract words TG001 to the letter: without its hint.
     throw_if_tg(text.starts_with("TG001") ? std::string_view(text).substr(0, std::min(text.find("; detail: "), text.find("; hint: "))) : std::string_view(text));
   }
-  if (phase == Phase::connect) throw Unavailable(message + "; nothing was written", code);
+  if (phase == Phase::connect) {
+    const bool certificate = family == Family::sqlserver && mentions(message, "certificate verify failed");
+    throw Unavailable(message + (certificate ? "; a server that signed its own certificate needs its CA installed here, or TrustServerCertificate=yes" : "") + "; nothing was written", code);
+  }
+  // The commit text's own refusal (dialect.cpp): a procedure of the user's has committed what came before it.
+  if (phase == Phase::commit && family == Family::sqlserver && one.native == 50000 && mentions(message, "committed a part of it")) throw OutcomeUnknown(message, code);
   if (one.sqlstate == "40003") throw OutcomeUnknown(message, code);
   // A conflict is the server's own word that it has rolled back, even where the session ended with it.
   if (is_conflict(one, family)) throw Conflict(message, code);
@@ -132,7 +145,8 @@ void throw_for(const OdbcError& failure, Phase phase, Family family) {
     if (phase == Phase::commit) throw OutcomeUnknown("COMMIT was sent and the connection was lost: " + message, code);
     throw Unavailable(message + "; nothing was written", code);
   }
-  if (late || is_turned_away(one, family)) throw Unavailable(message + "; nothing was written", code);
+  if (phase == Phase::commit && is_cut_short(one, family)) throw OutcomeUnknown("COMMIT was sent, and the server gave up on it: " + message, code);
+  if (late || is_cut_short(one, family) || is_turned_away(one, family)) throw Unavailable(message + "; nothing was written", code);
   throw DatabaseError(message + hint_for(one, family, message), code);
 }
 

@@ -133,6 +133,8 @@ class OdbcDriver final : public Driver {
     try {
       guarded(Phase::before_commit, [&] {
         run_script(connection, dialect_.install_begin);
+        // Babelfish knows no EXECUTE AS OWNER; procedures there run as their caller.
+        const bool as_owner = dialect_.family != Family::sqlserver || !connection.run("SELECT CASE WHEN SERVERPROPERTY('Babelfish') IS NULL THEN 0 ELSE 1 END").one()[0].as_bool();
         report.from_version = version_in(connection);
         const auto migrations = dialect_.migrations();
         report.to_version = migrations.empty() ? 0 : migrations.back().version;
@@ -145,7 +147,7 @@ class OdbcDriver final : public Driver {
         if (pending && !dialect_.before_install.empty()) run_script(connection, dialect_.before_install);
         for (const auto& migration : migrations) {
           if (!pending || (!dialect_.files_run_again && migration.version <= report.from_version)) continue;
-          run_script(connection, migration.text);
+          run_script(connection, as_owner ? std::string(migration.text) : without_owner(migration.text));
           const Value values[] = {Value(migration.version), Value(migration.name)};
           connection.execute(odbc::marked(with_schema(dialect_.note_migration), 2, dialect_.family), values, false, milliseconds(0));
         }
@@ -154,11 +156,12 @@ class OdbcDriver final : public Driver {
       });
     } catch (...) {
       roll_back(connection);
-      lent.mark_reusable();
+      if (dialect_.family != Family::sqlserver) lent.mark_reusable();
       throw;
     }
     guarded(Phase::commit, [&] { connection.run(dialect_.commit); });
-    lent.mark_reusable();
+    // On SQL Server the session keeps the installation's settings, so it is not used again.
+    if (dialect_.family != Family::sqlserver) lent.mark_reusable();
     return report;
   }
 
@@ -392,6 +395,13 @@ class OdbcDriver final : public Driver {
     } catch (...) {
       connection.give_up();
     }
+  }
+
+  static std::string without_owner(std::string_view script) {
+    constexpr std::string_view clause = "WITH EXECUTE AS OWNER ";
+    std::string text(script);
+    for (auto at = text.find(clause); at != std::string::npos; at = text.find(clause, at)) text.erase(at, clause.size());
+    return text;
   }
 
   void run_script(Connection& connection, std::string_view script) {

@@ -121,6 +121,16 @@ bool is_one_of(std::string_view word, std::initializer_list<std::string_view> li
   throw InvalidInput(fmt::format("TG005 {} inside a fenced transaction: the library begins and ends it; savepoints are free to use", word));
 }
 
+[[noreturn]] void refuse_session(std::string_view what) {
+  throw InvalidInput(fmt::format("TG005 {} would change the session for whoever uses this connection next: open another Database for it", what));
+}
+
+bool begins_statement(std::string_view word) {
+  return is_one_of(word, {"insert", "update", "delete", "merge", "select", "with",  "exec",   "execute", "declare", "set",     "if",     "else",  "while",   "begin",      "commit",    "rollback", "save",    "throw",     "print",
+                          "create", "alter",  "drop",   "truncate", "grant", "revoke", "deny", "use", "return", "goto", "waitfor", "raiserror", "open", "fetch", "close", "deallocate", "bulk", "dbcc", "kill", "backup",
+                          "restore", "end", "break", "continue", "writetext", "updatetext", "receive", "send"});
+}
+
 // Every word of a T-SQL text: COMMIT, ROLLBACK without a savepoint's name, BEGIN TRANSACTION may stand anywhere in it.
 void refuse_tsql_control(std::string_view sql) {
   Scanner scanner(sql, Family::sqlserver);
@@ -135,8 +145,12 @@ void refuse_tsql_control(std::string_view sql) {
     const std::string_view word = words[at], second = word_at(at + 1), third = word_at(at + 2);
     const bool transaction = is_one_of(second, {"tran", "transaction", "distributed"});
     if (word == "commit" || (word == "begin" && transaction) || (word == "set" && second == "implicit_transactions") || (word == "set" && second == "xact_abort")) refuse_control(word);
-    // ROLLBACK TRANSACTION name goes back to a savepoint; where there is none of that name, SQL Server says so.
-    if (word == "rollback" && !(is_one_of(second, {"tran", "transaction"}) && !third.empty() && third != ";")) refuse_control(word);
+    // ROLLBACK TRANSACTION name goes back to a savepoint; where there is none of that name, SQL Server says so. A word that begins a statement is no name.
+    if (word == "rollback" && !(is_one_of(second, {"tran", "transaction"}) && !third.empty() && third != ";" && !begins_statement(third))) refuse_control(word);
+    // What would stay in the session for the next user of the pool, or send its next append to another database's fences.
+    if (word == "use" && !is_one_of(second, {"hint", "plan"})) refuse_session("USE");
+    if ((word == "execute" || word == "exec") && second == "as") refuse_session("EXECUTE AS");
+    if (word == "set" && second == "ansi_defaults") refuse_session("SET ANSI_DEFAULTS");
   }
 }
 

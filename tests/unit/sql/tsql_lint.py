@@ -25,9 +25,20 @@ TOKEN = re.compile(r"""
   | (?P<sign><>|<=|>=|::|[-+*/%=<>(),.;:])
 """, re.X)
 
-# A server without these would not run the file, or the law would not hold: hints that skip rows or locks, and what has an equal form everywhere.
-FORBIDDEN = {"MERGE": "has an equal form", "WAITFOR": "has an equal form", "READPAST": "skips locked rows", "NOLOCK": "reads what is not committed", "READUNCOMMITTED": "reads what is not committed",
-             "RAISERROR": "does not honour XACT_ABORT: THROW", "GOTO": "use a block", "GETDATE": "local time: SYSUTCDATETIME"}
+# A server without these would not run the file, or the law would not hold: key-range locks, and what has an equal form everywhere.
+FORBIDDEN = {"MERGE": "has an equal form", "WAITFOR": "has an equal form", "HOLDLOCK": "takes key-range locks, and stops the scope next to this one", "SERIALIZABLE": "takes key-range locks",
+             "READUNCOMMITTED": "written as NOLOCK", "RAISERROR": "does not honour XACT_ABORT: THROW", "GOTO": "use a block", "GETDATE": "local time: SYSUTCDATETIME"}
+
+# "Table Hints (Transact-SQL)", Remarks: no more than one of each group.
+HINT_GROUPS = ({"PAGLOCK", "NOLOCK", "READCOMMITTEDLOCK", "ROWLOCK", "TABLOCK", "TABLOCKX"}, {"HOLDLOCK", "NOLOCK", "READCOMMITTED", "REPEATABLEREAD", "SERIALIZABLE"})
+
+LOCK_LINE = re.compile(r"-- Locks: (turnstile|gate|queue|lease|stream|announcement|mark|row \w+) (shared|exclusive|test|none|S|U|X) (statement|transaction|raise|session|owner)$")
+
+# For people with sqlcmd: tokens and blocks are read, and no more.
+BY_HAND = ("/facts.sql", "/sign.sql")
+
+# Files whose procedures stand between a client and its write: each read of a table says how it locks.
+DECIDING = ("0002", "0003", "0004", "0005", "0007", "0010")
 
 
 class Problem(Exception):
@@ -120,7 +131,7 @@ class Database:
             if not is_word(tokens[at], "CREATE"):
                 continue
             kind = tokens[at + 1][1].upper()
-            if kind not in ("TABLE", "PROCEDURE", "FUNCTION", "VIEW", "TRIGGER", "TYPE") or tokens[at + 2][1] != "@schema@":
+            if kind not in ("TABLE", "PROCEDURE", "FUNCTION", "VIEW", "TRIGGER", "TYPE", "SEQUENCE") or tokens[at + 2][1] != "@schema@":
                 continue
             name = tokens[at + 4][1].strip("[]")
             if kind in ("PROCEDURE", "FUNCTION", "VIEW", "TRIGGER") and at != 0:
@@ -132,6 +143,7 @@ class Database:
                 rest = tokens[at + 5:]
                 end = next(i for i, token in enumerate(rest) if is_word(token, "RETURNS" if kind == "FUNCTION" else "AS") and not (i + 1 < len(rest) and kind == "PROCEDURE" and not is_word(rest[i + 1], "BEGIN")))
                 listed = rest[1:end - 1] if kind == "FUNCTION" else rest[:end]
+                listed = listed[:next((i for i, token in enumerate(listed) if is_word(token, "WITH")), len(listed))]
                 self.parameters[name] = [(part[0][1], any(token[1] == "=" for token in part), any(is_word(token, "OUTPUT") for token in part)) for part in split_top(listed)]
                 self.bodies[name] = tokens
 
@@ -262,6 +274,8 @@ def check_throws(tokens):
         if is_word(before, "TRANSACTION", "TRAN"):
             raise Problem("THROW after a statement without a semicolon")
         number = tokens[at + 1][1]
+        if tokens[at + 1][0] == "variable" and is_word(tokens[1], "PROCEDURE") and tokens[4][1] == "_throw":
+            continue  # the one that writes a percent sign twice
         if number == "50000" and [one[1] for one in tokens[at + 2:at + 7]] == [",", "@message", ",", "1", ";"] and "TG00" not in text_of(tokens):
             continue  # no refusal of the contract's: the uninstaller's
         if not re.fullmatch(r"5000[1-6]", number):
@@ -271,13 +285,68 @@ def check_throws(tokens):
         if tokens[at + 2][1] != "," or tokens[at + 4][1] != "," or tokens[at + 3][0] not in ("string", "variable") or tokens[at + 6][1] != ";":
             raise Problem(f"THROW {number} is malformed")
         if tokens[at + 3][0] == "variable":
-            # The message was put together right before, in this block: its code must be the number's.
-            for back in range(at - 1, -1, -1):
-                if tokens[back][0] == "variable" and tokens[back][1] == tokens[at + 3][1] and tokens[back + 1][1] == "=" or (is_word(tokens[back], "DECLARE") and tokens[back + 1][1] == tokens[at + 3][1]):
-                    break
-            code = re.search(r"'(TG00\d)", text_of(tokens[back:at]))
-            if code and code.group(1)[-1] != number[-1] and len(set(re.findall(r"'(TG00\d)", text_of(tokens[back:at])))) == 1 and "@code" not in text_of(tokens):
-                raise Problem(f"THROW {number} with a message of {code.group(1)}")
+            raise Problem(f"THROW {number} of a variable: a % in it would be lost, EXEC _throw writes it twice")
+        if "%" in tokens[at + 3][1]:
+            raise Problem(f"THROW {number}: a % in a message is written by EXEC _throw")
+
+
+def check_thrown(tokens):
+    """EXEC _throw: the message was put together right before, in this block, and its code must be the number's."""
+    for at, token in enumerate(tokens):
+        if not is_word(token, "EXEC") or [one[1] for one in tokens[at + 1:at + 4]] != ["@schema@", ".", "_throw"]:
+            continue
+        number, variable = tokens[at + 4][1], tokens[at + 6][1]
+        if not re.fullmatch(r"5000[1-6]", number):
+            raise Problem(f"_throw {number}: codes are 50001 to 50006")
+        for back in range(at - 1, -1, -1):
+            if tokens[back][0] == "variable" and tokens[back][1] == variable and tokens[back + 1][1] == "=" or (is_word(tokens[back], "DECLARE") and tokens[back + 1][1] == variable):
+                break
+        codes = set(re.findall(r"'(TG00\d)", text_of(tokens[back:at])))
+        if len(codes) == 1 and codes.pop()[-1] != number[-1] and "@code" not in text_of(tokens):
+            raise Problem(f"_throw {number} with a message of another code")
+
+
+def check_hints(tokens, database, file):
+    deciding = any(f"/install/{number}" in file for number in DECIDING)
+    for at, token in enumerate(tokens):
+        if is_word(token, "WITH") and tokens[at + 1][1] == "(":
+            depth, end = 1, at + 2
+            while depth and end < len(tokens):
+                depth += (tokens[end][1] == "(") - (tokens[end][1] == ")")
+                end += 1
+            words = {one[1].upper() for one in tokens[at:end] if one[0] == "word"}
+            for group in HINT_GROUPS:
+                if len(words & group) > 1:
+                    raise Problem(f"WITH ({', '.join(sorted(words & group))}): the server takes one of them at most")
+        if not deciding or not is_word(token, "FROM", "JOIN") or at + 3 >= len(tokens) or tokens[at + 1][1] != "@schema@" or is_word(tokens[0], "SELECT"):
+            continue
+        name = tokens[at + 3][1]
+        if database.objects.get(name) != "TABLE" or name == "first_read" or is_word(tokens[at - 1], "DELETE"):
+            continue
+        rest = [one[1].upper() for one in tokens[at + 4:at + 7]]
+        if "WITH" not in rest:
+            raise Problem(f"{name} is read without a hint: NOLOCK for a look, READCOMMITTEDLOCK or UPDLOCK for what decides")
+
+
+def check_settings(tokens):
+    """What a public procedure sets, so that neither its caller's settings nor a frozen session change what it does."""
+    if not is_word(tokens[0], "CREATE") or not is_word(tokens[1], "PROCEDURE") or tokens[4][1].startswith("_"):
+        return
+    body = text_of(tokens)
+    if "SET LOCK_TIMEOUT" not in body:
+        raise Problem("a public procedure without SET LOCK_TIMEOUT: it could wait for ever")
+    if "SET XACT_ABORT ON" in body and "SET ROWCOUNT 0" not in body:
+        raise Problem("a public procedure without SET ROWCOUNT 0: the caller's would cut its statements")
+    if "SET XACT_ABORT ON" in body and "first_read" not in body and "SET IMPLICIT_TRANSACTIONS OFF" not in body:
+        raise Problem("a public procedure that does not say what it does under IMPLICIT_TRANSACTIONS")
+    if "BEGIN CATCH" in body and "SET XACT_ABORT ON" in body and "_late" not in body:
+        raise Problem("a row that was waited for in vain is not told as TG006: EXEC _late in CATCH")
+
+
+def check_lock_lines(text):
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.startswith("-- Locks: ") and not line.startswith("-- Locks: those of") and not LOCK_LINE.match(line):
+            raise Problem(f"line {number}: not of the form -- Locks: <resource> <mode> <until>")
 
 
 def check_procedure(tokens):
@@ -372,6 +441,7 @@ def check_all(root, files, report):
             for tokens in batches:
                 if "/install/" in file:
                     database.define(tokens)
+            check_lock_lines(text)
         except Problem as problem:
             report(file, problem)
             continue
@@ -379,14 +449,15 @@ def check_all(root, files, report):
     readme = rows_of_readme(root)
     for file, batches in parsed:
         for tokens in batches:
-            checks = [lambda: check_blocks(tokens), lambda: check_variables(tokens), lambda: check_calls(tokens, database), lambda: check_names(tokens, database), lambda: check_throws(tokens), lambda: check_procedure(tokens)]
+            checks = [lambda: check_blocks(tokens)] if file.endswith(BY_HAND) else [lambda: check_blocks(tokens), lambda: check_variables(tokens), lambda: check_calls(tokens, database), lambda: check_names(tokens, database), lambda: check_throws(tokens), lambda: check_thrown(tokens), lambda: check_procedure(tokens), lambda: check_hints(tokens, database, file),
+                      lambda: check_settings(tokens)]
             for check in checks:
                 try:
                     check()
                 except Problem as problem:
                     report(file, f"{text_of(tokens[:5])} …: {problem}")
             for token in tokens:
-                if token[0] == "word" and token[1].upper() in FORBIDDEN:
+                if not file.endswith(BY_HAND) and token[0] == "word" and token[1].upper() in FORBIDDEN:
                     report(file, f"{token[1]}: {FORBIDDEN[token[1].upper()]}")
         try:
             if "/install/" in file:
@@ -412,21 +483,27 @@ PLANTED = [
     ("a missing END", "/install/0004", "  END CATCH\nEND\nGO", "  END CATCH\nGO"),
     ("a procedure that does not exist", "/install/0003", "EXEC @schema@._advance", "EXEC @schema@._advanced"),
     ("a table that does not exist", "/install/0003", "@schema@.stream_writes (stream_key", "@schema@.stream_write (stream_key"),
-    ("a variable that is not declared", "/install/0005", "SET @pruned = @@ROWCOUNT", "SET @prune = @@ROWCOUNT"),
+    ("a variable that is not declared", "/install/0005", "SET @deleted = @@ROWCOUNT", "SET @deletes = @@ROWCOUNT"),
     ("a missing argument", "/install/0002", "EXEC @schema@._stale @scope, @term, @fence;", "EXEC @schema@._stale @scope, @term;"),
     ("a missing OUTPUT", "/install/0002", "@evicted, @previous OUTPUT;", "@evicted, @previous;"),
-    ("another code's number", "/install/0002", "THROW 50001, @message", "THROW 50002, @message"),
+    ("another code's number", "/install/0002", "EXEC @schema@._throw 50001, @message", "EXEC @schema@._throw 50002, @message"),
+    ("a name in a message of THROW", "/install/0002", "EXEC @schema@._throw 50001, @message", "THROW 50001, @message, 1"),
+    ("a look that waits", "/install/0002", "FROM @schema@.fences f WITH (NOLOCK) WHERE f.scope_key = @scope_key;\n  SET @raise", "FROM @schema@.fences f WHERE f.scope_key = @scope_key;\n  SET @raise"),
+    ("a key-range lock", "/install/0004", "l WITH (UPDLOCK, ROWLOCK)", "l WITH (UPDLOCK, HOLDLOCK)"),
+    ("two hints of one group", "/install/0003", "READPAST, READCOMMITTEDLOCK)", "READPAST, READCOMMITTEDLOCK, ROWLOCK)"),
+    ("a wait without an end", "/install/0004", "  SET LOCK_TIMEOUT 5000;\n", ""),
+    ("a batch that the caller's ROWCOUNT cuts", "/install/0003", "  SET ROWCOUNT 0;\n", ""),
+    ("a lock that is written otherwise", "/install/0003", "-- Locks: stream exclusive transaction", "-- Locks: the stream, exclusively"),
     ("an expression as an argument", "/install/0002", "EXEC @schema@._share @scope, @key;", "EXEC @schema@._share @scope, CONVERT(varbinary(800), @scope);"),
     ("a lock without its principal", "/install/0002", "@LockTimeout = 1, @DbPrincipal = @role", "@LockTimeout = 1"),
     ("a procedure made twice", "/install/0006", "DROP PROCEDURE IF EXISTS @schema@.job_start;\n", ""),
-    ("an exclusive lock that is not given back", "/install/0004", "    IF @own = 1 EXEC @schema@._release @key, @announced;\n    THROW;", "    THROW;"),
+    ("an exclusive lock that is not given back", "/install/0004", "    IF @own = 1 EXEC @schema@._release @key, @announced;\n    EXEC @schema@._late @scope;\n    THROW;", "    THROW;"),
     ("a gate's lock without its timeout", "/install/0002", "@LockMode = N'Shared', @LockOwner = @owner, @LockTimeout = @left, ", "@LockMode = N'Shared', @LockOwner = @owner, "),
     ("a gate that throws another code's number", "/install/0010", "THROW 50006, 'TG006 the gate", "THROW 50005, 'TG006 the gate"),
     ("a gate that calls what is not there", "/install/0010", "EXEC @schema@._leave @key;", "EXEC @schema@._left @key;"),
     ("a call that forgets a parameter", "/calls/seal", ", @grace_ms = $3", ""),
     ("a call that answers another column", "/calls/check_term", "AS fence", "AS term"),
     ("an uninstaller that drops others' tables", "/uninstall", "AND t.object_id < @id AND t.name IN (@own_objects@)", "AND t.object_id < @id"),
-    ("a hint that skips rows", "/install/0003", "WITH (UPDLOCK, HOLDLOCK)", "WITH (READPAST)"),
 ]
 
 

@@ -65,6 +65,7 @@ TEST_CASE("connection string: what is wrong is named and never shown", "[odbc]")
       {"sqlserver://", "sqlserver://USER"},
       {"sqlserver://host:1433/db", "sqlserver://USER"},
       {"sqlserver://:s3cret@host/db", "user"},
+      {"sqlserver://u:s3cret@host/db?driver=ODBC%20Driver%2018%20for%20SQL%20Server&MARS_Connection=yes", "MARS"},
       {"sqlserver://u:s3cret@/db", "host"},
       {"sqlserver://u:s3cret@host:0/db", "port"},
       {"sqlserver://u:s3cret@host:65536/db", "port"},

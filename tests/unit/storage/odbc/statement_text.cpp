@@ -54,11 +54,12 @@ TEST_CASE("statement text: transaction control and second statements are refused
   CHECK_THROWS_AS(need_one_statement("SELECT 1; COMMIT", pg), DatabaseError);
   CHECK_THROWS_AS(need_one_statement("SELECT E'\\''; COMMIT --'", pg), DatabaseError);
   for (const char* control : {"INSERT INTO t VALUES (1) COMMIT", "COMMIT TRAN", "UPDATE t SET a = 1 ROLLBACK", "rollback transaction", "ROLLBACK TRAN;", "BEGIN TRANSACTION", "IF 1 = 1 BEGIN TRAN x",
-                              "SET IMPLICIT_TRANSACTIONS ON", "SET XACT_ABORT OFF", "BEGIN DISTRIBUTED TRAN"}) {
+                              "SET IMPLICIT_TRANSACTIONS ON", "SET XACT_ABORT OFF", "BEGIN DISTRIBUTED TRAN", "ROLLBACK TRAN INSERT INTO t VALUES (1)", "ROLLBACK TRANSACTION EXEC p", "USE other", "EXECUTE AS USER = 'x'",
+                              "exec as login = 'x'", "SET ANSI_DEFAULTS ON"}) {
     INFO(control);
     CHECK_THROWS_AS(need_one_statement(control, ms), InvalidInput);
   }
-  for (const char* fine : {"SAVE TRANSACTION a", "ROLLBACK TRANSACTION a", "ROLLBACK TRAN [a b]", "BEGIN SELECT 1 END", "SELECT [commit], '; COMMIT' /* COMMIT */ FROM t", "DECLARE @commit int; SELECT @commit"}) {
+  for (const char* fine : {"SAVE TRANSACTION a", "ROLLBACK TRANSACTION a", "ROLLBACK TRAN [a b]", "BEGIN SELECT 1 END", "SELECT [commit], '; COMMIT' /* COMMIT */ FROM t", "DECLARE @commit int; SELECT @commit", "SELECT 1 OPTION (USE HINT ('RECOMPILE'))", "EXEC [as]"}) {
     INFO(fine);
     CHECK_NOTHROW(need_one_statement(fine, ms));
   }
