@@ -177,7 +177,6 @@ docs/use/guard.md
 docs/use/handles.md
 docs/use/java-and-orms.md
 docs/use/leaders.md
-docs/use/proxy.md
 docs/use/sqlite-proxy.md
 docs/use/sqlserver.md
 fencing/README.md
@@ -206,7 +205,6 @@ docs/reference/security.md
 docs/use/guard.md
 docs/use/handles.md
 docs/use/leaders.md
-docs/use/proxy.md
 docs/use/run.md
 docs/use/sqlserver.md
 fencing/README.md
