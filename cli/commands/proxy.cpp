@@ -31,7 +31,7 @@ void proxy_options(po::options_description& o) {
   const auto text = [] { return po::value<std::string>(); };
   const auto list = [] { return po::value<std::vector<std::string>>()->composing(); };
   auto add = o.add_options();
-  add("listen", list(), "[NAME=]HOST:PORT or [NAME=]unix:/path/.s.PGSQL.5432, with ,proxy behind it where PROXY protocol v2 is spoken; may be repeated");
+  add("listen", list(), "[NAME=]HOST:PORT or [NAME=]unix:/path/.s.PGSQL.5432, add ,proxy where clients use PROXY protocol v2; may be repeated");
   add("backend", text(), "the server, postgresql://user:password@host:port/dbname?sslmode=…; user and password are the proxy's own; or sqlite:PATH");
   add("backend-file", text(), "a file whose first line is that URL");
   add("schema", text(), "of layer 1 (termgate)");
@@ -41,13 +41,13 @@ void proxy_options(po::options_description& o) {
   add("http-host", list(), "a name that HTTP requests may use for it, beside the loopback's; may be repeated; * for any");
   add("without-term", text(), "what a session without a term may do: reject, read-only, allow (read-only)");
   add("enforce", text(), "on, or observe: let everything pass, and count and log what would have been refused (on)");
-  add("users", text(), "before an SQLite file: the accounts that may come in, a file of `termgate user` (everybody, from the loopback only)");
-  add("trust-backend", po::bool_switch(), "offer a server that asks for no credential to other machines");
-  add("server-pooler", text(), "session: a pooler in session mode stands between the proxy and the server (none)");
+  add("users", text(), "in front of an SQLite file: the accounts that may connect, a file of `termgate user` (everybody, from the loopback only)");
+  add("trust-backend", po::bool_switch(), "offer a server that requests no credential to other machines");
+  add("server-pooler", text(), "session: a pooler in session mode runs between the proxy and the server (none)");
   add("allow-replication", po::bool_switch(), "let replication connections through");
   add("client-tls-cert", text(), "PEM certificate, with its chain, for TLS to clients (none)");
   add("client-tls-key", text(), "its key (in the same file)");
-  add("client-tls-ca", text(), "whose certificates clients may show (none are asked for)");
+  add("client-tls-ca", text(), "whose certificates clients may show (none are requested)");
   add("client-cert", text(), "optional or required, with --client-tls-ca (required)");
   add("require-tls", po::bool_switch(), "refuse clients in clear text");
   add("proxy-protocol-from", list(), "a network, 10.0.0.0/8, whose PROXY headers are believed; may be repeated (127.0.0.0/8, ::1)");
@@ -58,20 +58,20 @@ void proxy_options(po::options_description& o) {
   add("max-connections-per-user", text(), "(no limit)");
   add("max-connections-per-database", text(), "(no limit)");
   add("max-connections-per-address", text(), "(no limit)");
-  add("max-greeting", text(), "clients that have not said who they are (1000)");
+  add("max-greeting", text(), "clients that have not sent their start-up message (1000)");
   add("max-watched-databases", text(), "databases beside that of backend whose fences are remembered at a time, a connection each; 0: none (20)");
   add("max-cancels", text(), "cancel requests under way (64)");
   add("max-statement-bytes", text(), "of a statement's text (16777216)");
   add("max-message-bytes", text(), "of any message (1073741823)");
   add("greeting-timeout", text(), "for a client's first byte (10s)");
-  add("login-timeout", text(), "until the server has let it in (60s)");
+  add("login-timeout", text(), "until the server accepts the login (60s)");
   add("idle-timeout", text(), "for a session without a transaction (none)");
   add("idle-in-transaction-timeout", text(), "for one with a transaction (none)");
-  add("idle-holder-timeout", text(), "before an SQLite file: for a client that keeps the only write lock and says nothing while others wait (3s)");
+  add("idle-holder-timeout", text(), "in front of an SQLite file: for a client that keeps the only write lock and sends nothing while others wait (3s)");
   add("connect-timeout", text(), "for each address of the server (10s)");
   add("cancel-timeout", text(), "for a cancel request (10s)");
   add("drain-timeout", text(), "after SIGTERM, for open transactions (30s)");
-  add("keepalive", text(), "silence after which a peer is asked whether it is there (15s; 0s: never)");
+  add("keepalive", text(), "silence after which TCP probes whether a peer is there (15s; 0s: never)");
   add("log-format", text(), "text or json (text)");
   add("log-level", text(), "debug, info, warning, error (info)");
 }
@@ -214,7 +214,7 @@ net::Options net_options(const Given& given, const std::vector<net::InheritedSoc
   session.idle_in_transaction_timeout = given.duration("idle-in-transaction-timeout", 0ms);
   session.trust_backend = given.flag("trust-backend");
   if (const auto pooler = given.maybe("server-pooler")) {
-    if (*pooler != "session") throw UsageError("--server-pooler " + *pooler + ": only a pooler in session mode can stand behind the proxy; any may stand before it");
+    if (*pooler != "session") throw UsageError("--server-pooler " + *pooler + ": between the proxy and the server only a pooler in session mode works; in front of the proxy any does");
     session.server_pooler = true;
   }
   session.schema = given.maybe("schema").value_or(session.schema);

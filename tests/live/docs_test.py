@@ -192,6 +192,32 @@ class Docs(unittest.TestCase):
         psql(url(APP), "SELECT termgate.check_term('billing', 1);", fails="42501")
         shell(own(grant))
 
+    # ---- docs/reference/sql.md --------------------------------------------------------------------
+
+    def test_the_sql_reference(self):
+        # What a role can be granted, as the database has it, and what the page says of it: arguments, level and columns.
+        page = (SOURCE / "docs/reference/sql.md").read_text(encoding="utf-8")
+        documented = {name: (re.findall(r"(?:^|, )(\w+)", arguments), level) for name, arguments, level in re.findall(r"^\| `(\w+)\((.*?)\) → .*?` \| (\w+) \|", page, re.M)}
+        views = {name: re.findall(r"`(\w+)`", columns) for name, columns in re.findall(r"^\| `(\w+)` \|[^|]*\| (`[^|]*) \|$", page.split("## Views")[1].split("## Settings")[0], re.M)}
+        roles = {level: f"{NAME}_{level}" for level in ("read", "write", "lead", "operate")}
+        psql(SERVER, "".join(f"CREATE ROLE {role};\n" for role in roles.values()))
+        for role in roles.values():
+            self.addCleanup(psql, SERVER, f"DROP ROLE {role};")
+        init = f"{TERMGATE} init --db {url(OWNER)} "
+        shell(init + " ".join(f"--grant {role}={level}" for level, role in roles.items()))
+        self.addCleanup(shell, init + " ".join(f"--revoke {role}" for role in roles.values()))
+        level = "CASE " + " ".join(f"WHEN has_function_privilege('{role}', p.oid, 'EXECUTE') THEN '{name}'" for name, role in roles.items()) + " END"
+        rows = psql(ADMIN, f"SELECT p.proname, coalesce(array_to_string(p.proargnames[1:p.pronargs], ','), ''), {level} FROM pg_proc p "
+                           f"WHERE p.pronamespace = 'termgate'::regnamespace AND p.proname !~ '^_' AND p.prorettype <> 'trigger'::regtype AND {level} IS NOT NULL;")
+        actual = {name: ([one for one in arguments.split(",") if one], granted) for name, arguments, granted in (row.split("|") for row in rows.splitlines())}
+        self.maxDiff = None
+        self.assertEqual({name: actual[name] for name in sorted(actual)}, {name: documented[name] for name in sorted(documented)})
+        rows = psql(ADMIN, "SELECT c.relname, string_agg(a.attname, ',' ORDER BY a.attnum) FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 "
+                           "WHERE c.relnamespace = 'termgate'::regnamespace AND c.relkind = 'v' GROUP BY 1;")
+        self.assertEqual({name: columns.split(",") for name, columns in (row.split("|") for row in rows.splitlines())}, views)
+        settings = psql(ADMIN, "SELECT name || ' ' || value FROM termgate.settings ORDER BY name;").splitlines()
+        self.assertEqual(settings, sorted(f"{name} {value}" for name, value in re.findall(r"^\| `(\w+)` \| `?(\w+)`? \|", page.split("## Settings")[1], re.M)))
+
     # ---- docs/use/java-and-orms.md ------------------------------------------------------------------
 
     def python(self, place):

@@ -166,70 +166,53 @@ retired_words = {
     r"behind (PostgreSQL|the proxy|it|the write|the check|a pooler|poolers|BEGIN)": "after, under, or through",
     r"(is|are|was) none": "is not one",
 }
-# Pages that nobody has rewritten yet. A page leaves this list when it is; none is added.
+# Pages that nobody has rewritten yet. A page leaves its list when it is rewritten, and none is added: the numbers below may only fall.
 not_yet_plain = set("""
 CHANGELOG.md
 docs/decisions/0005-read-only-by-default-behind-the-proxy.md
 docs/decisions/0006-how-the-check-joins-the-clients-transaction.md
 docs/decisions/0007-sqlite-behind-the-same-session.md
-docs/decisions/0008-spin-for-the-model.md
-docs/decisions/0009-libfaketime-for-stepped-clocks.md
 docs/decisions/0010-one-decision.md
-docs/evidence/benchmarks.md
 docs/evidence/bypasses.md
-docs/evidence/correctness.md
-docs/evidence/model.md
 docs/evidence/storm.md
 docs/reference/lock-protocol.md
-docs/reference/rules.md
-docs/reference/security.md
-docs/reference/sqlite-types.md
 docs/use/guard.md
 docs/use/handles.md
-docs/use/java-and-orms.md
 docs/use/leaders.md
-docs/use/proxy.md
-docs/use/sqlite-proxy.md
 docs/use/sqlserver.md
-fencing/README.md
 proxy/authority/README.md
 sql/README.md
 sql/postgres/README.md
 sql/sqlite/README.md
 sql/sqlserver/README.md
-sqlite_server/README.md
 sqlite_server/dialect/README.md
 storage/sqlite/README.md
-testkit/README.md
 tests/README.md
 """.split())
 not_yet_wrapped = set("""
-sqlite_server/dialect/README.md
 CHANGELOG.md
 cli/README.md
 docs/README.md
-docs/decisions/0005-read-only-by-default-behind-the-proxy.md
 docs/evidence/bypasses.md
-docs/evidence/correctness.md
-docs/evidence/model.md
 docs/reference/lock-protocol.md
-docs/reference/security.md
 docs/use/guard.md
 docs/use/handles.md
 docs/use/leaders.md
-docs/use/proxy.md
 docs/use/run.md
 docs/use/sqlserver.md
-fencing/README.md
 proxy/authority/README.md
 sql/README.md
 sql/postgres/README.md
 sql/postgres/guard/README.md
 sql/sqlite/README.md
 sql/sqlserver/README.md
+sqlite_server/dialect/README.md
 tests/README.md
 tests/model/sqlserver/README.md
 """.split())
+
+if len(not_yet_plain) > 20 or len(not_yet_wrapped) > 19:
+    breach(root / "tests/tidy/tidy.py", "a page was added to a list that may only shrink: rewrite the page instead")
 
 
 def prose_lines(text):

@@ -71,35 +71,35 @@ std::string metrics_text(const std::vector<std::shared_ptr<Counters>>& counters,
 
   head("termgate_build_info", "gauge", "The version that runs.");
   fmt::format_to(out, "termgate_build_info{{version=\"{}\"}} 1\n", version);
-  gauge("termgate_connections", gauges.connections, "Clients that have said who they are.");
+  gauge("termgate_connections", gauges.connections, "Clients that have sent their start-up message.");
   gauge("termgate_connections_peak", gauges.connections_peak, "The most there were at once since the start.");
   gauge("termgate_connections_limit", gauges.connections_limit, "--max-connections.");
-  gauge("termgate_connections_greeting", gauges.greeting, "Clients that have not said who they are yet.");
+  gauge("termgate_connections_greeting", gauges.greeting, "Clients that have not sent their start-up message yet.");
   gauge("termgate_sessions_in_transaction", gauges.in_transaction, "Sessions with an open transaction.");
   gauge("termgate_session_bytes", gauges.session_bytes, "Memory that sessions hold for data under way.");
   gauge("termgate_leases_held", gauges.leases_held, "Leases held for applications.");
   gauge("termgate_draining", gauges.draining ? 1 : 0, "1 once no new clients are taken.");
-  gauge("termgate_fences_watched", gauges.watching.backend ? 1 : 0, "1 while raised fences of the database of --backend are heard of.");
+  gauge("termgate_fences_watched", gauges.watching.backend ? 1 : 0, "1 while the proxy is notified of raised fences in the database of --backend.");
   gauge("termgate_databases_watched", gauges.watching.databases, "Other databases whose fences are watched now.");
   gauge("termgate_databases_watched_limit", gauges.watching.databases_limit, "--max-watched-databases.");
   head("termgate_watch_failures_total", "counter", "Watches of fences that were lost or could not begin.");
   fmt::format_to(out, "termgate_watch_failures_total {}\n", gauges.watching.failures);
   counter("termgate_connections_accepted_total", &Counters::accepted, "Connections taken from listeners.");
-  counter("termgate_connections_opened_total", &Counters::opened, "Clients that the server has let in.");
-  counter("termgate_logins_refused_total", &Counters::logins_refused, "Clients that the server, or the proxy in its place, did not let in.");
+  counter("termgate_connections_opened_total", &Counters::opened, "Clients that logged in.");
+  counter("termgate_logins_refused_total", &Counters::logins_refused, "Logins that the server, or the proxy in its place, refused.");
   counter("termgate_connections_closed_total", &Counters::closed, "Connections that ended.");
-  head("termgate_connections_refused_total", "counter", "Clients turned away, by the limit that was met.");
+  head("termgate_connections_refused_total", "counter", "Clients refused, by the limit that was reached.");
   for (const auto& [limit, member] : {std::pair{"connections", &Counters::refused_limit_connections}, {"greeting", &Counters::refused_limit_greeting},
                                       {"user", &Counters::refused_limit_user}, {"database", &Counters::refused_limit_database},
                                       {"address", &Counters::refused_limit_address}, {"descriptors", &Counters::no_descriptors}})
     fmt::format_to(out, "termgate_connections_refused_total{{limit=\"{}\"}} {}\n", limit, sum(member));
-  counter("termgate_greeting_timeouts_total", &Counters::greeting_timeouts, "Clients that never said who they are.");
+  counter("termgate_greeting_timeouts_total", &Counters::greeting_timeouts, "Clients that never sent their start-up message.");
   counter("termgate_backend_connect_failures_total", &Counters::connect_failures, "Sessions for which no server was reached.");
   counter("termgate_tls_failures_total", &Counters::tls_failures, "TLS handshakes that failed, on either side.");
   counter("termgate_malformed_total", &Counters::malformed, "Peers that broke the protocol.");
   counter("termgate_client_bytes_total", &Counters::bytes_from_clients, "Bytes read from clients.");
   counter("termgate_server_bytes_total", &Counters::bytes_from_servers, "Bytes read from servers.");
-  head("termgate_cancel_requests_total", "counter", "Cancel requests, by what became of them.");
+  head("termgate_cancel_requests_total", "counter", "Cancel requests, by their result.");
   for (const auto& [fate, member] : {std::pair{"forwarded", &Counters::cancels}, {"unknown", &Counters::cancels_unknown}, {"over_limit", &Counters::cancels_over_limit}})
     fmt::format_to(out, "termgate_cancel_requests_total{{fate=\"{}\"}} {}\n", fate, sum(member));
   counter("termgate_transactions_total", &Counters::transactions, "Transactions that ended on the server.");
@@ -116,7 +116,7 @@ std::string metrics_text(const std::vector<std::shared_ptr<Counters>>& counters,
       total.from_database += count.from_database;
     }
   }
-  head("termgate_refusals_total", "counter", "Statements refused, by class of scope, code, and who knew.");
+  head("termgate_refusals_total", "counter", "Statements refused, by class of scope, code, and source (memory or database).");
   for (const auto& [key, count] : refusals) {
     std::string code;
     for (char c : key.second) code += (c >= '0' && c <= '9') || letter(c) ? c : '?';
