@@ -158,12 +158,6 @@ retired_words = {
 # Pages that nobody has rewritten yet. A page leaves its list when it is rewritten, and none is added: the numbers below may only fall.
 not_yet_plain = set("""
 CHANGELOG.md
-docs/decisions/0005-read-only-by-default-behind-the-proxy.md
-docs/decisions/0006-how-the-check-joins-the-clients-transaction.md
-docs/decisions/0007-sqlite-behind-the-same-session.md
-docs/decisions/0010-one-decision.md
-docs/evidence/bypasses.md
-docs/evidence/storm.md
 docs/reference/lock-protocol.md
 docs/use/guard.md
 docs/use/handles.md
@@ -175,14 +169,12 @@ sql/postgres/README.md
 sql/sqlite/README.md
 sql/sqlserver/README.md
 sqlite_server/dialect/README.md
-storage/sqlite/README.md
 tests/README.md
 """.split())
 not_yet_wrapped = set("""
 CHANGELOG.md
 cli/README.md
 docs/README.md
-docs/evidence/bypasses.md
 docs/reference/lock-protocol.md
 docs/use/guard.md
 docs/use/handles.md
@@ -200,7 +192,7 @@ tests/README.md
 tests/model/sqlserver/README.md
 """.split())
 
-if len(not_yet_plain) > 20 or len(not_yet_wrapped) > 19:
+if len(not_yet_plain) > 13 or len(not_yet_wrapped) > 18:
     breach(root / "tests/tidy/tidy.py", "a page was added to a list that may only shrink: rewrite the page instead")
 
 
