@@ -136,11 +136,21 @@ for folder in ["fencing", "sql", "storage/postgres", "storage/sqlite", "storage/
     elif len(readme.read_text().splitlines()) > 80:
         breach(readme, "is longer than a screen or two")
 
+# A heading's anchor, as GitHub makes it.
+def anchors(page):
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.M)
+    plain = [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).replace("`", "").strip().lower() for heading in headings]
+    return {re.sub(r"[^\w\- ]", "", heading).replace(" ", "-") for heading in plain}
+
+
 for path in tracked("*.md"):
     text = path.read_text(encoding="utf-8")
-    for target in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", text):
-        if not (path.parent / target).exists():
+    for target, anchor in re.findall(r"\]\(([^)#:\s]*)(?:#([^)]*))?\)", text):
+        page = path.parent / target if target else path
+        if not page.exists():
             breach(path, f"links to {target}, which is not there")
+        elif anchor and page.suffix == ".md" and anchor not in anchors(page):
+            breach(path, f"links to {target}#{anchor}: the page has no such heading")
 
 # Prose, that is Markdown outside tables and code: its width, and the words that have a standard term instead (docs/style.md).
 retired_words = {
