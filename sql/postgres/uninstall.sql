@@ -76,6 +76,10 @@ BEGIN
          -- What is in the schema is in the first list.
          AND NOT EXISTS (SELECT FROM pg_depend n WHERE n.classid = o.class AND n.objid = o.id AND n.refclassid = 'pg_namespace'::regclass AND n.refobjid = v_schema)) w;
 
+  IF EXISTS (SELECT FROM pg_extension e WHERE e.extname = 'termgate_guard' AND e.extnamespace = v_schema) THEN
+    v_dependent := concat(v_dependent, chr(10), '  extension termgate_guard: DROP EXTENSION termgate_guard; (as a superuser, and before that ALTER ROLE ... RESET termgate.guard: a guarded session without it writes nothing)');
+  END IF;
+
   -- Tables whose triggers the caller may not drop: only their owners may.
   SELECT string_agg(format('%s  as %I: %s', chr(10), pg_get_userbyid(w.owner), w.command), '' ORDER BY w.owner, w.command) INTO v_covered
     FROM (

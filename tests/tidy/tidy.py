@@ -122,6 +122,8 @@ for path in tracked("sql/*.sql"):
 # The body of a function is read anew in each session, under that session's standard_conforming_strings and client_encoding: there a backslash in a
 # literal means this or that, and a message with other than ASCII cannot be sent to everybody.
 for path in tracked("sql/postgres/*.sql", "sql/postgres/install/*.sql"):
+    if path.parent.name == "sql":
+        continue  # a script of the guard's own test, for psql
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         code = line if "--" not in line else re.sub(r"(^|\s)--\s.*", "", line)
         if "\\" in code:
@@ -246,6 +248,15 @@ for walk in re.split(r"^### ", (root / "docs/architecture.md").read_text(encodin
     for function, name in stops:
         if not re.search(rf"\b{function}\(", (root / name).read_text(encoding="utf-8")):
             breach(root / "docs/architecture.md", f"{name} has no {function}()")
+
+# The guard is C, and knows of the project only names in SQL.
+for path in tracked("sql/postgres/guard/*.c", "sql/postgres/guard/*.h"):
+    text = path.read_text(encoding="utf-8")
+    for kind, name in re.findall(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', text, re.M):
+        if path.name != "server.h" and name not in ("guard.h", "server.h", "stdlib.h"):
+            breach(path, f"includes {name}: the server's headers come by way of server.h, and nothing else of ours belongs here")
+    if not text.startswith("//"):
+        breach(path, "has no head that says what it is for")
 
 # A word that means a date for someone to come back belongs in an issue.
 for path in tracked("*.cpp", "*.hpp", "*.sql", "*.sh", "*.cmake", "run", "test"):

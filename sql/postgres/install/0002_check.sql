@@ -77,7 +77,19 @@ CREATE OR REPLACE FUNCTION @schema@._count_refusal(p_code text) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   IF current_setting('transaction_read_only') = 'off' THEN
+    PERFORM @schema@._guard_own_call(true);
     PERFORM nextval(to_regclass(format('%I.refused_%s', @schema_lit@, lower(p_code))));
+    PERFORM @schema@._guard_own_call(false);
+  END IF;
+END $$;
+
+-- Where the guard is loaded (sql/postgres/guard/) and this session is guarded: what follows, up to the same with false, is a call of layer 1's own that no
+-- check need precede.
+CREATE OR REPLACE FUNCTION @schema@._guard_own_call(p_begins boolean) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF current_setting('termgate.guarded', true) = 'on' THEN
+    PERFORM @schema@.guard_layer1_call(p_begins);
   END IF;
 END $$;
 
@@ -482,6 +494,10 @@ BEGIN
       IF v_key IS NOT NULL THEN
         PERFORM @schema@._mark(scope, term, v_key);
       END IF;
+      -- In a guarded session: so that what is written next needs no declaration (sql/postgres/guard/).
+      IF pg_catalog.current_setting('termgate.guarded', true) OPERATOR(pg_catalog.=) 'on' THEN
+        PERFORM @schema@.guard_passed(scope, term);
+      END IF;
       RETURN term;
     END IF;
   END IF;
@@ -497,6 +513,9 @@ BEGIN
     v_held := pg_catalog.set_config(@schema@._place(scope), @schema@._seen(scope, term), false) OPERATOR(pg_catalog.||)
               coalesce(CASE WHEN pg_catalog.current_setting('termgate.held', true) OPERATOR(pg_catalog.<>) '' THEN pg_catalog.current_setting('termgate.held', true) END,
                        pg_catalog.set_config('termgate.held', (SELECT i.trusted_since::pg_catalog.text FROM @schema@.incarnation i) OPERATOR(pg_catalog.||) '|', false));
+  END IF;
+  IF pg_catalog.current_setting('termgate.guarded', true) OPERATOR(pg_catalog.=) 'on' THEN
+    PERFORM @schema@.guard_passed(scope, term);
   END IF;
   RETURN v_fence;
 END $$;

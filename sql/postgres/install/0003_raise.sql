@@ -240,7 +240,9 @@ BEGIN
     END IF;
   END IF;
   PERFORM @schema@._audit(p_action, p_scope, p_actor, jsonb_build_object('term', p_term) || p_detail);
+  PERFORM @schema@._guard_own_call(true);
   PERFORM pg_notify('termgate', json_build_object('scope', p_scope, 'term', p_term, 'schema', @schema_lit@)::text);
+  PERFORM @schema@._guard_own_call(false);
   RETURN v_at;
 END $$;
 

@@ -29,6 +29,11 @@ $$;
 CREATE OR REPLACE FUNCTION @schema@._role_name(p_role name) RETURNS text
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$ SELECT CASE WHEN p_role = 'public' THEN 'PUBLIC' ELSE format('%I', p_role) END $$;
 
+-- Whether an object is a member of an extension (termgate_guard, in this schema): its owner is another, and so are its privileges.
+CREATE OR REPLACE FUNCTION @schema@._of_extension(p_class oid, p_object oid) RETURNS boolean LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT EXISTS (SELECT FROM pg_depend d WHERE d.classid = p_class AND d.objid = p_object AND d.deptype = 'e')
+$$;
+
 -- What pg_dump reads of layer 1.
 CREATE OR REPLACE FUNCTION @schema@._grant_dump(p_role name) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -65,7 +70,7 @@ BEGIN
   END IF;
   EXECUTE format('GRANT USAGE ON SCHEMA @schema@ TO %s', @schema@._role_name(role));
   FOR f IN SELECT c.oid::regclass AS name FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-            WHERE n.nspname = @schema_lit@ AND c.relkind = 'v' LOOP
+            WHERE n.nspname = @schema_lit@ AND c.relkind = 'v' AND NOT @schema@._of_extension('pg_class'::regclass, c.oid) LOOP
     EXECUTE format('GRANT SELECT ON %s TO %s', f.name, @schema@._role_name(role));
   END LOOP;
   FOR f IN SELECT p.oid::regprocedure AS name FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
@@ -107,12 +112,13 @@ DECLARE
 BEGIN
   PERFORM pg_advisory_xact_lock(hashtextextended('termgate migrations', 0));
   FOR f IN SELECT c.oid::regclass AS name, CASE c.relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END AS kind FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-            WHERE n.nspname = @schema_lit@ AND c.relkind IN ('r', 'p', 'v', 'm', 'S') LOOP
+            WHERE n.nspname = @schema_lit@ AND c.relkind IN ('r', 'p', 'v', 'm', 'S') AND NOT @schema@._of_extension('pg_class'::regclass, c.oid) LOOP
     EXECUTE format('REVOKE ALL ON %s %s FROM %s', f.kind, f.name, v_role);
   END LOOP;
   -- PUBLIC keeps what is open to everybody who may use the schema.
   FOR f IN SELECT p.oid::regprocedure AS name FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
-            WHERE n.nspname = @schema_lit@ AND (v_role <> 'PUBLIC' OR @schema@._level_of(p.proname) IS DISTINCT FROM 0) LOOP
+            WHERE n.nspname = @schema_lit@ AND (v_role <> 'PUBLIC' OR @schema@._level_of(p.proname) IS DISTINCT FROM 0)
+              AND NOT @schema@._of_extension('pg_proc'::regclass, p.oid) LOOP
     EXECUTE format('REVOKE ALL ON FUNCTION %s FROM %s', f.name, v_role);
   END LOOP;
   EXECUTE format('REVOKE ALL ON SCHEMA @schema@ FROM %s', v_role);
@@ -146,7 +152,8 @@ DECLARE
   f record;
   g record;
 BEGIN
-  FOR f IN SELECT p.oid::regprocedure AS name, @schema@._level_of(p.proname) AS level FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = @schema_lit@ LOOP
+  FOR f IN SELECT p.oid::regprocedure AS name, @schema@._level_of(p.proname) AS level FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
+            WHERE n.nspname = @schema_lit@ AND NOT @schema@._of_extension('pg_proc'::regclass, p.oid) LOOP
     EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', f.name);
     IF f.level = 0 THEN
       EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO PUBLIC', f.name);

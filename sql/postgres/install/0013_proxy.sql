@@ -87,6 +87,9 @@ BEGIN
       IF v_key IS NOT NULL THEN
         PERFORM @schema@._mark(v_scope, v_fence, v_key);
       END IF;
+      IF pg_catalog.current_setting('termgate.guarded', true) OPERATOR(pg_catalog.=) 'on' THEN
+        PERFORM @schema@.guard_passed(v_scope, v_fence);
+      END IF;
       RETURN v_fence::pg_catalog.text OPERATOR(pg_catalog.||) ' ' OPERATOR(pg_catalog.||) v_fence::pg_catalog.text OPERATOR(pg_catalog.||) ' ' OPERATOR(pg_catalog.||) v_scope;
     END IF;
   END IF;

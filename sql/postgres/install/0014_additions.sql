@@ -70,5 +70,6 @@ BEGIN
   RETURN QUERY
     SELECT 'info', 'refusals', string_agg(format('%s: %s', r.code, r.count), ', '), 'SELECT * FROM @schema@.refusal_counts; what library and proxy report is in the audit besides, by scope'
       FROM @schema@.refusal_counts r WHERE r.count > 0 HAVING count(*) > 0;
+  RETURN QUERY SELECT g.* FROM @schema@._doctor_guard() g;
 END $$;
 REVOKE ALL ON FUNCTION @schema@._doctor_layer1() FROM PUBLIC;

@@ -1,0 +1,225 @@
+// The check. What is compared here is only whether everything is as it should be; whatever is not goes to layer 1, which refuses or lets pass.
+// It never raises a fence: the user's row locks may be held, and an exclusive lock would last as long as the user's transaction.
+//
+// The lock belongs to the whole transaction, not to the savepoint in which it is taken, so ROLLBACK TO does not give it up, and no SQL can.
+// A check in front of the COMMIT is as good as an earlier one: locks are released after the commit is visible.
+#include "guard.h"
+
+// Whether the next write needs no look at anything: nothing has changed since the last one passed.
+static bool passed_now = false;
+// The declaration has changed since the last check, and a statement has run since.
+static bool claim_changed = false;
+static bool ran_since = false;
+
+void check_claim_changed(void) {
+  passed_now = false;
+  claim_changed = true;
+  ran_since = false;
+}
+
+void check_statement_runs(void) { ran_since = true; }
+
+// At the end of a transaction and at ROLLBACK TO.
+void check_forget(void) { passed_now = false; }
+
+// The queue, shared, to the end of the transaction; false where a raise is under way. The turnstile is only looked at.
+static bool share(const ScopeKeys *keys) {
+  ResourceOwner owner = CurrentResourceOwner;
+  LockAcquireResult result = LOCKACQUIRE_NOT_AVAIL;
+  VirtualTransactionId *raising;
+  LOCKTAG tag;
+  bool free;
+  SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, (uint32)((uint64)keys->turnstile >> 32), (uint32)keys->turnstile, 1);
+  raising = GetLockConflicts(&tag, ShareLock, NULL);
+  free = !VirtualTransactionIdIsValid(*raising);
+  pfree(raising);
+  if (!free) {
+    return false;
+  }
+  SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, (uint32)((uint64)keys->queue >> 32), (uint32)keys->queue, 1);
+  CurrentResourceOwner = TopTransactionResourceOwner;
+  PG_TRY();
+  { result = LockAcquire(&tag, ShareLock, false, true); }
+  PG_FINALLY();
+  { CurrentResourceOwner = owner; }
+  PG_END_TRY();
+  return result != LOCKACQUIRE_NOT_AVAIL;
+}
+
+// Layer 1 has waited for the queue and holds it, so this one is granted at once: whoever holds a lock gets it again.
+static void share_after_waiting(const ScopeKeys *keys) {
+  ResourceOwner owner = CurrentResourceOwner;
+  LOCKTAG tag;
+  SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, (uint32)((uint64)keys->queue >> 32), (uint32)keys->queue, 1);
+  CurrentResourceOwner = TopTransactionResourceOwner;
+  PG_TRY();
+  { (void)LockAcquire(&tag, ShareLock, false, false); }
+  PG_FINALLY();
+  { CurrentResourceOwner = owner; }
+  PG_END_TRY();
+}
+
+// Whether the snapshot is older than the raise: what was read with it may lack what the leader before has written last.
+static bool hides(Snapshot snapshot, FullTransactionId raised) {
+  TransactionId id = XidFromFullTransactionId(raised);
+  FullTransactionId next;
+  uint64 oldest;
+  if (snapshot == NULL || !IsMVCCSnapshot(snapshot) || !TransactionIdIsNormal(id)) {
+    return false;
+  }
+  if (TransactionIdPrecedes(id, snapshot->xmin)) {
+    return false;
+  }
+  // Ids repeat after 2^32: tell an old one from one that is new, and from one of another server that this one has not come to yet.
+  next = ReadNextFullTransactionId();
+  if (!FullTransactionIdPrecedes(raised, next)) {
+    return false;
+  }
+  oldest = U64FromFullTransactionId(next) - (uint32)(XidFromFullTransactionId(next) - snapshot->xmin);
+  if (U64FromFullTransactionId(raised) < oldest) {
+    return false;
+  }
+  return XidInMVCCSnapshot(id, snapshot) && id != GetTopTransactionIdIfAny();
+}
+
+// The statement's own snapshot and that of the statement that the client sent, which may have called the function that writes.
+static bool too_early(Snapshot snapshot, FullTransactionId raised) {
+  Snapshot outer = ActivePortal != NULL && ActivePortal->queryDesc != NULL ? ActivePortal->queryDesc->snapshot : NULL;
+  return hides(snapshot, raised) || (outer != snapshot && hides(outer, raised));
+}
+
+// Mode observe must refuse nothing, so an error of layer 1's is what it has seen. Not a cancelled statement, which is the client's wish.
+static void count_refusal(const ScopeName *scope, int64 term, const Fence *fence, bool early) {
+  MemoryContext context = CurrentMemoryContext;
+  ResourceOwner owner = CurrentResourceOwner;
+  char *message = NULL;
+  if (IsInParallelMode()) {
+    return;  // there are no savepoints here, and no writes either
+  }
+  BeginInternalSubTransaction(NULL);
+  PG_TRY();
+  {
+    MemoryContextSwitchTo(context);
+    message = layer1_would_refuse(scope, term, fence, early);
+    ReleaseCurrentSubTransaction();
+  }
+  PG_CATCH();
+  {
+    ErrorData *error;
+    MemoryContextSwitchTo(context);
+    error = CopyErrorData();
+    if (error->sqlerrcode == ERRCODE_QUERY_CANCELED) {
+      PG_RE_THROW();
+    }
+    FlushErrorState();
+    RollbackAndReleaseCurrentSubTransaction();
+    message = error->message;
+  }
+  PG_END_TRY();
+  MemoryContextSwitchTo(context);
+  CurrentResourceOwner = owner;
+  if (message != NULL) {
+    sessions_count_observed(message);
+  }
+}
+
+static void observe(const ScopeName *scope, int64 term, Snapshot snapshot) {
+  Fence fence;
+  bool early;
+  layer1_read_fence(scope, &fence);
+  early = too_early(snapshot, fence.raised);
+  if (!fence.found || fence.term != term || !layer1_trusts(&fence) || early) {
+    count_refusal(scope, term, &fence, early);
+  }
+}
+
+static void check(const ScopeName *scope, int64 term, const ScopeKeys *keys, Snapshot snapshot) {
+  Pass *pass = passes_find(keys, scope, term);
+  Fence fence;
+  bool early;
+  if (pass != NULL && pass->epoch == passes_epoch()) {
+    return;
+  }
+  if (guard_mode() == GUARD_OBSERVE) {
+    observe(scope, term, snapshot);
+    return;
+  }
+  if (pass != NULL ? pass->by_row : passes_count() >= LOCKED_SCOPES_MAX) {
+    layer1_check_by_row(scope, term);
+  } else {
+    if (!share(keys)) {
+      layer1_wait(scope);
+      share_after_waiting(keys);
+    }
+    layer1_read_fence(scope, &fence);
+    early = too_early(snapshot, fence.raised);
+    if (!fence.found || fence.term != term || early || !layer1_trusts(&fence)) {
+      layer1_verdict(scope, term, &fence, early);
+    }
+  }
+  // Layer 1's functions may have told us of passes meanwhile.
+  pass = passes_find(keys, scope, term);
+  if (pass == NULL) {
+    (void)passes_add(keys, scope, term, passes_count() >= LOCKED_SCOPES_MAX);
+  } else {
+    pass->epoch = passes_epoch();
+  }
+  sessions_show_pass(scope, term);
+}
+
+// What the session declares is odd or missing. Layer 1 refuses, or says what it means.
+static void check_odd(Snapshot snapshot) {
+  ScopeName scope;
+  ScopeKeys keys;
+  int64 term;
+  if (guard_mode() == GUARD_OBSERVE) {
+    count_refusal(NULL, 0, NULL, false);
+    return;
+  }
+  layer1_declared(&scope, &term);
+  layer1_keys(&scope, &keys);
+  check(&scope, term, &keys, snapshot);
+}
+
+// A write is about to begin: passes, or raises an error. Where nothing is declared, what the transaction has passed by calls of layer 1 counts.
+void check_require(Snapshot snapshot) {
+  Claim *claim;
+  if (passed_now) {
+    return;
+  }
+  if (guard_mode() == GUARD_OBSERVE && !layer1_usable()) {
+    sessions_count_observed("TG004 there is no layer 1 that the guard can use");
+    passed_now = true;
+    return;
+  }
+  layer1_need();
+  claim = claim_now();
+  if (claim->kind == CLAIM_WHOLE) {
+    if (!claim->has_keys) {
+      layer1_keys(&claim->scope, &claim->keys);
+      claim->has_keys = true;
+    }
+    check(&claim->scope, claim->term, &claim->keys, snapshot);
+  } else if (claim->kind != CLAIM_ODD && passes_count() > 0) {
+    // check() may add to the list, so what it is given is copied.
+    Pass last = *passes_last();
+    check(last.scope, last.term, &last.keys, snapshot);
+  } else {
+    check_odd(snapshot);
+  }
+  claim_changed = false;
+  passed_now = true;
+}
+
+// The backstop: the transaction has written, or may have, and is about to commit or to be prepared.
+void check_before_commit(bool used_traceless) {
+  Snapshot snapshot = IsolationUsesXactSnapshot() && FirstSnapshotSet ? GetTransactionSnapshot() : NULL;
+  // What leaves no trace may have been called again without a hook, from an expression that was ready.
+  if (passes_count() > 0 && !(claim_changed && (ran_since || used_traceless))) {
+    return;  // their locks are held, so nobody has raised those fences
+  }
+  if (guard_mode() == GUARD_ENFORCE) {
+    passed_now = false;
+  }
+  check_require(snapshot);
+}

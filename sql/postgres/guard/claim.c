@@ -1,0 +1,88 @@
+// What the session declares: the settings termgate.scope and termgate.term, which SET, SET LOCAL, set_config, a start-up option, ALTER ROLE or a
+// function's SET clause give it. Any text is accepted here: what is wrong with one is said at the write, by layer 1 (TG005). A value that a check
+// hook refuses would be dropped at the start of a session with a mere warning, and "malformed" would become "not declared".
+#include "guard.h"
+
+static char *scope_setting = NULL;
+static char *term_setting = NULL;
+
+static Claim claim;
+static bool claim_is_fresh = false;
+// What `claim` was read from: SET LOCAL sets and puts back the same two values in every transaction.
+static char seen_scope[SCOPE_BYTES_MAX + 1];
+static char seen_term[24];
+
+// Called at the end of transactions too, where nothing may fail: it only notes.
+static void assigned(const char *value pg_attribute_unused(), void *extra pg_attribute_unused()) {
+  claim_is_fresh = false;
+  check_claim_changed();
+}
+
+void claim_define_settings(void) {
+  DefineCustomStringVariable("termgate.scope", "The scope that this session writes for.", NULL, &scope_setting, "", PGC_USERSET, 0, NULL,
+                             assigned, NULL);
+  DefineCustomStringVariable("termgate.term", "The term (fencing token) that this session writes under.", NULL, &term_setting, "",
+                             PGC_USERSET, 0, NULL, assigned, NULL);
+}
+
+// The keys of a scope depend on the schema of layer 1.
+void claim_forget_keys(void) { claim.has_keys = false; }
+
+const char *claim_scope_text(void) { return scope_setting == NULL ? "" : scope_setting; }
+const char *claim_term_text(void) { return term_setting == NULL ? "" : term_setting; }
+
+// False unless the text is a scope.
+bool claim_set_name(ScopeName *name, const char *text, size_t length) {
+  if (length == 0 || length > SCOPE_BYTES_MAX || pg_mbstrlen_with_len(text, (int)length) > 200) {
+    return false;
+  }
+  SET_VARSIZE(&name->text.header, VARHDRSZ + length);
+  memcpy(SCOPE_STRING(name), text, length);
+  SCOPE_STRING(name)[length] = '\0';
+  return true;
+}
+
+// Digits alone, few enough that nothing overflows. Every other spelling is layer 1's to judge.
+static bool plain_term(const char *text, int64 *term) {
+  int64 value = 0;
+  int digits = 0;
+  for (; text[digits] != '\0'; ++digits) {
+    if (digits == 18 || text[digits] < '0' || text[digits] > '9') {
+      return false;
+    }
+    value = value * 10 + (text[digits] - '0');
+  }
+  *term = value;
+  return digits > 0 && value > 0;
+}
+
+static void read_settings(const char *scope, const char *term) {
+  size_t length = strlen(scope);
+  claim.has_keys = false;
+  if (*scope == '\0' && *term == '\0') {
+    claim.kind = CLAIM_NONE;
+  } else if (claim_set_name(&claim.scope, scope, length) && plain_term(term, &claim.term)) {
+    claim.kind = CLAIM_WHOLE;
+  } else if ((*term == '\0' && claim_set_name(&claim.scope, scope, length)) || (*scope == '\0' && plain_term(term, &claim.term))) {
+    claim.kind = CLAIM_HALF;
+  } else {
+    claim.kind = CLAIM_ODD;
+  }
+}
+
+Claim *claim_now(void) {
+  const char *scope = claim_scope_text();
+  const char *term = claim_term_text();
+  if (claim_is_fresh) {
+    return &claim;
+  }
+  if (claim.kind != CLAIM_WHOLE || strcmp(scope, seen_scope) != 0 || strcmp(term, seen_term) != 0) {
+    read_settings(scope, term);
+    if (claim.kind == CLAIM_WHOLE) {
+      memcpy(seen_scope, scope, strlen(scope) + 1);
+      memcpy(seen_term, term, strlen(term) + 1);  // at most 18 digits
+    }
+  }
+  claim_is_fresh = true;
+  return &claim;
+}

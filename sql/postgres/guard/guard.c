@@ -1,0 +1,177 @@
+// Who is guarded: the settings, and what SQL can call. See guard.h for the other parts, and docs/use/guard.md for how to use it.
+#include "guard.h"
+
+PG_MODULE_MAGIC;
+
+void _PG_init(void);
+
+static const struct config_enum_entry modes[] = {
+    {"off", GUARD_OFF, false}, {"observe", GUARD_OBSERVE, false}, {"enforce", GUARD_ENFORCE, false}, {NULL, 0, false}};
+
+static int mode_setting = GUARD_OFF;
+static bool session_setting = false;
+static bool foreign_setting = false;
+// The ratchet: this session has asked to be guarded, and nothing takes that back. The truth, whatever the setting says after a RESET or a rollback.
+static bool session_guarded = false;
+static bool preloaded = false;
+
+bool guard_is_preloaded(void) { return preloaded; }
+bool guard_checks_foreign_reads(void) { return foreign_setting; }
+
+GuardMode guard_mode(void) {
+  if (session_guarded || (session_setting && IsParallelWorker())) {
+    return GUARD_ENFORCE;
+  }
+  return mode_setting == GUARD_OFF && IsParallelWorker() && sessions_leader_is_guarded() ? GUARD_ENFORCE : (GuardMode)mode_setting;
+}
+
+// What a parallel worker is told when it starts is its leader's, and always allowed.
+static bool check_session_setting(bool *value, void **extra pg_attribute_unused(), GucSource source) {
+  if (session_guarded && !*value && !IsParallelWorker()) {
+    if (source >= PGC_S_INTERACTIVE) {
+      GUC_check_errmsg("a session that has asked to be guarded stays so");
+      GUC_check_errhint("Connect anew for one that is not.");
+      return false;
+    }
+    *value = true;
+  }
+  return true;
+}
+
+static void assign_session_setting(bool value, void *extra pg_attribute_unused()) {
+  if (value && !session_guarded) {
+    session_guarded = true;
+    check_forget();
+    sessions_show_guarded();
+  }
+}
+
+static const char *show_session_setting(void) { return session_guarded ? "on" : "off"; }
+
+// What the SQL of layer 1 asks before it tells us of a pass.
+static const char *show_guarded(void) { return guard_mode() == GUARD_OFF ? "off" : "on"; }
+
+static bool guarded_placeholder = false;
+
+static void assign_mode(int value pg_attribute_unused(), void *extra pg_attribute_unused()) { check_forget(); }
+
+// The place of this library in a list of names or paths, from 0; -1 where it is not there.
+static int place_in_list(const char *list) {
+  List *libraries = NIL;
+  ListCell *cell;
+  int place = 0;
+  if (list == NULL || !SplitDirectoriesString(pstrdup(list), ',', &libraries)) {
+    return -1;
+  }
+  foreach (cell, libraries) {
+    const char *name = lfirst(cell);
+    const char *base = strrchr(name, '/');
+    if (strncmp(base == NULL ? name : base + 1, "termgate_guard", 14) == 0) {
+      return place;
+    }
+    ++place;
+  }
+  return -1;
+}
+
+static void define_settings(void) {
+  // A library of session_preload_libraries comes after the start-up packet, whose value for our setting may be refused: then this one stands.
+  int boot = !preloaded && place_in_list(session_preload_libraries_string) >= 0 ? GUARD_ENFORCE : GUARD_OFF;
+  mode_setting = boot;
+  DefineCustomEnumVariable("termgate.guard", "Whether this session's writes need a passed check: off, observe or enforce.",
+                           "Set it for a role or a database: ALTER ROLE app SET termgate.guard = enforce.", &mode_setting, boot, modes,
+                           PGC_SUSET, GUC_NO_RESET_ALL, NULL, assign_mode, NULL);
+  DefineCustomBoolVariable("termgate.guard_session", "Guards this session from now on. Nothing takes it back.", NULL, &session_setting, false,
+                           PGC_USERSET, GUC_NO_RESET_ALL, check_session_setting, assign_session_setting, show_session_setting);
+  DefineCustomBoolVariable("termgate.guard_foreign", "Whether reading a foreign table needs a passed check too.", NULL, &foreign_setting,
+                           false, PGC_SUSET, GUC_NO_RESET_ALL, NULL, NULL, NULL);
+  DefineCustomBoolVariable("termgate.guarded", "Whether this session is guarded.", NULL, &guarded_placeholder, false, PGC_INTERNAL,
+                           GUC_NOT_IN_SAMPLE | GUC_DISALLOW_IN_FILE, NULL, NULL, show_guarded);
+  claim_define_settings();
+}
+
+void _PG_init(void) {
+  static bool done = false;
+  if (done) {
+    return;
+  }
+  done = true;
+  preloaded = process_shared_preload_libraries_in_progress;
+  define_settings();
+  sessions_install();
+  hooks_install();
+}
+
+PG_FUNCTION_INFO_V1(termgate_guard_session);
+// Guards the session and says so: where the library is missing this function is, too, so whoever gets an answer is guarded.
+Datum termgate_guard_session(PG_FUNCTION_ARGS) {
+  TupleDesc description;
+  Datum values[4];
+  bool nulls[4] = {false, false, false, false};
+  if (get_call_result_type(fcinfo, NULL, &description) != TYPEFUNC_COMPOSITE) {
+    elog(ERROR, "guard_session() returns a row");
+  }
+  layer1_need();
+  if (!session_guarded) {
+    SetConfigOption("termgate.guard_session", "on", PGC_USERSET, PGC_S_SESSION);
+  }
+  values[0] = CStringGetTextDatum(GUARD_VERSION);
+  values[1] = CStringGetTextDatum(layer1_schema());
+  values[2] = BoolGetDatum(preloaded);
+  values[3] = CStringGetTextDatum(get_database_name(MyDatabaseId));
+  PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(description), values, nulls)));
+}
+
+// What only layer 1 may tell us.
+static void need_layer1(void) {
+  layer1_need();
+  if (GetUserId() != layer1_owner()) {
+    ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE), errmsg("only functions of layer 1 may call this")));
+  }
+}
+
+PG_FUNCTION_INFO_V1(termgate_guard_passed);
+// Layer 1: this transaction has passed the check of the scope with that term, and holds its lock.
+Datum termgate_guard_passed(PG_FUNCTION_ARGS) {
+  ScopeName name;
+  ScopeKeys keys;
+  text *scope;
+  int64 term;
+  if (PG_ARGISNULL(0) || PG_ARGISNULL(1)) {
+    PG_RETURN_VOID();
+  }
+  need_layer1();
+  scope = PG_GETARG_TEXT_PP(0);
+  term = PG_GETARG_INT64(1);
+  if (!claim_set_name(&name, VARDATA_ANY(scope), (size_t)VARSIZE_ANY_EXHDR(scope))) {
+    PG_RETURN_VOID();
+  }
+  layer1_keys(&name, &keys);
+  if (passes_find(&keys, &name, term) == NULL) {
+    (void)passes_add(&keys, &name, term, passes_count() >= LOCKED_SCOPES_MAX);
+    sessions_show_pass(&name, term);
+  }
+  PG_RETURN_VOID();
+}
+
+PG_FUNCTION_INFO_V1(termgate_guard_layer1_call);
+// Layer 1: what follows, up to the same with false, is its own notification or count.
+Datum termgate_guard_layer1_call(PG_FUNCTION_ARGS) {
+  need_layer1();
+  hooks_layer1_call(!PG_ARGISNULL(0) && PG_GETARG_BOOL(0));
+  PG_RETURN_VOID();
+}
+
+PG_FUNCTION_INFO_V1(termgate_guard_state);
+// Whether the server has loaded the library, and before all others. No more of the list is shown: it is not for everybody.
+Datum termgate_guard_state(PG_FUNCTION_ARGS) {
+  TupleDesc description;
+  Datum values[2];
+  bool nulls[2] = {false, false};
+  if (get_call_result_type(fcinfo, NULL, &description) != TYPEFUNC_COMPOSITE) {
+    elog(ERROR, "guard_state() returns a row");
+  }
+  values[0] = BoolGetDatum(preloaded);
+  values[1] = BoolGetDatum(preloaded && place_in_list(shared_preload_libraries_string) == 0);
+  PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(description), values, nulls)));
+}

@@ -1,0 +1,140 @@
+// The guard: a session that is guarded commits nothing that it has written without a passed check. What the parts of this folder share.
+//
+//   guard.c       settings, who is guarded, what SQL can call
+//   claim.c       what the session declares, as it is now
+//   passes.c      what this transaction has passed, and what it has done; savepoints
+//   layer1.c      finds layer 1 in this database; reads a fence; calls layer 1's functions, which decide every refusal
+//   check.c       locks the scope, compares, remembers
+//   statements.c  which statements write
+//   hooks.c       where the server calls us: executor, utility statements, functions, the end of a transaction
+//   sessions.c    what all sessions show: termgate.guarded_sessions, termgate.guard_counts
+//
+// One backend is one thread. All state here is the backend's own, but for sessions.c.
+#pragma once
+
+#include "server.h"
+
+#define GUARD_VERSION "1.0"
+// A scope has 1 to 200 code points, so at most 800 bytes of UTF-8.
+#define SCOPE_BYTES_MAX 800
+// A transaction that has passed so many scopes keeps no more advisory locks; layer 1 then holds fence rows instead (0004_escalation).
+#define LOCKED_SCOPES_MAX 60
+
+#define ERRCODE_TERM_REQUIRED MAKE_SQLSTATE('T', 'G', '0', '0', '2')
+#define ERRCODE_FENCE_UNTRUSTED MAKE_SQLSTATE('T', 'G', '0', '0', '4')
+
+typedef enum GuardMode { GUARD_OFF, GUARD_OBSERVE, GUARD_ENFORCE } GuardMode;
+
+// The advisory keys of a scope: docs/reference/lock-protocol.md.
+typedef struct ScopeKeys {
+  int64 queue;
+  int64 turnstile;
+} ScopeKeys;
+
+// A scope as a value of type text, and NUL-terminated besides.
+typedef struct ScopeName {
+  union {
+    struct varlena header;
+    char bytes[VARHDRSZ + SCOPE_BYTES_MAX + 1];
+  } text;
+} ScopeName;
+#define SCOPE_DATUM(name) PointerGetDatum(&(name)->text.header)
+#define SCOPE_STRING(name) ((name)->text.bytes + VARHDRSZ)
+
+// CLAIM_ODD: half of a claim, or one that only layer 1 can read or refuse.
+typedef enum ClaimKind { CLAIM_NONE, CLAIM_WHOLE, CLAIM_HALF, CLAIM_ODD } ClaimKind;
+
+typedef struct Claim {
+  ClaimKind kind;
+  ScopeName scope;  // of CLAIM_WHOLE
+  int64 term;
+  bool has_keys;
+  ScopeKeys keys;
+} Claim;
+
+// A row of fences, as it is now, not as the transaction's snapshot shows it.
+typedef struct Fence {
+  bool found;
+  int64 term;
+  int64 generation;
+  bool vouched;  // the row says that it belongs to this very table
+  FullTransactionId raised;
+} Fence;
+
+// guard.c
+extern GuardMode guard_mode(void);
+extern bool guard_is_preloaded(void);
+extern bool guard_checks_foreign_reads(void);
+
+// claim.c
+extern void claim_define_settings(void);
+extern Claim *claim_now(void);
+extern void claim_forget_keys(void);
+extern const char *claim_scope_text(void);
+extern const char *claim_term_text(void);
+extern bool claim_set_name(ScopeName *name, const char *text, size_t length);
+
+// passes.c
+typedef struct Pass {
+  ScopeKeys keys;
+  int64 term;
+  int level;     // of the savepoint that it belongs to
+  uint32 epoch;  // passes_epoch() when the fence was last read for it
+  bool by_row;   // layer 1 holds the fence's row instead of a lock (0004_escalation)
+  ScopeName *scope;
+} Pass;
+extern int passes_count(void);
+extern uint32 passes_epoch(void);
+extern Pass *passes_find(const ScopeKeys *keys, const ScopeName *scope, int64 term);
+extern Pass *passes_last(void);
+extern Pass *passes_add(const ScopeKeys *keys, const ScopeName *scope, int64 term, bool by_row);
+extern void passes_forget(void);
+extern void passes_savepoint_released(int level);
+extern void passes_savepoint_rolled_back(int level);
+
+// layer1.c
+extern void layer1_watch(void);
+extern bool layer1_usable(void);
+extern void layer1_need(void);
+extern const char *layer1_schema(void);
+extern Oid layer1_owner(void);
+extern bool layer1_owns(Oid relation);
+extern bool layer1_passes_by(Oid function);
+extern void layer1_keys(const ScopeName *scope, ScopeKeys *keys);
+extern void layer1_read_fence(const ScopeName *scope, Fence *fence);
+extern bool layer1_trusts(const Fence *fence);
+extern void layer1_declared(ScopeName *scope, int64 *term);
+extern void layer1_wait(const ScopeName *scope);
+extern void layer1_verdict(const ScopeName *scope, int64 term, const Fence *fence, bool too_early);
+extern void layer1_check_by_row(const ScopeName *scope, int64 term);
+extern char *layer1_would_refuse(const ScopeName *scope, int64 term, const Fence *fence, bool too_early);
+extern bool layer1_is_busy(void);
+
+// check.c
+extern void check_require(Snapshot snapshot);
+extern void check_before_commit(bool used_traceless);
+extern void check_claim_changed(void);
+extern void check_statement_runs(void);
+extern void check_forget(void);
+
+// statements.c
+extern bool statement_writes(const QueryDesc *query, int flags);
+extern bool statement_writes_layer1_alone(const PlannedStmt *plan);
+extern bool statement_touches_foreign(const PlannedStmt *plan);
+extern bool statement_passes_by_itself(const PlannedStmt *plan);
+extern bool utility_is_free(const Node *statement);
+extern bool function_leaves_no_trace(Oid function);
+extern bool function_is_nextval(Oid function);
+
+// hooks.c
+extern void hooks_install(void);
+extern void hooks_layer1_call(bool begins);
+
+// sessions.c
+
+extern void sessions_install(void);
+extern void sessions_show_pass(const ScopeName *scope, int64 term);
+extern void sessions_show_end(void);
+extern void sessions_count_observed(const char *message);
+extern bool sessions_leader_is_guarded(void);
+extern void sessions_show_guarded(void);

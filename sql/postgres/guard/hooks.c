@@ -1,0 +1,201 @@
+// Where the server calls us. Two lines of defence: the first write of a transaction is checked before it begins, and no transaction that has an id, or
+// has done what leaves no trace, commits or is prepared without a passed check. The second alone would hold the law; the first refuses early and
+// covers what no rollback takes back.
+//
+// The order at COMMIT (CommitTransaction, the same from 13 to 18): deferred triggers, then our callback, then NOTIFY, the commit record, visibility,
+// and only then locks are released.
+#include "guard.h"
+
+static ExecutorStart_hook_type next_executor_start = NULL;
+static ProcessUtility_hook_type next_utility = NULL;
+static object_access_hook_type next_object_access = NULL;
+
+// Of the transaction. Something ran that the end of the transaction cannot see.
+static bool used_traceless = false;
+// The transaction got its id from a statement of layer 1's.
+static bool id_is_layer1s = false;
+// Between hooks_layer1_call(true) and (false): layer 1 notifies, or counts a refusal.
+static bool in_layer1_call = false;
+// A statement runs that brings its own check along, and nothing has passed yet.
+static bool on_credit = false;
+
+static bool exempt(void) {
+  return IsBinaryUpgrade || !IsUnderPostmaster || proc_exit_inprogress || IsAutoVacuumProcess() || IsLogicalWorker() || RecoveryInProgress();
+}
+
+static bool guarding(void) { return guard_mode() != GUARD_OFF && !layer1_is_busy() && !exempt(); }
+
+static Snapshot statement_snapshot(void) {
+  if (ActiveSnapshotSet()) {
+    return GetActiveSnapshot();
+  }
+  return IsolationUsesXactSnapshot() && FirstSnapshotSet ? GetTransactionSnapshot() : NULL;
+}
+
+static bool has_id(void) { return TransactionIdIsValid(GetTopTransactionIdIfAny()); }
+
+void hooks_layer1_call(bool begins) { in_layer1_call = begins; }
+
+static void statement_of_layer1(void) {
+  if (!has_id()) {
+    id_is_layer1s = true;
+  }
+}
+
+static void before_statement(QueryDesc *query, int flags) {
+  const PlannedStmt *plan = query->plannedstmt;
+  if (!statement_writes(query, flags)) {
+    check_statement_runs();
+    // Its statement did not take an id after all.
+    if (id_is_layer1s && !has_id()) {
+      id_is_layer1s = false;
+    }
+    return;
+  }
+  if (statement_writes_layer1_alone(plan)) {
+    statement_of_layer1();
+    return;
+  }
+  check_statement_runs();
+  if (passes_count() == 0 && claim_now()->kind != CLAIM_WHOLE && claim_now()->kind != CLAIM_ODD && guard_mode() == GUARD_ENFORCE) {
+    layer1_need();
+    if (statement_passes_by_itself(plan)) {
+      used_traceless = true;
+      on_credit = true;
+      return;
+    }
+  }
+  used_traceless = used_traceless || statement_touches_foreign(plan);
+  check_require(query->snapshot);
+}
+
+static void executor_start(QueryDesc *query, int flags) {
+  if (guarding() && !IsParallelWorker()) {
+    before_statement(query, flags);
+  }
+  if (next_executor_start != NULL) {
+    next_executor_start(query, flags);
+  } else {
+    standard_ExecutorStart(query, flags);
+  }
+}
+
+static void before_utility(const Node *statement) {
+  if (IsA(statement, DiscardStmt) && !has_id()) {
+    // DISCARD TEMP takes an id to drop what only this session ever saw.
+    id_is_layer1s = true;
+    return;
+  }
+  if (utility_is_free(statement)) {
+    if (!IsA(statement, VariableSetStmt) && !IsA(statement, VariableShowStmt) && !IsA(statement, TransactionStmt)) {
+      check_statement_runs();
+    }
+    return;
+  }
+  check_statement_runs();
+  used_traceless = true;
+  check_require(statement_snapshot());
+}
+
+static void process_utility(UTILITY_PARAMETERS) {
+  if (guarding() && !IsParallelWorker()) {
+    before_utility(planned->utilityStmt);
+  }
+  if (next_utility != NULL) {
+    next_utility(UTILITY_ARGUMENTS);
+  } else {
+    standard_ProcessUtility(UTILITY_ARGUMENTS);
+  }
+}
+
+// Called when an expression is made ready, not when the function is called, so a branch that is never taken counts as well, and so does EXPLAIN, which
+// may run code at that moment (partitions are pruned, first values of aggregates are read). What is called again later in the
+// transaction under another claim is caught at its end.
+static void before_function(Oid function) {
+  if (!function_leaves_no_trace(function) || in_layer1_call || !guarding()) {
+    return;
+  }
+  if (IsInParallelMode()) {
+    ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                    errmsg("%s cannot be checked in a parallel query of a guarded session", format_procedure(function)),
+                    errhint("The function that calls it is not PARALLEL SAFE: ALTER FUNCTION ... PARALLEL UNSAFE.")));
+  }
+  check_statement_runs();
+  used_traceless = true;
+  // The default of a serial column: a number is no data, and the end of the transaction sees whether the check has passed.
+  if (!(on_credit && passes_count() == 0 && function_is_nextval(function))) {
+    check_require(statement_snapshot());
+  }
+}
+
+static void object_access(ObjectAccessType access, Oid class, Oid object, int sub, void *argument) {
+  if (next_object_access != NULL) {
+    next_object_access(access, class, object, sub, argument);
+  }
+  if (access == OAT_FUNCTION_EXECUTE && class == ProcedureRelationId) {
+    before_function(object);
+  }
+}
+
+static void before_commit(bool prepares) {
+  if (!guarding()) {
+    return;
+  }
+  if (prepares || used_traceless || (has_id() && !id_is_layer1s)) {
+    check_before_commit(used_traceless);
+  }
+}
+
+// Nothing may fail here.
+static void transaction_ended(void) {
+  passes_forget();
+  check_forget();
+  sessions_show_end();
+  used_traceless = false;
+  on_credit = false;
+  id_is_layer1s = false;
+  in_layer1_call = false;
+}
+
+static void on_transaction(XactEvent event, void *argument pg_attribute_unused()) {
+  switch (event) {
+    case XACT_EVENT_PRE_COMMIT:
+      before_commit(false);
+      break;
+    case XACT_EVENT_PRE_PREPARE:
+      before_commit(true);
+      break;
+    case XACT_EVENT_COMMIT:
+    case XACT_EVENT_ABORT:
+    case XACT_EVENT_PREPARE:
+    case XACT_EVENT_PARALLEL_COMMIT:
+    case XACT_EVENT_PARALLEL_ABORT:
+      transaction_ended();
+      break;
+    case XACT_EVENT_PARALLEL_PRE_COMMIT:
+      break;
+  }
+}
+
+static void on_savepoint(SubXactEvent event, SubTransactionId sub pg_attribute_unused(), SubTransactionId parent pg_attribute_unused(),
+                         void *argument pg_attribute_unused()) {
+  if (event == SUBXACT_EVENT_COMMIT_SUB) {
+    passes_savepoint_released(GetCurrentTransactionNestLevel());
+  } else if (event == SUBXACT_EVENT_ABORT_SUB) {
+    passes_savepoint_rolled_back(GetCurrentTransactionNestLevel());
+    check_forget();
+    in_layer1_call = false;
+  }
+}
+
+void hooks_install(void) {
+  next_executor_start = ExecutorStart_hook;
+  ExecutorStart_hook = executor_start;
+  next_utility = ProcessUtility_hook;
+  ProcessUtility_hook = process_utility;
+  next_object_access = object_access_hook;
+  object_access_hook = object_access;
+  RegisterXactCallback(on_transaction, NULL);
+  RegisterSubXactCallback(on_savepoint, NULL);
+  layer1_watch();
+}

@@ -1,0 +1,500 @@
+// Layer 1 in this database: where its table of fences is, and the calls of its functions. The schema is that of the extension's own entry, which
+// only a superuser can have made; a schema of that name proves nothing. The rules are layer 1's: this file compares nothing but what makes a
+// fence trustworthy, and calls a function where it is not.
+#include "guard.h"
+
+typedef struct Layer1 {
+  bool valid;
+  Oid schema_oid;
+  char schema[NAMEDATALEN];
+  Oid fences;
+  Oid primary_key;
+  Oid owner;
+  // Columns of fences.
+  AttrNumber scope, term, generation, vouched, raised;
+  // The seeds of the advisory keys.
+  int64 queue_seed, turnstile_seed;
+  // Functions that pass a check by their arguments.
+  Oid passing[8];
+  int passing_count;
+} Layer1;
+
+// The functions that we call, all of sql/postgres/install/0016_guard.sql.
+typedef enum CallKind { CALL_DECLARED, CALL_WAIT, CALL_VERDICT, CALL_BY_ROW, CALL_WOULD_REFUSE, CALLS } CallKind;
+typedef struct Call {
+  const char *name;
+  int arguments;
+  Oid types[6];
+  SPIPlanPtr plan;
+} Call;
+static Call calls[CALLS] = {
+    {"_guard_declared", 2, {TEXTOID, TEXTOID}, NULL},
+    {"_guard_wait", 1, {TEXTOID}, NULL},
+    {"_guard_verdict", 6, {TEXTOID, INT8OID, INT8OID, INT8OID, BOOLOID, INT8OID}, NULL},
+    {"_guard_by_row", 2, {TEXTOID, INT8OID}, NULL},
+    {"_guard_would_refuse", 5, {TEXTOID, INT8OID, INT8OID, INT8OID, BOOLOID}, NULL},
+};
+
+static Layer1 here;
+// What this session has learned from layer 1: fences of this generation or a later one are trusted in this database.
+static bool trust_known = false;
+static int64 trusted_since = 0;
+static int busy = 0;
+// The plans of our calls name another schema.
+static bool plans_outdated = false;
+
+bool layer1_is_busy(void) { return busy > 0; }
+const char *layer1_schema(void) { return here.schema; }
+Oid layer1_owner(void) { return here.owner; }
+
+static void forget(void) {
+  here.valid = false;
+  trust_known = false;
+}
+
+static void relation_changed(Datum argument pg_attribute_unused(), Oid relation) {
+  if (relation == InvalidOid || relation == here.fences || relation == here.primary_key) {
+    forget();
+  }
+}
+
+static void catalog_changed(Datum argument pg_attribute_unused(), int cache pg_attribute_unused(), uint32 hash pg_attribute_unused()) {
+  here.valid = false;
+}
+
+void layer1_watch(void) {
+  CacheRegisterRelcacheCallback(relation_changed, (Datum)0);
+  CacheRegisterSyscacheCallback(PROCOID, catalog_changed, (Datum)0);
+  CacheRegisterSyscacheCallback(NAMESPACEOID, catalog_changed, (Datum)0);
+}
+
+// The schema in which the extension was created, or InvalidOid.
+static Oid schema_of_extension(void) {
+  Oid schema = InvalidOid;
+  Relation extensions = table_open(ExtensionRelationId, AccessShareLock);
+  ScanKeyData key;
+  SysScanDesc scan;
+  HeapTuple row;
+  ScanKeyInit(&key, Anum_pg_extension_extname, BTEqualStrategyNumber, F_NAMEEQ, CStringGetDatum("termgate_guard"));
+  scan = systable_beginscan(extensions, ExtensionNameIndexId, true, NULL, 1, &key);
+  row = systable_getnext(scan);
+  if (HeapTupleIsValid(row)) {
+    schema = ((Form_pg_extension)GETSTRUCT(row))->extnamespace;
+  }
+  systable_endscan(scan);
+  table_close(extensions, AccessShareLock);
+  return schema;
+}
+
+// Why layer 1 cannot be used, where it cannot.
+static char problem[256];
+static const char *remedy = "";
+static const char other_version[] = "Layer 1 is of another version than the guard: run termgate init, or build the extension anew.";
+
+static bool not_usable(const char *next_step, const char *format, ...) pg_attribute_printf(2, 3);
+static bool not_usable(const char *next_step, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  (void)vsnprintf(problem, sizeof problem, format, arguments);
+  va_end(arguments);
+  remedy = next_step;
+  return false;
+}
+
+static void refuse(void) {
+  ereport(ERROR, (errcode(ERRCODE_FENCE_UNTRUSTED),
+                  errmsg("TG004 this session is guarded, and its writes cannot be checked in database \"%s\": %s",
+                         get_database_name(MyDatabaseId), problem),
+                  errhint("%s", remedy)));
+}
+
+static bool find_column(AttrNumber *number, Oid fences, const char *name, Oid type) {
+  *number = get_attnum(fences, name);
+  if (*number == InvalidAttrNumber || get_atttype(fences, *number) != type) {
+    return not_usable(other_version, "table fences has no column %s of type %s", name, format_type_be(type));
+  }
+  return true;
+}
+
+static Oid function_of(const char *schema, const char *name, int arguments, const Oid *types) {
+  List *names = list_make2(makeString(pstrdup(schema)), makeString(pstrdup(name)));
+  return LookupFuncName(names, arguments, types, true);
+}
+
+static Oid owner_of_function(Oid function) {
+  HeapTuple row = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
+  Oid owner = InvalidOid;
+  if (HeapTupleIsValid(row)) {
+    owner = ((Form_pg_proc)GETSTRUCT(row))->proowner;
+    ReleaseSysCache(row);
+  }
+  return owner;
+}
+
+static bool find_functions(const Layer1 *found) {
+  int i;
+  for (i = 0; i < CALLS; ++i) {
+    Oid function = function_of(found->schema, calls[i].name, calls[i].arguments, calls[i].types);
+    if (!OidIsValid(function)) {
+      return not_usable(other_version, "schema \"%s\" has no function %s", found->schema, calls[i].name);
+    }
+    if (owner_of_function(function) != found->owner) {
+      return not_usable("All of layer 1 belongs to one role: run termgate init as that role.", "function %s and table fences belong to two roles",
+                        calls[i].name);
+    }
+  }
+  return true;
+}
+
+static int64 seed(const char *schema, int64 kind) {
+  return DatumGetInt64(
+      DirectFunctionCall2Coll(hashtextextended, C_COLLATION_OID, CStringGetTextDatum(schema), Int64GetDatum(kind)));
+}
+
+static void find_passing(Layer1 *found) {
+  static const char *const names[] = {"check_term", "check_session", "check_claim", "check_claim_text", "append", "append_many", "claim_write"};
+  Oid none = InvalidOid;
+  size_t i;
+  found->passing_count = 0;
+  for (i = 0; i < lengthof(names); ++i) {
+    // -1: whatever its arguments are.
+    Oid function = function_of(found->schema, names[i], -1, &none);
+    if (OidIsValid(function)) {
+      found->passing[found->passing_count++] = function;
+    }
+  }
+}
+
+static bool find_table(Layer1 *found) {
+  Relation fences;
+  bool plain;
+  found->fences = get_relname_relid("fences", found->schema_oid);
+  fences = OidIsValid(found->fences) ? try_relation_open(found->fences, AccessShareLock) : NULL;
+  if (fences == NULL) {
+    return not_usable("Run termgate init for this database.", "schema \"%s\" holds no layer 1", found->schema);
+  }
+  plain = fences->rd_rel->relkind == RELKIND_RELATION && fences->rd_rel->relpersistence == RELPERSISTENCE_PERMANENT;
+  found->owner = fences->rd_rel->relowner;
+  list_free(RelationGetIndexList(fences));
+  found->primary_key = fences->rd_pkindex;
+  relation_close(fences, AccessShareLock);
+  if (!plain || !OidIsValid(found->primary_key)) {
+    return not_usable("Run termgate init for this database.", "fences in schema \"%s\" is not layer 1's table", found->schema);
+  }
+  // Whoever may act as the owner of the fences could move them.
+  if (!superuser_arg(found->owner) && is_member_of_role_nosuper(GetSessionUserId(), found->owner)) {
+    return not_usable("Let applications connect as another role than the owner of layer 1.",
+                      "its fences belong to role \"%s\", as which this session may act", GetUserNameFromId(found->owner, false));
+  }
+  return find_column(&found->scope, found->fences, "scope", TEXTOID) && find_column(&found->term, found->fences, "term", INT8OID) &&
+         find_column(&found->generation, found->fences, "generation", INT8OID) &&
+         find_column(&found->vouched, found->fences, "vouched", OIDOID) &&
+         find_column(&found->raised, found->fences, "raised_xid", XID8OID);
+}
+
+static bool find(Layer1 *found) {
+  char *schema;
+  Oid user;
+  int security;
+  bool complete;
+  found->schema_oid = schema_of_extension();
+  schema = OidIsValid(found->schema_oid) ? get_namespace_name(found->schema_oid) : NULL;
+  if (schema == NULL) {
+    return not_usable("As a superuser: CREATE EXTENSION termgate_guard SCHEMA termgate;", "extension termgate_guard was not created there");
+  }
+  memcpy(found->schema, schema, Min(strlen(schema) + 1, sizeof found->schema));
+  if (!find_table(found)) {
+    return false;
+  }
+  // A guarded role need have no right to look into the schema. An error puts the user back, as it ends the transaction or the savepoint.
+  GetUserIdAndSecContext(&user, &security);
+  SetUserIdAndSecContext(found->owner, security | SECURITY_LOCAL_USERID_CHANGE);
+  complete = find_functions(found);
+  if (complete) {
+    find_passing(found);
+  }
+  SetUserIdAndSecContext(user, security);
+  if (!complete) {
+    return false;
+  }
+  found->queue_seed = seed(found->schema, 1);
+  found->turnstile_seed = seed(found->schema, 2);
+  return true;
+}
+
+// Not while one of them runs.
+static void forget_outdated_plans(void) {
+  int i;
+  if (!plans_outdated || busy > 0) {
+    return;
+  }
+  plans_outdated = false;
+  for (i = 0; i < CALLS; ++i) {
+    if (calls[i].plan != NULL) {
+      SPI_freeplan(calls[i].plan);
+      calls[i].plan = NULL;
+    }
+  }
+}
+
+bool layer1_usable(void) {
+  Layer1 found;
+  if (here.valid) {
+    return true;
+  }
+  memset(&found, 0, sizeof found);
+  if (!find(&found)) {
+    return false;
+  }
+  if (found.schema_oid != here.schema_oid || strcmp(found.schema, here.schema) != 0 || found.fences != here.fences) {
+    trust_known = false;
+    plans_outdated = true;
+    claim_forget_keys();
+  }
+  found.valid = true;
+  here = found;
+  return true;
+}
+
+// Raises TG004 where this database has no layer 1 that the guard can use.
+void layer1_need(void) {
+  if (!layer1_usable()) {
+    refuse();
+  }
+}
+
+// A table that layer 1 has made for itself: no application may write to it.
+bool layer1_owns(Oid relation) {
+  HeapTuple row;
+  bool owned = false;
+  if (!layer1_usable()) {
+    return false;
+  }
+  row = SearchSysCache1(RELOID, ObjectIdGetDatum(relation));
+  if (HeapTupleIsValid(row)) {
+    Form_pg_class class = (Form_pg_class)GETSTRUCT(row);
+    owned = class->relnamespace == here.schema_oid && class->relowner == here.owner && class->relkind == RELKIND_RELATION;
+    ReleaseSysCache(row);
+  }
+  return owned;
+}
+
+bool layer1_passes_by(Oid function) {
+  int i;
+  for (i = 0; i < here.passing_count; ++i) {
+    if (here.passing[i] == function) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// As _queue_key() and _turnstile_key() compute them; layer 1 is asked once a session whether they agree (layer1_verdict).
+void layer1_keys(const ScopeName *scope, ScopeKeys *keys) {
+  keys->queue = DatumGetInt64(DirectFunctionCall2Coll(hashtextextended, C_COLLATION_OID, SCOPE_DATUM(scope), Int64GetDatum(here.queue_seed)));
+  keys->turnstile =
+      DatumGetInt64(DirectFunctionCall2Coll(hashtextextended, C_COLLATION_OID, SCOPE_DATUM(scope), Int64GetDatum(here.turnstile_seed)));
+}
+
+static Relation open_fences(void) {
+  for (;;) {
+    Relation fences;
+    layer1_need();
+    fences = try_relation_open(here.fences, AccessShareLock);
+    // The lock has brought the news of what others have changed.
+    if (fences != NULL && here.valid) {
+      return fences;
+    }
+    if (fences != NULL) {
+      relation_close(fences, AccessShareLock);
+    }
+    here.valid = false;
+  }
+}
+
+// heap_getattr() of newer minors calls what older ones do not have.
+static void read_row(HeapTuple row, TupleDesc description, Fence *fence) {
+  Datum *values = palloc(sizeof(Datum) * (Size)description->natts);
+  bool *absent = palloc(sizeof(bool) * (Size)description->natts);
+  int term = here.term - 1;
+  int generation = here.generation - 1;
+  int vouched = here.vouched - 1;
+  int raised = here.raised - 1;
+  heap_deform_tuple(row, description, values, absent);
+  fence->found = !absent[term] && !absent[generation] && !absent[vouched];
+  if (fence->found) {
+    fence->term = DatumGetInt64(values[term]);
+    fence->generation = DatumGetInt64(values[generation]);
+    fence->vouched = DatumGetObjectId(values[vouched]) == here.fences;
+    if (!absent[raised]) {
+      fence->raised = FullTransactionIdFromU64(DatumGetUInt64(values[raised]));
+    }
+  }
+  pfree(values);
+  pfree(absent);
+}
+
+// With a snapshot of its own, made after the lock: that of no catalogue is taken anew for each scan. It does not fix the transaction's snapshot.
+void layer1_read_fence(const ScopeName *scope, Fence *fence) {
+  Relation fences = open_fences();
+  ScanKeyData key;
+  SysScanDesc scan;
+  HeapTuple row;
+  memset(fence, 0, sizeof *fence);
+  ScanKeyInit(&key, here.scope, BTEqualStrategyNumber, F_TEXTEQ, SCOPE_DATUM(scope));
+  scan = systable_beginscan(fences, here.primary_key, true, NULL, 1, &key);
+  row = systable_getnext(scan);
+  if (HeapTupleIsValid(row)) {
+    read_row(row, RelationGetDescr(fences), fence);
+  }
+  systable_endscan(scan);
+  relation_close(fences, AccessShareLock);
+}
+
+bool layer1_trusts(const Fence *fence) { return fence->found && trust_known && fence->vouched && fence->generation >= trusted_since; }
+
+static const char *call_text(const Call *call) {
+  StringInfoData text;
+  int i;
+  initStringInfo(&text);
+  appendStringInfo(&text, "SELECT * FROM %s.%s(", quote_identifier(here.schema), call->name);
+  for (i = 0; i < call->arguments; ++i) {
+    appendStringInfo(&text, "%s$%d", i == 0 ? "" : ", ", i + 1);
+  }
+  appendStringInfoChar(&text, ')');
+  return text.data;
+}
+
+static void execute(Call *call, Datum *values, const char *nulls) {
+  if (call->plan == NULL) {
+    SPIPlanPtr plan = SPI_prepare(call_text(call), call->arguments, call->types);
+    if (plan == NULL || SPI_keepplan(plan) != 0) {
+      elog(ERROR, "termgate_guard cannot prepare %s: %s", call->name, SPI_result_code_string(SPI_result));
+    }
+    call->plan = plan;
+  }
+  if (SPI_execute_plan(call->plan, values, nulls, IsInParallelMode(), 1) != SPI_OK_SELECT || SPI_processed != 1) {
+    elog(ERROR, "termgate_guard: %s gave no answer", call->name);
+  }
+}
+
+// Calls a function of layer 1 as its owner: a guarded role need not be granted any. Our hooks look away meanwhile. `columns` of the one row of the
+// answer, each copied to the caller's memory where it is no plain value.
+static void call_layer1(CallKind kind, Datum *values, const char *nulls, int columns, Datum *answer, bool *absent) {
+  MemoryContext caller = CurrentMemoryContext;
+  Oid user;
+  int security;
+  bool own_snapshot = !ActiveSnapshotSet();
+  layer1_need();
+  forget_outdated_plans();
+  GetUserIdAndSecContext(&user, &security);
+  ++busy;
+  PG_TRY();
+  {
+    SetUserIdAndSecContext(here.owner, security | SECURITY_LOCAL_USERID_CHANGE);
+    if (own_snapshot) {
+      PushActiveSnapshot(GetTransactionSnapshot());
+    }
+    if (SPI_connect() != SPI_OK_CONNECT) {
+      elog(ERROR, "termgate_guard cannot reach the SQL interface");
+    }
+    execute(&calls[kind], values, nulls);
+    for (int i = 0; i < columns; ++i) {
+      Form_pg_attribute column = TupleDescAttr(SPI_tuptable->tupdesc, i);
+      answer[i] = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, i + 1, &absent[i]);
+      if (!absent[i] && !column->attbyval) {
+        MemoryContext here_before = MemoryContextSwitchTo(caller);
+        answer[i] = PointerGetDatum(PG_DETOAST_DATUM_COPY(answer[i]));
+        MemoryContextSwitchTo(here_before);
+      }
+    }
+    SPI_finish();
+    if (own_snapshot) {
+      PopActiveSnapshot();
+    }
+  }
+  PG_FINALLY();
+  {
+    --busy;
+    SetUserIdAndSecContext(user, security);
+  }
+  PG_END_TRY();
+}
+
+// What the session declares, as layer 1 reads it; TG002 or TG005.
+void layer1_declared(ScopeName *scope, int64 *term) {
+  Datum values[2] = {CStringGetTextDatum(claim_scope_text()), CStringGetTextDatum(claim_term_text())};
+  Datum answer[2];
+  bool absent[2];
+  text *name;
+  call_layer1(CALL_DECLARED, values, NULL, 2, answer, absent);
+  if (absent[0] || absent[1]) {
+    elog(ERROR, "termgate_guard: layer 1 read no claim");
+  }
+  name = DatumGetTextPP(answer[0]);
+  if (!claim_set_name(scope, VARDATA_ANY(name), (size_t)VARSIZE_ANY_EXHDR(name))) {
+    elog(ERROR, "termgate_guard: layer 1 read no scope");
+  }
+  *term = DatumGetInt64(answer[1]);
+}
+
+void layer1_wait(const ScopeName *scope) {
+  Datum values[1] = {SCOPE_DATUM(scope)};
+  call_layer1(CALL_WAIT, values, NULL, 0, NULL, NULL);
+}
+
+void layer1_check_by_row(const ScopeName *scope, int64 term) {
+  Datum values[2] = {SCOPE_DATUM(scope), Int64GetDatum(term)};
+  call_layer1(CALL_BY_ROW, values, NULL, 0, NULL, NULL);
+}
+
+// Layer 1 refuses, or says since when fences are trusted. It also says whether it computes the same key as we do.
+void layer1_verdict(const ScopeName *scope, int64 term, const Fence *fence, bool too_early) {
+  ScopeKeys keys;
+  Datum values[6];
+  char nulls[7] = "      ";
+  Datum answer[1];
+  bool absent[1];
+  layer1_keys(scope, &keys);
+  values[0] = SCOPE_DATUM(scope);
+  values[1] = Int64GetDatum(term);
+  values[2] = Int64GetDatum(fence->term);
+  values[3] = Int64GetDatum(fence->generation);
+  values[4] = BoolGetDatum(too_early);
+  values[5] = Int64GetDatum(keys.queue);
+  if (!fence->found) {
+    nulls[2] = nulls[3] = 'n';
+  }
+  call_layer1(CALL_VERDICT, values, nulls, 1, answer, absent);
+  if (absent[0]) {
+    (void)not_usable(other_version, "layer 1 locks scopes by other keys than the guard");
+    refuse();
+  }
+  trusted_since = DatumGetInt64(answer[0]);
+  // A standby's session may live to see the promotion, which makes all fences untrusted.
+  trust_known = !RecoveryInProgress();
+}
+
+// The message of the refusal, or NULL. Refuses nothing, locks nothing and writes nothing. `scope` NULL: of what is declared.
+char *layer1_would_refuse(const ScopeName *scope, int64 term, const Fence *fence, bool too_early) {
+  Datum values[5];
+  char nulls[6] = "     ";
+  Datum answer[1];
+  bool absent[1];
+  memset(values, 0, sizeof values);
+  if (scope == NULL) {
+    nulls[0] = nulls[1] = 'n';
+  } else {
+    values[0] = SCOPE_DATUM(scope);
+    values[1] = Int64GetDatum(term);
+  }
+  if (fence == NULL || !fence->found) {
+    nulls[2] = nulls[3] = 'n';
+  } else {
+    values[2] = Int64GetDatum(fence->term);
+    values[3] = Int64GetDatum(fence->generation);
+  }
+  values[4] = BoolGetDatum(too_early);
+  call_layer1(CALL_WOULD_REFUSE, values, nulls, 1, answer, absent);
+  return absent[0] ? NULL : text_to_cstring(DatumGetTextPP(answer[0]));
+}

@@ -1,0 +1,124 @@
+// What this transaction has passed. A list by time, and so by savepoint: what a later savepoint has passed comes later. It lives as long as the
+// transaction's memory and is only forgotten at the end of it, where nothing may fail and nothing need be freed.
+//
+// ROLLBACK TO drops what was passed since its savepoint. What was passed before stays (its lock is the whole transaction's), but its fence is
+// read again before the next write: the session itself may have raised it in the savepoint, and that is undone.
+#include "guard.h"
+
+// Below this many a search reads the list; above it there is an index.
+#define LISTED_MAX 24
+
+typedef struct IndexEntry {
+  ScopeKeys keys;
+  int at;
+} IndexEntry;
+
+static Pass first_passes[4];
+static ScopeName first_names[4];
+static Pass *passes = first_passes;
+static int count = 0;
+static int capacity = lengthof(first_passes);
+static uint32 epoch = 1;
+static HTAB *by_keys = NULL;
+
+int passes_count(void) { return count; }
+uint32 passes_epoch(void) { return epoch; }
+Pass *passes_last(void) { return count == 0 ? NULL : &passes[count - 1]; }
+
+// The end of the transaction takes the memory.
+void passes_forget(void) {
+  passes = first_passes;
+  capacity = lengthof(first_passes);
+  count = 0;
+  by_keys = NULL;
+}
+
+static bool is_pass_of(const Pass *pass, const ScopeKeys *keys, const ScopeName *scope, int64 term) {
+  return pass->term == term && pass->keys.queue == keys->queue && pass->keys.turnstile == keys->turnstile &&
+         VARSIZE(&pass->scope->text.header) == VARSIZE(&scope->text.header) &&
+         memcmp(&pass->scope->text, &scope->text, VARSIZE(&scope->text.header)) == 0;
+}
+
+static void index_pass(int at) {
+  bool found;
+  IndexEntry *entry = hash_search(by_keys, &passes[at].keys, HASH_ENTER, &found);
+  entry->at = at;
+}
+
+static void make_index(void) {
+  HASHCTL control;
+  int i;
+  memset(&control, 0, sizeof control);
+  control.keysize = sizeof(ScopeKeys);
+  control.entrysize = sizeof(IndexEntry);
+  control.hcxt = TopTransactionContext;
+  by_keys = hash_create("termgate passes", 256, &control, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+  for (i = 0; i < count; ++i) {
+    index_pass(i);
+  }
+}
+
+Pass *passes_find(const ScopeKeys *keys, const ScopeName *scope, int64 term) {
+  int i;
+  if (by_keys != NULL) {
+    IndexEntry *entry = hash_search(by_keys, keys, HASH_FIND, NULL);
+    // A ROLLBACK TO leaves entries of what it has dropped.
+    return entry != NULL && entry->at < count && is_pass_of(&passes[entry->at], keys, scope, term) ? &passes[entry->at] : NULL;
+  }
+  for (i = count - 1; i >= 0; --i) {
+    if (is_pass_of(&passes[i], keys, scope, term)) {
+      return &passes[i];
+    }
+  }
+  return NULL;
+}
+
+static void grow(void) {
+  Pass *larger = MemoryContextAlloc(TopTransactionContext, sizeof(Pass) * (Size)capacity * 2);
+  memcpy(larger, passes, sizeof(Pass) * (Size)count);
+  if (passes != first_passes) {
+    pfree(passes);
+  }
+  passes = larger;
+  capacity *= 2;
+}
+
+Pass *passes_add(const ScopeKeys *keys, const ScopeName *scope, int64 term, bool by_row) {
+  Size size = VARSIZE(&scope->text.header) + 1;
+  Pass *pass;
+  ScopeName *name;
+  if (count == capacity) {
+    grow();
+  }
+  if (by_keys == NULL && count >= LISTED_MAX) {
+    make_index();
+  }
+  name = count < (int)lengthof(first_names) ? &first_names[count] : MemoryContextAlloc(TopTransactionContext, size);
+  memcpy(name, scope, size);
+  pass = &passes[count];
+  pass->keys = *keys;
+  pass->term = term;
+  pass->level = GetCurrentTransactionNestLevel();
+  pass->epoch = epoch;
+  pass->by_row = by_row;
+  pass->scope = name;
+  ++count;
+  if (by_keys != NULL) {
+    index_pass(count - 1);
+  }
+  return pass;
+}
+
+void passes_savepoint_released(int level) {
+  int i;
+  for (i = count - 1; i >= 0 && passes[i].level >= level; --i) {
+    passes[i].level = level - 1;
+  }
+}
+
+void passes_savepoint_rolled_back(int level) {
+  while (count > 0 && passes[count - 1].level >= level) {
+    --count;
+  }
+  ++epoch;
+}

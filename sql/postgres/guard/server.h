@@ -1,0 +1,97 @@
+// PostgreSQL's own headers, all in one place: they do not compile without warnings under -Wextra, and what differs between majors 13 and 18
+// is settled here. Nothing else of this folder asks for a version.
+#pragma once
+#pragma GCC system_header
+
+// postgres.h comes before any other header.
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/parallel.h"
+#include "access/relation.h"
+#include "access/table.h"
+#include "access/transam.h"
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "catalog/indexing.h"
+#include "catalog/namespace.h"
+#include "catalog/objectaccess.h"
+#include "catalog/pg_authid.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_collation.h"
+#include "catalog/pg_extension.h"
+#include "catalog/pg_namespace.h"
+#include "catalog/pg_proc.h"
+#include "catalog/pg_type.h"
+#include "commands/dbcommands.h"
+#include "commands/extension.h"
+#include "executor/executor.h"
+#include "executor/spi.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "nodes/nodes.h"
+#include "nodes/plannodes.h"
+#include "parser/parse_func.h"
+#include "parser/parsetree.h"
+#include "postmaster/autovacuum.h"
+#include "postmaster/bgworker.h"
+#include "replication/logicalworker.h"
+#include "replication/walsender.h"
+#include "storage/ipc.h"
+#include "storage/lmgr.h"
+#include "storage/lock.h"
+#include "storage/lwlock.h"
+#include "storage/proc.h"
+#include "storage/shmem.h"
+#include "tcop/pquery.h"
+#include "tcop/tcopprot.h"
+#include "tcop/utility.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/guc.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/regproc.h"
+#include "utils/rel.h"
+#include "utils/relcache.h"
+#include "utils/resowner.h"
+#include "utils/snapmgr.h"
+#include "utils/syscache.h"
+#include "utils/timestamp.h"
+#include "utils/varlena.h"
+
+#if PG_VERSION_NUM < 130000 || PG_VERSION_NUM >= 190000
+#error "termgate_guard is for PostgreSQL 13 to 18"
+#endif
+
+#if PG_VERSION_NUM >= 170000
+#define IsAutoVacuumProcess() (AmAutoVacuumWorkerProcess() || AmAutoVacuumLauncherProcess())
+// The place of this backend among all, from 0.
+#define BACKEND_INDEX MyProcNumber
+#define LEADER_INDEX ParallelLeaderProcNumber
+#else
+#define IsAutoVacuumProcess() (IsAutoVacuumWorkerProcess() || IsAutoVacuumLauncherProcess())
+#define BACKEND_INDEX (MyBackendId - 1)
+#if PG_VERSION_NUM >= 140000
+#define LEADER_INDEX (ParallelLeaderBackendId - 1)
+#else
+#define LEADER_INDEX (ParallelMasterBackendId - 1)
+#endif
+#endif
+
+#if PG_VERSION_NUM >= 140000
+#define UTILITY_PARAMETERS                                                                                                              \
+  PlannedStmt *planned, const char *text, bool read_only_tree, ProcessUtilityContext context, ParamListInfo params, QueryEnvironment *env, \
+      DestReceiver *dest, QueryCompletion *completion
+#define UTILITY_ARGUMENTS planned, text, read_only_tree, context, params, env, dest, completion
+#else
+#define UTILITY_PARAMETERS                                                                                                                \
+  PlannedStmt *planned, const char *text, ProcessUtilityContext context, ParamListInfo params, QueryEnvironment *env, DestReceiver *dest, \
+      QueryCompletion *completion
+#define UTILITY_ARGUMENTS planned, text, context, params, env, dest, completion
+#endif

@@ -1,0 +1,33 @@
+-- The guard's functions and views, in the schema of layer 1. No tables: what is kept is layer 1's. Run by CREATE EXTENSION as a superuser.
+-- Rows, locks: none. Keeps F1, F2, F5, F6 for guarded sessions.
+
+-- guard_session() -> version, schema, preloaded, database: guards this session from now on. An error where it cannot.
+CREATE FUNCTION @extschema@.guard_session(OUT version text, OUT schema text, OUT preloaded boolean, OUT database text)
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'termgate_guard_session';
+
+-- What layer 1 tells the guard. The guard refuses any caller but the owner of layer 1.
+CREATE FUNCTION @extschema@.guard_passed(scope text, term bigint) RETURNS void
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'termgate_guard_passed';
+CREATE FUNCTION @extschema@.guard_layer1_call(begins boolean) RETURNS void
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'termgate_guard_layer1_call';
+
+-- For doctor(): whether the server has loaded the library, and as the first of its list.
+CREATE FUNCTION @extschema@.guard_state(OUT preloaded boolean, OUT first boolean)
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'termgate_guard_state';
+
+CREATE FUNCTION @extschema@._guarded_sessions(OUT pid integer, OUT role oid, OUT scope text, OUT term bigint, OUT passed boolean, OUT since timestamptz)
+RETURNS SETOF record LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'termgate_guarded_sessions';
+CREATE FUNCTION @extschema@._guard_observed(OUT code text, OUT count bigint)
+RETURNS SETOF record LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'termgate_guard_observed';
+
+-- Sessions of this database that have passed a check or asked to be guarded. passed: in the transaction that is open now; the others show their last.
+CREATE VIEW @extschema@.guarded_sessions AS
+  SELECT g.pid, pg_catalog.pg_get_userbyid(g.role) AS role, g.scope, g.term, g.passed, g.since FROM @extschema@._guarded_sessions() g;
+
+-- What mode observe would have refused on this server since it started.
+CREATE VIEW @extschema@.guard_observed AS SELECT o.code, o.count FROM @extschema@._guard_observed() o;
+
+-- As to pg_stat_activity: whoever may monitor the server sees it. A view's functions run with its reader's right to execute them.
+REVOKE ALL ON FUNCTION @extschema@._guarded_sessions(), @extschema@._guard_observed() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION @extschema@._guarded_sessions(), @extschema@._guard_observed() TO pg_monitor;
+GRANT SELECT ON @extschema@.guarded_sessions, @extschema@.guard_observed TO pg_monitor;

@@ -1,0 +1,837 @@
+#!/usr/bin/env python3
+"""[F1][F2][F4][F5][F6] The guard in a server: who is guarded and cannot leave, layer 1's own functions, claims that change, savepoints, two sessions whose
+steps are forced, two-phase commit, processes that are exempt, bad input, what others see, and taking it away.
+
+  guard_test.py --library termgate_guard.so [--major 15] [TESTS …]
+"""
+import argparse
+import os
+import struct
+import sys
+import time
+import unittest
+
+from guard_rig import GUARD, ROOT, Rig, Session, sh
+from pgraw import Closed, bind, describe, execute, function_call, parse, query, sync
+
+# pg_proc's OIDs that statements.c lists.
+TRACELESS = {715: "lo_create", 764: "lo_import", 765: "lo_export", 767: "lo_import", 955: "lowrite", 957: "lo_creat", 964: "lo_unlink", 1004: "lo_truncate", 1574: "nextval", 1576: "setval",
+             1765: "setval", 2848: "pg_switch_wal", 3036: "pg_notify", 3098: "pg_create_restore_point", 3172: "lo_truncate64", 3457: "lo_from_bytea", 3460: "lo_put", 3577: "pg_logical_emit_message",
+             3578: "pg_logical_emit_message", 3779: "pg_create_physical_replication_slot", 3780: "pg_drop_replication_slot", 3782: "pg_logical_slot_get_changes",
+             3783: "pg_logical_slot_get_binary_changes", 3786: "pg_create_logical_replication_slot", 3878: "pg_replication_slot_advance", 4220: "pg_copy_physical_replication_slot",
+             4221: "pg_copy_physical_replication_slot", 4222: "pg_copy_logical_replication_slot", 4223: "pg_copy_logical_replication_slot", 4224: "pg_copy_logical_replication_slot",
+             6003: "pg_replication_origin_create", 6004: "pg_replication_origin_drop", 6012: "pg_replication_origin_advance"}
+
+
+def codes(messages):
+    return [message.fields()["C"] for message in messages if message.type == "E"]
+
+
+class Guarded(unittest.TestCase):
+    rig = None
+    scope_number = 0
+
+    @classmethod
+    def setUpClass(cls):
+        cls.rig = RIG
+
+    def setUp(self):
+        self.sessions = []
+        self.addCleanup(lambda: [session.end() for session in self.sessions])
+        # A scope of its own, at 5.
+        Guarded.scope_number += 1
+        self.scope = f"scope{Guarded.scope_number}"
+        self.rig.admin.rows(f"SELECT termgate.seal('{self.scope}', 5)")
+        self.rig.admin.rows("DELETE FROM t; TRUNCATE log")
+
+    def session(self, role="app", term=None, scope=None, **more):
+        session = self.rig.session(role, (scope or self.scope) if term is not None else None, term, **more)
+        self.sessions.append(session)
+        return session
+
+    def raise_to(self, term, scope=None):
+        return self.rig.admin.value(f"SELECT (termgate.seal('{scope or self.scope}', {term})).fence")
+
+    def rows(self):
+        return int(self.rig.value("SELECT count(*) FROM t"))
+
+
+class Settings(Guarded):
+    def test_the_guarded_role_cannot_turn_it_off(self):
+        session = self.session()
+        for statement in ("SET termgate.guard = off", "SET LOCAL termgate.guard = off", "SELECT set_config('termgate.guard', 'off', false)", "ALTER ROLE app SET termgate.guard = off", "ALTER ROLE app RESET termgate.guard",
+                          "ALTER ROLE app RESET ALL", "ALTER SYSTEM SET termgate.guard = off", "SET SESSION AUTHORIZATION postgres", "UPDATE pg_settings SET setting = 'off' WHERE name = 'termgate.guard'",
+                          "CREATE FUNCTION off() RETURNS int LANGUAGE sql SET termgate.guard = off AS 'SELECT 1'", "LOAD 'auto_explain'", "SET termgate.guarded = off"):
+            session.run(statement)
+            self.assertEqual(session.run("INSERT INTO t VALUES (1, 1)"), "TG002", statement)
+        self.assertEqual(session.run("RESET ALL", "DISCARD ALL", "RESET termgate.guard"), "42501")
+        self.assertEqual(session.value("SHOW termgate.guard"), "enforce")
+        self.assertEqual(session.run("INSERT INTO t VALUES (1, 1)"), "TG002")
+
+    def test_nor_at_the_start(self):
+        for parameters in ([("options", "-c termgate.guard=off")], [("termgate.guard", "off")], [("TERMGATE.GUARD", "observe")], [("options", "-c termgate.guarded=off")]):
+            with self.assertRaises(Closed, msg=parameters) as refused:
+                self.rig.session("app", parameters=parameters)
+            self.assertIn(codes(refused.exception.messages)[0], ("42501", "55P02"))
+        for parameters in ([("options", "-c session_preload_libraries=")], [("options", "-c local_preload_libraries=auto_explain")]):
+            try:
+                with self.rig.session("app", parameters=parameters) as session:
+                    self.assertEqual(session.run("INSERT INTO t VALUES (1, 1)"), "TG002")
+            except Closed:
+                pass
+
+    def test_a_superusers_set_does_not_leak_away_by_reset_all(self):
+        session = self.session("postgres")
+        self.assertEqual(session.run("SET termgate.guard = enforce", "SET SESSION AUTHORIZATION free", "RESET ALL", "DISCARD ALL"), "ok")
+        self.assertEqual(session.run("SET SESSION AUTHORIZATION free", "INSERT INTO t VALUES (1, 1)"), "TG002")
+
+    def test_set_role_follows_the_login(self):
+        self.assertEqual(self.session().run("SET ROLE free", "INSERT INTO t VALUES (1, 1)"), "TG002")
+        with self.rig.session("free") as session:
+            self.assertEqual(session.run("INSERT INTO t VALUES (1, 1)"), "ok", "an unguarded login is not guarded")
+
+    def test_a_database_is_guarded(self):
+        self.rig.admin.rows("CREATE DATABASE whole")
+        self.addCleanup(self.rig.admin.rows, "DROP DATABASE whole")
+        self.rig.admin.rows("ALTER DATABASE whole SET termgate.guard = enforce")
+        with self.rig.session("postgres", database="whole") as session:
+            self.assertEqual(session.run("CREATE TABLE t (v int)"), "TG004", "no layer 1 there: closed")
+            self.assertIn("extension termgate_guard was not created", session.message())
+        with self.rig.session("postgres", database="whole", options="-c termgate.guard=off") as session:
+            self.assertEqual(session.run("CREATE TABLE t (v int)", "INSERT INTO t VALUES (1)", "CREATE SCHEMA termgate", "CREATE EXTENSION termgate_guard SCHEMA termgate"), "ok", session.errors)
+        with self.rig.session("postgres", database="whole") as session:
+            self.assertEqual(session.run("INSERT INTO t VALUES (2)"), "TG004")
+            self.assertIn("termgate init", session.errors[0]["H"])
+            self.assertEqual(session.run("SELECT * FROM t", "VACUUM (DISABLE_PAGE_SKIPPING) t"), "TG004")
+
+    def test_the_ratchet(self):
+        for on in ("SET termgate.guard_session = on", "BEGIN; SET LOCAL termgate.guard_session = on; ROLLBACK", "SELECT termgate.guard_session()"):
+            session = self.session("free")
+            self.assertEqual(session.run("INSERT INTO t VALUES (1, 1)", "DELETE FROM t"), "ok", session.errors)
+            self.assertEqual(session.run(on), "ok", session.errors)
+            self.assertEqual(session.run("INSERT INTO t VALUES (1, 1)"), "TG002", on)
+            self.assertNotEqual(session.run("SET termgate.guard_session = off"), "ok")
+            for statement in ("RESET termgate.guard_session", "RESET ALL", "DISCARD ALL", "BEGIN; SET LOCAL termgate.guard_session = off; COMMIT", "SELECT set_config('termgate.guard_session', 'off', false)"):
+                session.run(statement, "ROLLBACK")
+                self.assertEqual(session.run("INSERT INTO t VALUES (1, 1)"), "TG002", statement)
+            self.assertEqual(session.value("SHOW termgate.guard_session"), "on")
+            self.assertEqual(session.run(f"SET termgate.scope = '{self.scope}'", "SET termgate.term = 5", "INSERT INTO t VALUES (1, 1)", "DELETE FROM t"), "ok", session.errors)
+        session = self.session("free", options="-c termgate.guard_session=on")
+        self.assertEqual(session.run("INSERT INTO t VALUES (1, 1)"), "TG002")
+        session = self.session("free")
+        self.assertEqual(session.run("BEGIN", "INSERT INTO t VALUES (1, 1)", "SELECT termgate.guard_session()", "COMMIT"), "TG002", "what it wrote before is not committed either")
+        self.assertEqual(self.rows(), 0)
+
+    def test_guard_session_says_what_it_is(self):
+        session = self.session("free")
+        self.assertEqual(session.rows("SELECT version, schema, preloaded, database FROM termgate.guard_session()"), [["1.0", "termgate", "t", "postgres"]])
+
+    def test_observe_lets_pass_and_counts(self):
+        before = {row[0]: int(row[1]) for row in self.rig.admin.rows("SELECT * FROM termgate.guard_observed")}
+        session = self.session("watched")
+        self.assertEqual(session.run("INSERT INTO t VALUES (1, 1)", f"SET termgate.scope = '{self.scope}'", "SET termgate.term = 3", "INSERT INTO t VALUES (2, 1)", "SET termgate.term = 'x'", "INSERT INTO t VALUES (3, 1)",
+                                     "SET termgate.term = 77", "INSERT INTO t VALUES (4, 1)", "SET termgate.term = 5", "INSERT INTO t VALUES (5, 1)", "NOTIFY c", "SELECT nextval('q')", "BEGIN READ ONLY", "NOTIFY c", "COMMIT"), "ok", session.errors)
+        after = {row[0]: int(row[1]) for row in self.rig.admin.rows("SELECT * FROM termgate.guard_observed")}
+        self.assertEqual({code: after[code] - before[code] for code in after}, {"TG001": 1, "TG002": 1, "TG004": 0, "TG005": 2, "TG006": 0, "40001": 0})
+        self.assertEqual(self.rows(), 5)
+        self.assertIn("termgate_guard observes what it would have refused: TG002", self.rig.log())
+
+    def test_process_exit_drops_temporary_tables(self):
+        session = self.session(term=5)
+        self.assertEqual(session.run("CREATE TEMP TABLE passing (a int)", "INSERT INTO passing VALUES (1)"), "ok")
+        pid = session.pid
+        session.end()
+        self.rig.wait_until(f"SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = {pid})")
+        self.assertEqual(self.rig.value("SELECT count(*) FROM pg_class WHERE relname = 'passing'"), "0")
+        session = self.session(term=5)
+        self.assertEqual(session.run("CREATE TEMP TABLE passing (a int) ON COMMIT DELETE ROWS", "RESET termgate.term", "DISCARD ALL"), "ok", session.errors)
+
+    def test_the_list_of_functions_is_the_servers(self):
+        names = dict(self.rig.admin.rows(f"SELECT oid::int, proname FROM pg_proc WHERE oid IN ({', '.join(map(str, TRACELESS))})"))
+        self.assertEqual({int(oid): name for oid, name in names.items()}, TRACELESS)
+        source = (os.path.dirname(os.path.abspath(__file__)) + "/../../../sql/postgres/guard/statements.c")
+        listed = [line.split("//") for line in open(source, encoding="utf-8") if "//" in line and line.strip()[:1].isdigit()]
+        self.assertEqual({int(oid.strip(" ,")): name.strip() for oid, name in listed}, TRACELESS)
+        # Whatever this server has besides that writes and is volatile must be looked at by somebody.
+        others = self.rig.admin.rows("""SELECT proname FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace AND proname ~ '^(lo_|lowrite|nextval|setval|pg_notify|pg_logical_emit|pg_create_|pg_drop_|pg_copy_|pg_switch)'
+                                        AND provolatile = 'v' AND oid NOT IN (%s) ORDER BY 1""" % ", ".join(map(str, TRACELESS)))
+        self.assertLessEqual({name for name, in others}, {"lo_close", "lo_get", "lo_lseek", "lo_lseek64", "lo_open", "lo_tell", "lo_tell64"})
+
+
+class Claims(Guarded):
+    def test_a_pass_by_arguments_counts(self):
+        session = self.session()
+        self.assertEqual(session.run("BEGIN", f"SELECT termgate.check_term('{self.scope}', 5)", "INSERT INTO t VALUES (1, 1)", "COMMIT"), "ok", session.errors)
+        self.assertEqual(session.run(f"INSERT INTO t SELECT 2, 2 WHERE termgate.check_term('{self.scope}', 5) IS NOT NULL"), "ok", session.errors)
+        self.assertEqual(session.run(f"INSERT INTO t SELECT 3, 3 WHERE termgate.check_term('{self.scope}', 4) IS NOT NULL"), "TG001")
+        self.assertEqual(session.run(f"INSERT INTO t SELECT 3, 3 WHERE false AND termgate.check_term('{self.scope}', 5) IS NOT NULL"), "TG002", "the planner has taken the check away")
+        self.assertEqual(session.run(f"WITH w AS (INSERT INTO t VALUES (3, 3)) SELECT CASE WHEN false THEN termgate.check_term('{self.scope}', 5) END"), "TG002", "a check that is never run is none")
+        self.assertEqual(session.run("BEGIN", f"SELECT termgate.append('stream', 5, 'x', scope => '{self.scope}')", "INSERT INTO t VALUES (4, 1)", "COMMIT"), "ok", session.errors)
+        self.assertEqual(session.run("BEGIN", f"SELECT termgate.check_claim_text('{self.scope}', 5, NULL, NULL)", "INSERT INTO t VALUES (5, 1)", "COMMIT"), "ok", session.errors)
+        self.assertEqual(session.run("BEGIN", f"SELECT termgate.check_claim_text('{self.scope}', 5, NULL, NULL)", "INSERT INTO t VALUES (6, 1)", "COMMIT"), "ok", session.errors)
+        self.assertEqual(session.run("INSERT INTO t VALUES (7, 1)"), "TG002", "a pass ends with its transaction")
+        self.assertEqual(session.run(f"SELECT termgate.guard_passed('{self.scope}', 5)"), "42501", "only layer 1 may say so")
+        self.assertEqual(session.run("SELECT termgate.guard_layer1_call(true)"), "42501")
+        self.assertEqual(self.rows(), 5)
+
+    def test_a_raise_by_check_term_counts(self):
+        session = self.session()
+        self.assertEqual(session.run("BEGIN", f"SELECT termgate.check_term('{self.scope}', 6)", "INSERT INTO t VALUES (1, 1)", "COMMIT"), "ok", session.errors)
+        self.assertEqual(self.session(term=5).run("INSERT INTO t VALUES (2, 1)"), "TG001")
+
+    def test_another_claim_is_checked_too(self):
+        session = self.session(term=5)
+        other = "other"
+        for claim, wanted in ((f"'{other}', '9'", "ok"), (f"'{other}', '8'", "TG001"), ("'nowhere', '1'", "TG005"), (f"'{self.scope}', '6'", "TG005"), (f"'{self.scope}', '4'", "TG001"), (f"'{self.scope}', 'x'", "TG005"), ("'', ''", "ok")):
+            scope, term = claim.split(", ")
+            got = session.run("BEGIN", "INSERT INTO t VALUES (1, 1)", f"SET LOCAL termgate.scope = {scope}", f"SET LOCAL termgate.term = {term}", "INSERT INTO t VALUES (2, 2)", "COMMIT")
+            self.assertEqual(got, wanted, f"{claim}: {session.errors}")
+            self.assertEqual(self.rows(), 2 if wanted == "ok" else 0, claim)
+            self.rig.admin.rows("DELETE FROM t")
+
+    def test_a_claim_that_came_after_the_last_write_is_asked_at_the_commit(self):
+        session = self.session(term=5)
+        self.assertEqual(session.run("BEGIN", "INSERT INTO t VALUES (1, 1)", "SET LOCAL termgate.term = 4", "SELECT 1", "COMMIT"), "TG001")
+        self.assertEqual(session.run("BEGIN", "INSERT INTO t VALUES (1, 1)", "SET LOCAL termgate.term = 4", "COMMIT"), "ok", "nothing ran under it")
+        self.assertEqual(session.run("BEGIN", "INSERT INTO t VALUES (2, 1)", "SET LOCAL termgate.term = ''", "SELECT 1", "COMMIT"), "ok")
+        # Written by what no hook sees, under a claim that is stale by then.
+        self.assertEqual(session.run("BEGIN", "SELECT nextval('q')", "DO $$ BEGIN FOR i IN 1..2 LOOP PERFORM nextval('q'); PERFORM set_config('termgate.term', '4', true); END LOOP; END $$", "COMMIT"), "TG001")
+        # The same by an expression that calls no hook the second time.
+        body = "DECLARE x text; BEGIN FOR i IN 1..2 LOOP x := nextval('q'); x := set_config('termgate.term', '4', true); END LOOP; END"
+        self.assertEqual(session.run("BEGIN", f"DO $$ {body} $$", "COMMIT"), "TG001")
+        self.assertEqual(session.run(f"DO $$ {body.replace('nextval', 'length')} $$"), "ok", "what only reads under a stale claim")
+
+    def test_a_role_without_any_grant(self):
+        for term, wanted in ((None, "TG002"), (4, "TG001"), ("x", "TG005"), (5, "ok")):
+            session = self.session("plain", term=term)
+            self.assertEqual(session.run("INSERT INTO t VALUES (1, 1)"), wanted, session.errors)
+
+    def test_a_serial_column_and_a_check_in_the_same_statement(self):
+        self.rig.admin.rows("CREATE TABLE numbered (id serial, v int); GRANT ALL ON numbered, numbered_id_seq TO PUBLIC")
+        self.addCleanup(self.rig.admin.rows, "DROP TABLE numbered")
+        session = self.session()
+        insert = "INSERT INTO numbered (v) SELECT 1 WHERE termgate.check_term('%s', %s) IS NOT NULL"
+        self.assertEqual(session.run(insert % (self.scope, 5)), "ok", session.errors)
+        self.assertEqual(session.run(insert % (self.scope, 4)), "TG001")
+        self.assertEqual(session.run("INSERT INTO numbered (v) VALUES (2)"), "TG002")
+        self.assertEqual(session.run(f"INSERT INTO numbered (v) SELECT lo_create(0)::int WHERE termgate.check_term('{self.scope}', 5) IS NOT NULL"), "TG002", "only numbers are given on credit")
+        self.assertEqual(self.rig.value("SELECT count(*) FROM numbered"), "1")
+
+    def test_a_functions_own_claim(self):
+        self.rig.admin.rows(f"CREATE OR REPLACE FUNCTION writes_for_s(n int) RETURNS int LANGUAGE plpgsql SET termgate.scope = '{self.scope}' SET termgate.term = '5' AS 'BEGIN INSERT INTO t VALUES (n, n); RETURN n; END'")
+        session = self.session()
+        self.assertEqual(session.run("SELECT writes_for_s(1)"), "ok", session.errors)
+        self.assertEqual(session.run("INSERT INTO t VALUES (2, 2)"), "TG002")
+        session = self.session(term=4)
+        self.assertEqual(session.run("SELECT writes_for_s(2)"), "ok", session.errors)
+        self.assertEqual(session.run("BEGIN", "SELECT writes_for_s(3)", "INSERT INTO t VALUES (4, 4)", "COMMIT"), "TG001")
+        self.assertEqual(self.rows(), 2)
+
+    def test_savepoints(self):
+        session = self.session(term=5)
+        self.assertEqual(session.run("BEGIN", "SAVEPOINT a", "INSERT INTO t VALUES (1, 1)", "ROLLBACK TO a", "INSERT INTO t VALUES (2, 2)", "COMMIT"), "ok", session.errors)
+        session = self.session()
+        check = f"SELECT termgate.check_term('{self.scope}', 5)"
+        self.assertEqual(session.run("BEGIN", "SAVEPOINT a", check, "ROLLBACK TO a", "INSERT INTO t VALUES (3, 3)", "COMMIT"), "TG002")
+        self.assertEqual(session.run("BEGIN", check, "SAVEPOINT a", "INSERT INTO t VALUES (3, 3)", "ROLLBACK TO a", "INSERT INTO t VALUES (3, 3)", "COMMIT"), "ok", session.errors)
+        self.assertEqual(session.run("BEGIN", "SAVEPOINT a", "SAVEPOINT b", check, "RELEASE b", "RELEASE a", "INSERT INTO t VALUES (4, 4)", "COMMIT"), "ok", session.errors)
+        self.assertEqual(session.run("BEGIN", "SAVEPOINT a", "SAVEPOINT b", check, "RELEASE b", "ROLLBACK TO a", "INSERT INTO t VALUES (5, 5)", "COMMIT"), "TG002")
+        self.assertEqual(session.run(f"DO $$ BEGIN BEGIN PERFORM termgate.check_term('{self.scope}', 5); EXCEPTION WHEN OTHERS THEN NULL; END; INSERT INTO t VALUES (5, 5); END $$"), "ok", session.errors)
+        # A raise that the session itself has made in a savepoint is undone with it.
+        self.assertEqual(session.run("BEGIN", "SAVEPOINT a", f"SELECT termgate.check_term('{self.scope}', 7)", "ROLLBACK TO a", f"SET LOCAL termgate.scope = '{self.scope}'", "SET LOCAL termgate.term = 7", "INSERT INTO t VALUES (6, 6)", "COMMIT"), "TG005")
+        session = self.session("lead", term=7)
+        self.assertEqual(session.run("BEGIN", "SAVEPOINT a", f"SELECT termgate.seal('{self.scope}', 7)", "INSERT INTO t VALUES (6, 6)", "RELEASE a", "SAVEPOINT b", "INSERT INTO t VALUES (7, 7)", "ROLLBACK TO b", "INSERT INTO t VALUES (8, 8)", "COMMIT"), "ok", session.errors)
+        self.assertEqual(self.rows(), 6)
+
+    def test_layer1s_own_functions_work_for_a_guarded_role(self):
+        session = self.session("lead")
+        scope = self.scope + "leased"
+        self.assertEqual(session.value(f"SELECT acquired FROM termgate.acquire_lease('{scope}', 'me', '10 s')"), "t")
+        self.assertEqual(session.value(f"SELECT renewed FROM termgate.renew_lease('{scope}', 'me', 1, '10 s')"), "t")
+        self.assertEqual(session.value(f"SELECT termgate.append('{scope}', 1, 'x')"), "1")
+        self.assertEqual(session.value(f"SELECT termgate.append_many('{scope}', 1, ARRAY['x', 'y']::bytea[])"), "3")
+        self.assertEqual(session.value(f"SELECT termgate.append('{scope}', 1, 'x', write_id => gen_random_uuid())"), "4")
+        self.assertEqual(session.value(f"SELECT fresh FROM termgate.claim_write('{scope}', 1, gen_random_uuid())"), "t")
+        self.assertEqual(session.value(f"SELECT fence FROM termgate.seal('{self.scope}', 6)"), "6")
+        self.assertEqual(session.value(f"SELECT termgate.check_term('{self.scope}', 8)"), "8")
+        self.assertEqual(session.value(f"SELECT termgate.release_lease('{scope}', 'me', 1)"), "t")
+        self.assertEqual(session.value(f"SELECT term FROM termgate.acquire_lease('{scope}', 'me', '10 s')"), "2")
+        self.assertEqual(session.run(f"SELECT termgate.check_term('{scope}', 1)"), "TG001", "and the refusal is layer 1's")
+        self.assertEqual(session.run("SELECT * FROM termgate.doctor()", "SELECT * FROM termgate.fence_list" if False else "SELECT 1"), "ok")
+        self.assertGreater(int(self.rig.value("SELECT count FROM termgate.refusal_counts WHERE code = 'TG001'")), 0)
+        # None of them is a way in for something else.
+        self.assertEqual(session.run("BEGIN", f"SELECT termgate.renew_lease('{scope}', 'me', 2, '10 s')", "INSERT INTO t VALUES (1, 1)", "COMMIT"), "TG002")
+        self.assertEqual(session.run("BEGIN", f"SELECT termgate.renew_lease('{scope}', 'me', 2, '10 s')", "SELECT lo_create(0)", "COMMIT"), "TG002")
+        self.assertEqual(session.run("BEGIN", f"SELECT termgate.seal('{self.scope}', 9)", "INSERT INTO t VALUES (1, 1)", "COMMIT"), "TG002", "a seal is no check")
+        self.assertEqual(session.run(f"WITH w AS (INSERT INTO t VALUES (1, 1) RETURNING 1) SELECT termgate.seal('{self.scope}', 9), count(*) FROM w"), "TG002")
+        self.assertEqual(session.run("BEGIN", f"SELECT termgate.seal('{self.scope}', 9)", "SELECT pg_notify('c', 'x')", "COMMIT"), "TG002")
+        self.assertEqual(self.rows(), 0)
+
+    def test_very_many_scopes_in_one_transaction(self):
+        for first in (1, 101, 201):
+            self.rig.admin.rows(f"SELECT count(termgate.seal('{self.scope}many' || g, 3)) FROM generate_series({first}, {first + 99}) g")
+        session = self.session()
+        body = f"""DO $$ BEGIN FOR i IN 1..300 LOOP
+          PERFORM set_config('termgate.scope', '{self.scope}many' || i, true), set_config('termgate.term', '3', true);
+          INSERT INTO t VALUES (i, 1); END LOOP; END $$"""
+        self.assertEqual(session.run("BEGIN", body), "ok", session.errors)
+        self.assertLess(int(self.rig.value(f"SELECT count(*) FROM pg_locks WHERE pid = {session.pid} AND locktype = 'advisory'")), 150)
+        # Each of them is held all the same.
+        for number in (7, 299):
+            with self.rig.session("lead") as leader:
+                self.assertEqual(leader.run("SET statement_timeout = '300ms'", f"SELECT termgate.seal('{self.scope}many{number}', 4)"), "57014")
+        self.assertEqual(session.run("COMMIT"), "ok")
+        self.assertEqual(self.rows(), 300)
+        self.assertEqual(session.run(body.replace("(i, 1)", "(i + 1000, 1)").replace("'3', true)", "CASE WHEN i = 250 THEN '2' ELSE '3' END, true)")), "TG001")
+        self.assertEqual(self.rows(), 300)
+
+    def test_scopes_of_200_code_points_and_odd_names(self):
+        for scope in ("é" * 200, "€" * 200, "𝄞" * 200, "a b", "quote'd", 'double"', "back\\slash", "|", " "):
+            quoted = scope.replace("'", "''")
+            self.rig.admin.rows(f"SELECT termgate.seal('{quoted}', 5)")
+            session = self.session()
+            for term, wanted in ((4, "TG001"), (5, "ok")):
+                self.assertEqual(session.run(f"SET termgate.scope = '{quoted}'", f"SET termgate.term = {term}", "INSERT INTO t VALUES (1, 1)", "DELETE FROM t"), wanted, f"{scope}: {session.errors}")
+        session = self.session()
+        self.assertEqual(session.run(f"SET termgate.scope = '{'é' * 201}'", "SET termgate.term = 5", "INSERT INTO t VALUES (1, 1)"), "TG005")
+        self.assertEqual(session.run(f"SET termgate.scope = '{'x' * 100000}'", "INSERT INTO t VALUES (1, 1)"), "TG005")
+        self.assertEqual(session.run(f"SET termgate.scope = '{self.scope}'", "SET termgate.term = '005'", "INSERT INTO t VALUES (1, 1)"), "ok", session.errors)
+        for term in ("0", "5 ", "+5", "5.0", "0x5", "4611686018427387905", "9" * 19, "9" * 5000, "-5"):
+            self.assertEqual(session.run(f"SET termgate.term = '{term}'", "INSERT INTO t VALUES (2, 2)"), "TG005", term)
+        self.assertEqual(session.run("SET termgate.term = '4611686018427387904'", "INSERT INTO t VALUES (2, 2)"), "TG005", "the highest term is above this fence")
+
+
+class Interleaved(Guarded):
+    def test_a_raise_evicts_a_session_that_rolled_back_to_a_savepoint(self):
+        session = self.session(term=5)
+        self.assertEqual(session.run("BEGIN", "SAVEPOINT a", "INSERT INTO t VALUES (1, 1)", "ROLLBACK TO a"), "ok")
+        self.raise_to(6)
+        with self.assertRaises((Closed, ConnectionError)):
+            session.run("INSERT INTO t VALUES (2, 2)", "COMMIT")
+        self.assertEqual(self.rows(), 0)
+
+    def test_no_sql_gives_the_lock_up(self):
+        session = self.session(term=5)
+        self.assertEqual(session.run("BEGIN", "INSERT INTO t VALUES (1, 1)", "SELECT pg_advisory_unlock_all()", "DO $$ BEGIN PERFORM pg_advisory_unlock_all(); END $$", "SAVEPOINT a", "ROLLBACK TO a"), "ok")
+        leader = self.session("lead")
+        self.assertEqual(leader.run("SET statement_timeout = '300ms'", f"SELECT termgate.seal('{self.scope}', 6)"), "57014")
+        self.assertEqual(session.run("COMMIT"), "ok")
+        self.assertEqual(self.raise_to(6), "6")
+
+    def test_a_write_waits_for_a_raise_and_is_refused(self):
+        leader = self.session("lead")
+        self.assertEqual(leader.run("BEGIN", f"SELECT termgate.seal('{self.scope}', 6)"), "ok")
+        writers = {term: self.session(term=term) for term in (5, 6)}
+        for term, writer in writers.items():
+            writer.start(f"INSERT INTO t VALUES ({term}, {term})")
+        time.sleep(0.3)
+        self.assertEqual(leader.run("COMMIT"), "ok")
+        self.assertEqual(writers[5].finish(), "TG001")
+        # Its own term, but its statement began before the raise.
+        self.assertEqual(writers[6].finish(), "40001")
+        self.assertEqual(writers[6].run("INSERT INTO t VALUES (6, 6)"), "ok")
+
+    def test_data_that_is_older_than_the_raise(self):
+        old, new, leader = self.session(term=5), self.session(term=6), self.session("lead")
+        self.assertEqual(old.run("BEGIN", "INSERT INTO t VALUES (1, 1)"), "ok")
+        leader.start(f"SELECT termgate.seal('{self.scope}', 6, '5 s')")
+        self.rig.wait_until(f"SELECT EXISTS (SELECT FROM pg_locks WHERE pid = {leader.pid} AND NOT granted)")
+        new.start("INSERT INTO log SELECT count(*) FROM t")
+        self.rig.wait_until(f"SELECT EXISTS (SELECT FROM pg_locks WHERE pid = {new.pid} AND NOT granted)")
+        self.assertEqual(old.run("COMMIT"), "ok")
+        self.assertEqual(leader.finish(), "ok")
+        self.assertEqual(new.finish(), "40001", "it would have counted without its predecessor's row")
+        self.assertEqual(new.run("INSERT INTO log SELECT count(*) FROM t"), "ok")
+        self.assertEqual(self.rig.value("SELECT n FROM log"), "1")
+
+    def test_the_same_behind_a_function(self):
+        self.rig.admin.rows("CREATE OR REPLACE FUNCTION logs(n bigint) RETURNS bigint LANGUAGE plpgsql AS 'BEGIN INSERT INTO log VALUES (n); RETURN n; END'")
+        new, leader = self.session(term=6), self.session("lead")
+        self.assertEqual(leader.run("BEGIN", f"SELECT termgate.seal('{self.scope}', 6)"), "ok")
+        new.start("SELECT logs((SELECT count(*) FROM t))")
+        self.rig.wait_until(f"SELECT EXISTS (SELECT FROM pg_locks WHERE pid = {new.pid} AND NOT granted)")
+        self.assertEqual(leader.run("COMMIT"), "ok")
+        self.assertEqual(new.finish(), "40001")
+
+    def test_repeatable_read_that_is_older_than_the_raise(self):
+        for level in ("REPEATABLE READ", "SERIALIZABLE"):
+            for term, wanted in ((6, "40001"), (5, "TG001")):
+                self.rig.admin.rows(f"SELECT termgate.seal('{self.scope}{level}{term}', 5)")
+                session = self.session(term=term, scope=f"{self.scope}{level}{term}".replace(" ", "\\ "))
+                self.assertEqual(session.run(f"BEGIN ISOLATION LEVEL {level}", "SELECT * FROM t"), "ok")
+                self.raise_to(6, f"{self.scope}{level}{term}")
+                self.assertEqual(session.run("INSERT INTO t VALUES (1, 1)", "COMMIT"), wanted)
+                session.run("ROLLBACK")
+        # A lock first, the snapshot later: as it works without the guard.
+        session = self.session(term=5)
+        self.assertEqual(session.run("BEGIN ISOLATION LEVEL REPEATABLE READ", "LOCK TABLE t IN ROW EXCLUSIVE MODE", "UPDATE t SET v = v + 1", "COMMIT"), "ok")
+        self.assertEqual(session.run("BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT 1", "INSERT INTO t VALUES (1, 1)", "COMMIT"), "ok", session.errors)
+
+    def test_a_procedure_between_whose_transactions_the_fence_rises(self):
+        self.rig.admin.rows("CREATE OR REPLACE PROCEDURE in_two() LANGUAGE plpgsql AS 'BEGIN INSERT INTO t VALUES (1, 1); COMMIT; PERFORM pg_sleep(1); INSERT INTO t VALUES (2, 2); COMMIT; INSERT INTO t VALUES (3, 3); END'")
+        session = self.session(term=5)
+        session.start("CALL in_two()")
+        self.rig.wait_until("SELECT count(*) = 1 FROM t")
+        self.raise_to(6)
+        self.assertEqual(session.finish(), "TG001")
+        self.assertEqual(self.rows(), 1)
+
+    def test_a_fence_that_rises_between_the_last_write_and_the_commit_cannot(self):
+        session = self.session(term=5)
+        self.assertEqual(session.run("BEGIN", "INSERT INTO t VALUES (1, 1)"), "ok")
+        leader = self.session("lead")
+        leader.start(f"SELECT termgate.seal('{self.scope}', 6, '10 s')")
+        self.rig.wait_until(f"SELECT EXISTS (SELECT FROM pg_locks WHERE pid = {leader.pid} AND NOT granted)")
+        self.assertEqual(session.run("UPDATE t SET v = 2", "COMMIT"), "ok", "who holds the lock goes on")
+        self.assertEqual(leader.finish(), "ok")
+        self.assertEqual(session.run("INSERT INTO t VALUES (2, 2)"), "TG001")
+
+    def test_a_frozen_writer_is_evicted(self):
+        session = self.session(term=5)
+        self.assertEqual(session.run("BEGIN", "INSERT INTO t VALUES (1, 1)"), "ok")
+        begun = time.monotonic()
+        self.assertEqual(self.raise_to(6), "6")
+        self.assertLess(time.monotonic() - begun, 4)
+        self.assertEqual(self.rows(), 0)
+
+    def test_a_wait_has_an_end_and_can_be_cancelled(self):
+        leader, writer = self.session("lead"), self.session(term=5)
+        self.assertEqual(leader.run("BEGIN", f"SELECT termgate.seal('{self.scope}', 6)"), "ok")
+        self.assertEqual(writer.run("SET statement_timeout = '200ms'", "INSERT INTO t VALUES (1, 1)"), "57014")
+        self.assertEqual(writer.run("SET statement_timeout = 0", "SET lock_timeout = '100ms'", "INSERT INTO t VALUES (1, 1)"), "TG006")
+        self.assertIn("lead", writer.message())
+        self.rig.admin.rows("SELECT termgate.set_setting('check_wait_ms', '300')")
+        self.addCleanup(self.rig.admin.rows, "SELECT termgate.set_setting('check_wait_ms', '5000')")
+        begun = time.monotonic()
+        self.assertEqual(writer.run("SET lock_timeout = 0", "BEGIN", "SAVEPOINT a", "INSERT INTO t VALUES (1, 1)"), "TG006")
+        self.assertLess(time.monotonic() - begun, 3)
+        self.assertEqual(leader.run("ROLLBACK"), "ok")
+        self.assertEqual(writer.run("ROLLBACK TO a", "INSERT INTO t VALUES (1, 1)", "COMMIT"), "ok", "after a cancelled wait all is as before")
+
+    def test_a_write_goes_on_while_another_scope_is_raised(self):
+        leader, writer = self.session("lead"), self.session(term=5)
+        self.rig.admin.rows(f"SELECT termgate.seal('{self.scope}b', 1)")
+        self.assertEqual(leader.run("BEGIN", f"SELECT termgate.seal('{self.scope}b', 2)"), "ok")
+        self.assertEqual(writer.run("SET statement_timeout = '2s'", "INSERT INTO t VALUES (1, 1)"), "ok")
+
+    def test_the_writers_do_not_starve_a_raise_nor_each_other(self):
+        writers = [self.session(term=5) for _ in range(6)]
+        for round_number in range(20):
+            for number, writer in enumerate(writers):
+                writer.start(f"INSERT INTO t VALUES ({round_number * 10 + number}, 1)")
+            for writer in writers:
+                self.assertEqual(writer.finish(), "ok")
+        begun = time.monotonic()
+        for writer in writers:
+            writer.start("DO $$ BEGIN FOR i IN 1..100000 LOOP UPDATE log SET n = 1; COMMIT; END LOOP; END $$")
+        self.assertEqual(self.raise_to(6), "6")
+        self.assertLess(time.monotonic() - begun, 4)
+        self.assertEqual({writer.finish(wait=20) for writer in writers}, {"TG001"})
+
+
+class TwoPhase(Guarded):
+    def tearDown(self):
+        for gid, in self.rig.admin.rows("SELECT gid FROM pg_prepared_xacts"):
+            self.rig.admin.rows(f"ROLLBACK PREPARED '{gid}'")
+
+    def test_prepared_transactions(self):
+        session, stranger = self.session(term=5), self.session()
+        self.assertEqual(session.run("BEGIN", "INSERT INTO t VALUES (1, 1)", "PREPARE TRANSACTION 'mine'"), "ok", session.errors)
+        self.assertEqual(stranger.run("COMMIT PREPARED 'mine'"), "TG002")
+        self.assertEqual(stranger.run("ROLLBACK PREPARED 'mine'"), "TG002")
+        self.assertEqual(self.session(term=4).run("ROLLBACK PREPARED 'mine'"), "TG001")
+        leader = self.session("lead")
+        self.assertEqual(leader.run("SELECT termgate.seal('%s', 6, '100 ms')" % self.scope), "TG006")
+        self.assertIn('prepared transaction "mine"', leader.message())
+        self.assertEqual(session.run("COMMIT PREPARED 'mine'"), "ok", session.errors)
+        self.assertEqual(self.raise_to(6), "6")
+        self.assertEqual(self.rows(), 1)
+        self.assertEqual(session.run("BEGIN", "INSERT INTO t VALUES (2, 1)", "PREPARE TRANSACTION 'mine'"), "TG001")
+        self.assertEqual(stranger.run("BEGIN", "PREPARE TRANSACTION 'empty'"), "TG002")
+        # One that was prepared where nothing is guarded is not committed from here either.
+        with self.rig.session("free") as free:
+            self.assertEqual(free.run("BEGIN", "INSERT INTO t VALUES (9, 1)", "PREPARE TRANSACTION 'slipped'"), "ok")
+        self.assertEqual(stranger.run("COMMIT PREPARED 'slipped'"), "TG002")
+
+    def test_locks_of_a_prepared_transaction_survive_a_crash(self):
+        session = self.session(term=5)
+        self.assertEqual(session.run("BEGIN", "INSERT INTO t VALUES (1, 1)", "PREPARE TRANSACTION 'kept'"), "ok")
+        self.rig.stop("immediate")
+        self.rig.start()
+        self.rig.admin = self.rig.session("postgres")
+        with self.rig.session("lead") as leader:
+            self.assertEqual(leader.run("SELECT termgate.seal('%s', 6, '100 ms')" % self.scope), "TG006")
+            self.assertIn("kept", leader.message())
+        with self.rig.session("app", self.scope, 5) as app:
+            self.assertEqual(app.run("COMMIT PREPARED 'kept'"), "ok", app.errors)
+        self.assertEqual(self.rows(), 1)
+
+
+class Wire(Guarded):
+    def test_extended_protocol_and_pipelines(self):
+        session = self.session()
+        session.send(parse("w", "INSERT INTO t VALUES ($1, 0)"), bind("", "w", ["1"]), execute(), sync())
+        self.assertEqual(codes(session.until("Z")), ["TG002"])
+        session = self.session(term=5)
+        session.send(parse("w", "INSERT INTO t VALUES ($1, 0)"), bind("", "w", ["1"]), execute(), bind("", "w", ["2"]), execute(), sync(), bind("", "w", ["3"]), execute(), sync())
+        self.assertEqual(codes(session.until("Z", 2)), [])
+        self.raise_to(6)
+        session.send(bind("", "w", ["4"]), execute(), sync(), bind("", "w", ["5"]), execute(), sync())
+        self.assertEqual(codes(session.until("Z", 2)), ["TG001", "TG001"])
+        # A statement that was prepared and planned while the term held.
+        self.assertEqual(self.rows(), 3)
+
+    def test_a_refusal_at_sync(self):
+        session = self.session()
+        session.send(parse("", "SELECT txid_current()"), bind(), execute(), sync())
+        answer = session.until("Z")
+        self.assertEqual([message.type for message in answer], ["1", "2", "D", "C", "E", "Z"], "an error behind a success, as of a deferred constraint")
+        self.assertEqual(codes(answer), ["TG002"])
+
+    def test_fast_path(self):
+        session = self.session()
+        for oid, arguments in ((715, [struct.pack("!I", 4711)]), (957, [struct.pack("!i", 0x20000)]), (1574, [struct.pack("!I", int(self.rig.value("SELECT 'q'::regclass::oid")))])):
+            session.send(function_call(oid, arguments))
+            self.assertEqual(codes(session.until("Z")), ["TG002"], oid)
+        self.assertEqual(self.rig.value("SELECT count(*) FROM pg_largeobject_metadata"), "0")
+        session = self.session(term=5)
+        session.send(function_call(715, [struct.pack("!I", 4711)]))
+        self.assertEqual(codes(session.until("Z")), [])
+        self.rig.admin.rows("SELECT lo_unlink(4711)")
+
+    def test_copy(self):
+        for term, wanted in ((None, ["TG002"]), (4, ["TG001"]), (5, [])):
+            session = self.session(term=term)
+            session.send(query("COPY t FROM STDIN"))
+            answer = session.until("ZG")
+            if answer[-1].type == "G":
+                session.send(b"d\0\0\0\x08" + b"7\t7\n", b"c\0\0\0\4")
+                answer = session.until("Z")
+            self.assertEqual(codes(answer), wanted)
+        self.assertEqual(self.rows(), 1)
+        # The fence cannot rise while the rows come in.
+        session = self.session(term=5)
+        session.send(query("COPY t FROM STDIN"))
+        session.until("G")
+        leader = self.session("lead")
+        self.assertEqual(leader.run("SET statement_timeout = '300ms'", f"SELECT termgate.seal('{self.scope}', 6)"), "57014")
+        session.send(b"d\0\0\0\x08" + b"8\t8\n", b"c\0\0\0\4")
+        self.assertEqual(codes(session.until("Z")), [])
+
+    def test_a_walsender_that_runs_sql_is_guarded(self):
+        self.rig.admin.rows("ALTER ROLE plain REPLICATION")
+        self.addCleanup(self.rig.admin.rows, "ALTER ROLE plain NOREPLICATION")
+        session = self.session("plain", parameters=[("replication", "database")])
+        self.assertEqual(session.run("INSERT INTO t VALUES (1, 1)"), "TG002", session.errors)
+        self.assertEqual(session.run("IDENTIFY_SYSTEM"), "ok")
+        # Not stopped: replication commands reach no hook. Do not give guarded roles REPLICATION.
+        self.assertEqual(session.run("CREATE_REPLICATION_SLOT made PHYSICAL", "DROP_REPLICATION_SLOT made"), "ok")
+
+    def test_notifications_are_not_delivered(self):
+        ear, session = self.session("free"), self.session()
+        ear.rows("LISTEN channel")
+        for statements in (["NOTIFY channel"], ["SELECT pg_notify('channel', '')"], ["BEGIN", "DO $$ BEGIN PERFORM pg_notify('channel', ''); END $$", "COMMIT"], ["BEGIN", "SELECT 1", "NOTIFY channel", "COMMIT"]):
+            self.assertEqual(session.run(*statements), "TG002")
+        self.assertEqual([message for message in ear.query("SELECT 1") if message.type == "A"], [])
+
+
+class Servers(Guarded):
+    def test_parallel_queries(self):
+        session = self.session()
+        self.rig.admin.rows("CREATE TABLE IF NOT EXISTS wide AS SELECT g AS a FROM generate_series(1, 20000) g; GRANT SELECT ON wide TO PUBLIC; ANALYZE wide")
+        self.rig.admin.rows("CREATE OR REPLACE FUNCTION emits(n int) RETURNS int LANGUAGE plpgsql PARALLEL SAFE AS $$ BEGIN PERFORM pg_logical_emit_message(false, 'p', 'x'); RETURN n; END $$")
+        force = "force_parallel_mode" if CHOSEN.major in ("13", "14", "15") else "debug_parallel_query"
+        settings = ("SET parallel_setup_cost = 0", "SET parallel_tuple_cost = 0", "SET min_parallel_table_scan_size = 0", "SET max_parallel_workers_per_gather = 2")
+        self.assertEqual(session.run(*settings, "SELECT count(*) FROM wide"), "ok", session.errors)
+        before = self.rig.value("SELECT pg_current_wal_insert_lsn()")
+        self.assertEqual(session.run(f"SET {force} = on", "SELECT emits(1)"), "0A000", "a worker cannot be checked")
+        self.assertEqual(session.run("SELECT count(*) FROM wide WHERE emits(a) > 0"), "0A000")
+        ratchet = self.session("free")
+        self.assertEqual(ratchet.run("BEGIN; SET LOCAL termgate.guard_session = on; ROLLBACK", f"SET {force} = on", "SELECT emits(1)"), "0A000")
+        self.assertTrue(before)
+        writer = self.session(term=5)
+        self.assertEqual(writer.run(*settings, f"SET {force} = regress", "INSERT INTO t SELECT a, a FROM wide LIMIT 10", "SELECT count(*) FROM wide", "UPDATE t SET v = 1"), "ok", writer.errors)
+
+    def test_autovacuum_and_apply_are_exempt(self):
+        self.rig.admin.rows("CREATE TABLE busy (a int); INSERT INTO busy SELECT generate_series(1, 1000)")
+        self.rig.admin.rows("ALTER DATABASE postgres SET termgate.guard = enforce; ALTER ROLE postgres SET termgate.guard = off")
+        self.addCleanup(self.rig.admin.rows, "ALTER DATABASE postgres RESET termgate.guard; ALTER ROLE postgres RESET termgate.guard; DROP TABLE busy")
+        self.rig.admin.rows("ALTER TABLE busy SET (autovacuum_vacuum_threshold = 1, autovacuum_analyze_threshold = 1, autovacuum_vacuum_scale_factor = 0, autovacuum_analyze_scale_factor = 0)")
+        self.rig.admin.rows("ALTER SYSTEM SET autovacuum_naptime = 1")
+        self.rig.admin.rows("SELECT pg_reload_conf()")
+        self.rig.admin.rows("UPDATE busy SET a = a + 1")
+        self.rig.wait_until("SELECT last_autoanalyze IS NOT NULL FROM pg_stat_user_tables WHERE relname = 'busy'", 20)
+        with self.rig.session("free") as session:
+            self.assertEqual(session.run("INSERT INTO t VALUES (1, 1)"), "TG002", "while others are guarded by the database")
+
+    def test_logical_replication_is_applied_by_no_session(self):
+        self.rig.admin.rows("CREATE DATABASE source")
+        self.addCleanup(self.rig.admin.rows, "DROP DATABASE source")
+        with self.rig.session("postgres", database="source") as source:
+            source.rows("CREATE TABLE copied (a int PRIMARY KEY); INSERT INTO copied VALUES (1); CREATE PUBLICATION p FOR TABLE copied")
+            source.rows("SELECT pg_create_logical_replication_slot('sub', 'pgoutput')")
+            self.rig.admin.rows("CREATE TABLE copied (a int PRIMARY KEY); ALTER DATABASE postgres SET termgate.guard = enforce; ALTER ROLE postgres SET termgate.guard = off")
+            self.rig.admin.rows(f"CREATE SUBSCRIPTION sub CONNECTION 'host=127.0.0.1 port={self.rig.port} dbname=source user=postgres' PUBLICATION p WITH (create_slot = false, slot_name = 'sub')")
+            try:
+                self.rig.wait_until("SELECT count(*) = 1 FROM copied", 20)
+                source.rows("INSERT INTO copied VALUES (2)")
+                self.rig.wait_until("SELECT count(*) = 2 FROM copied", 20)
+            finally:
+                self.rig.admin.rows("ALTER SUBSCRIPTION sub DISABLE")
+                self.rig.wait_until("SELECT NOT active FROM pg_replication_slots WHERE slot_name = 'sub'")
+                self.rig.admin.rows("ALTER SUBSCRIPTION sub SET (slot_name = NONE)")
+                self.rig.admin.rows("DROP SUBSCRIPTION sub")
+                self.rig.admin.rows("SELECT pg_drop_replication_slot('sub')")
+                self.rig.admin.rows("DROP TABLE copied; ALTER DATABASE postgres RESET termgate.guard; ALTER ROLE postgres RESET termgate.guard")
+
+    def test_what_sessions_show(self):
+        session = self.session(term=5)
+        self.assertEqual(session.run("BEGIN", "INSERT INTO t VALUES (1, 1)"), "ok")
+        shown = f"SELECT role, scope, term, passed, since IS NOT NULL FROM termgate.guarded_sessions WHERE pid = {session.pid}"
+        self.assertEqual(self.rig.admin.rows(shown), [["app", self.scope, "5", "t", "t"]])
+        session.rows("COMMIT")
+        self.assertEqual(self.rig.admin.rows(shown), [["app", self.scope, "5", "f", "t"]])
+        pid = session.pid
+        session.end()
+        self.rig.wait_until(f"SELECT NOT EXISTS (SELECT FROM termgate.guarded_sessions WHERE pid = {pid})")
+        self.assertEqual(self.session("plain").run("SELECT * FROM termgate.guarded_sessions"), "42501")
+
+    def test_layer1_that_the_guard_does_not_know(self):
+        admin = self.rig.admin
+        for change, back, words in (
+                ("ALTER FUNCTION termgate._guard_verdict RENAME TO gone", "ALTER FUNCTION termgate.gone RENAME TO _guard_verdict", "no function _guard_verdict"),
+                ("ALTER TABLE termgate.fences RENAME TO gone", "ALTER TABLE termgate.gone RENAME TO fences", "holds no layer 1"),
+                ("ALTER TABLE termgate.fences RENAME COLUMN raised_xid TO gone", "ALTER TABLE termgate.fences RENAME COLUMN gone TO raised_xid", "no column raised_xid"),
+                ("ALTER TABLE termgate.fences OWNER TO app", "ALTER TABLE termgate.fences OWNER TO termgate_owner", "as which this session may act")):
+            session = self.session(term=5)
+            self.assertEqual(session.run("INSERT INTO t VALUES (1, 1)", "DELETE FROM t"), "ok", session.errors)
+            admin.rows(change)
+            try:
+                for one in (session, self.session(term=5)):
+                    self.assertEqual(one.run("INSERT INTO t VALUES (1, 1)"), "TG004", f"{change}: {one.errors}")
+                    self.assertIn(words, one.message())
+                    self.assertEqual(one.run("SELECT * FROM t"), "ok")
+                self.assertEqual(self.session("watched").run("INSERT INTO log VALUES (1)"), "ok", "mode observe refuses nothing")
+            finally:
+                admin.rows(back)
+            self.assertEqual(session.run("INSERT INTO t VALUES (1, 1)", "DELETE FROM t"), "ok", f"{change}: {session.errors}")
+
+    def test_a_schema_of_ones_own_proves_nothing(self):
+        self.rig.admin.rows("CREATE DATABASE bare")
+        self.addCleanup(self.rig.admin.rows, "DROP DATABASE bare")
+        self.rig.admin.rows("GRANT CREATE ON DATABASE bare TO app")
+        forged = ["CREATE SCHEMA termgate", "CREATE TABLE termgate.fences (scope text COLLATE \"C\" PRIMARY KEY, term bigint, generation bigint DEFAULT 1, vouched oid, raised_xid xid8)",
+                  "INSERT INTO termgate.fences VALUES ('s', 5, 1, 'termgate.fences'::regclass)", "CREATE TABLE termgate.mine (a int)"]
+        with self.rig.session("postgres", database="bare") as admin:
+            admin.rows("SET SESSION AUTHORIZATION app")
+            for statement in forged:
+                admin.run(statement)
+            admin.rows("RESET SESSION AUTHORIZATION")
+            with self.rig.session("app", "s", 5, database="bare") as session:
+                self.assertEqual(session.run("INSERT INTO termgate.mine VALUES (1)"), "TG004")
+            # A superuser creates the extension in the schema that lies in wait.
+            admin.rows("CREATE EXTENSION termgate_guard SCHEMA termgate")
+            with self.rig.session("app", "s", 5, database="bare") as session:
+                self.assertEqual(session.run("INSERT INTO termgate.mine VALUES (1)"), "TG004", session.errors)
+                self.assertIn("as which this session may act", session.message())
+
+    def test_layer1_is_upgraded_and_granted_beside_the_extension(self):
+        self.rig.layer1()
+        owner = self.rig.session("termgate_owner")
+        self.sessions.append(owner)
+        owner.rows("SELECT termgate._grant('plain', 'operate')")
+        self.assertEqual(owner.rows("SELECT * FROM termgate._revoke('plain')"), [])
+        self.assertEqual(self.session(term=5).run("INSERT INTO t VALUES (1, 1)"), "ok")
+        self.assertEqual(self.session("plain").run("SELECT termgate.guard_session()"), "42501", "the schema is not for it any more")
+
+    def doctor(self):
+        return {(row[0], row[1]): row[2] for row in self.rig.admin.rows("SELECT * FROM termgate.doctor()")}
+
+    def test_doctor(self):
+        found = self.doctor()
+        self.assertIn("is not guarded", found["warning", "role free"])
+        self.assertIn("observe", found["info", "role watched"])
+        self.assertNotIn("is not guarded", found.get(("warning", "role app"), ""))
+        self.assertIn("is not guarded, and can SET ROLE to", {**found, **self.with_("GRANT lead TO free", "REVOKE lead FROM free")}["warning", "role free"])
+        self.assertIn("REPLICATION", self.with_("ALTER ROLE app REPLICATION", "ALTER ROLE app NOREPLICATION")["warning", "role app"])
+        if int(CHOSEN.major) >= 15:
+            self.assertIn("may change termgate.guard", self.with_("GRANT SET ON PARAMETER termgate.guard TO app", "REVOKE SET ON PARAMETER termgate.guard FROM app")["warning", "role app"])
+        gone = self.with_("DROP EXTENSION termgate_guard", "CREATE EXTENSION termgate_guard SCHEMA termgate")
+        self.assertIn("TG004", gone["error", "database postgres"])
+        self.assertIn("is not guarded", self.with_("ALTER ROLE app IN DATABASE postgres SET termgate.guard = off", "ALTER ROLE app IN DATABASE postgres RESET termgate.guard")["warning", "role app"])
+
+    def with_(self, change, back):
+        self.rig.admin.rows(change)
+        try:
+            return self.doctor()
+        finally:
+            self.rig.admin.rows(back)
+
+    def test_foreign_tables(self):
+        admin = self.rig.admin
+        admin.rows("CREATE FUNCTION writes_far() RETURNS int LANGUAGE plpgsql AS 'BEGIN INSERT INTO public.log VALUES (7); RETURN 1; END'; CREATE VIEW far_view AS SELECT public.writes_far() AS a; CREATE EXTENSION postgres_fdw")
+        admin.rows(f"""CREATE SERVER here FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '127.0.0.1', port '{self.rig.port}', dbname 'postgres'); CREATE USER MAPPING FOR PUBLIC SERVER here OPTIONS (user 'postgres', password_required 'false');
+                       CREATE FOREIGN TABLE far (a int) SERVER here OPTIONS (table_name 'far_view'); GRANT SELECT ON far TO PUBLIC; CREATE FOREIGN TABLE far_log (n bigint) SERVER here OPTIONS (table_name 'log'); GRANT ALL ON far_log TO PUBLIC""")
+        self.addCleanup(admin.rows, "DROP EXTENSION postgres_fdw CASCADE; DROP VIEW far_view; DROP FUNCTION writes_far()")
+        session = self.session()
+        self.assertEqual(session.run("SELECT * FROM far"), "ok", "what docs/evidence/bypasses.md says: it writes over there")
+        self.assertEqual(self.rig.value("SELECT count(*) FROM log"), "1")
+        admin.rows("ALTER ROLE app SET termgate.guard_foreign = on")
+        self.addCleanup(admin.rows, "ALTER ROLE app RESET termgate.guard_foreign")
+        session = self.session()
+        self.assertEqual(session.run("SELECT * FROM far"), "TG002")
+        self.assertEqual(session.run("SET termgate.guard_foreign = off"), "42501")
+        self.assertEqual(self.session(term=4).run("INSERT INTO far_log VALUES (1)"), "TG001")
+        self.assertEqual(session.run(f"INSERT INTO far_log SELECT 1 WHERE termgate.check_term('{self.scope}', 5) IS NOT NULL"), "TG002", "its rows may be committed over there before our last look")
+        self.assertEqual(self.rig.value("SELECT count(*) FROM log"), "1")
+        self.assertEqual(self.session(term=5).run("SELECT * FROM far", "INSERT INTO far_log VALUES (1)"), "ok")
+        self.assertIn("leads to a database of this name", self.doctor()["info", "server here"])
+
+    def test_concurrent_index_builds_and_vacuum(self):
+        self.rig.admin.rows("CREATE TABLE indexed (a int PRIMARY KEY); INSERT INTO indexed SELECT generate_series(1, 1000); ALTER TABLE indexed OWNER TO app; GRANT SELECT ON indexed TO free")
+        self.addCleanup(self.rig.admin.rows, "DROP TABLE indexed")
+        session = self.session(term=5)
+        self.assertEqual(session.run("CREATE INDEX CONCURRENTLY i ON indexed (a)", "REINDEX INDEX CONCURRENTLY i", "VACUUM (FULL) indexed", "VACUUM indexed", "CLUSTER indexed USING indexed_pkey", "ANALYZE indexed", "DROP INDEX CONCURRENTLY i"), "ok", session.errors)
+        # A raise while it waits for an older snapshot: its next transaction is refused.
+        old = self.session("free")
+        self.assertEqual(old.run("BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT * FROM indexed LIMIT 1"), "ok")
+        session.start("CREATE INDEX CONCURRENTLY late ON indexed (a)")
+        self.rig.wait_until(f"SELECT EXISTS (SELECT FROM pg_locks WHERE pid = {session.pid} AND NOT granted)")
+        self.raise_to(6)
+        self.assertEqual(old.run("COMMIT"), "ok")
+        self.assertEqual(session.finish(), "TG001")
+        self.assertEqual(self.rig.value("SELECT bool_and(indisvalid) FROM pg_index WHERE indrelid = 'indexed'::regclass"), "f", "an invalid index stays, as of any build that failed")
+
+    def test_protected_tables_in_a_guarded_session(self):
+        self.rig.admin.rows(f"CREATE TABLE kept (a int); GRANT ALL ON kept TO PUBLIC; SELECT termgate.protect('kept', scope => '{self.scope}')")
+        self.addCleanup(self.rig.admin.rows, "DROP TABLE kept")
+        for term, wanted in ((None, "TG002"), (4, "TG001"), (5, "ok")):
+            self.assertEqual(self.session(term=term).run("INSERT INTO kept VALUES (1)"), wanted)
+        session = self.session()
+        self.assertEqual(session.run("BEGIN", f"SELECT termgate.check_term('{self.scope}', 5)", "INSERT INTO kept VALUES (2)", "COMMIT"), "ok", session.errors)
+        other = self.session(term=9, scope="other")
+        self.assertEqual(other.run("INSERT INTO kept VALUES (3)"), "TG002", "the guard is content with any scope, the table is not")
+
+    def test_a_dump_is_restored(self):
+        programs = self.rig.bin
+        if not (programs / "pg_dump").exists():
+            self.skipTest("this server comes without pg_dump")
+        dump = self.rig.scratch / "dump.sql"
+        address = ["-h", "127.0.0.1", "-p", str(self.rig.port), "-U", "postgres"]
+        sh(programs / "pg_dump", *address, "-f", dump, "postgres")
+        self.assertIn("CREATE EXTENSION IF NOT EXISTS termgate_guard WITH SCHEMA termgate", dump.read_text())
+        self.rig.admin.rows("CREATE DATABASE restored")
+        self.addCleanup(self.rig.admin.rows, "DROP DATABASE restored")
+        self.rig.admin.rows("ALTER DATABASE restored SET termgate.guard = enforce")
+        with self.assertRaisesRegex(AssertionError, "TG00"):
+            self.rig.psql("-f", dump, database="restored")
+        self.rig.psql("-f", dump, database="restored", env=dict(os.environ, PGOPTIONS="-c termgate.guard=off"))
+        with self.rig.session("app", "s", 5, database="restored") as session:
+            self.assertEqual(session.run("INSERT INTO t VALUES (77, 1)"), "TG004", session.errors)
+            self.assertIn("untrusted", session.message())
+
+    def test_uninstall_names_the_extension(self):
+        text = (ROOT / "sql/postgres/uninstall.sql").read_text().replace("@schema_lit@", "'termgate'").replace("@schema@", '"termgate"')
+        text = text.replace("@own_relations@", "ARRAY['fences']").replace("@own_functions@", "ARRAY['check_term']")
+        with self.assertRaisesRegex(AssertionError, "DROP EXTENSION termgate_guard"):
+            self.rig.psql("-1", "-c", text)
+
+    def test_pg_regress(self):
+        """The extension's own script, by the server's own test program."""
+        program = "/usr/lib/postgresql/15/lib/pgxs/src/test/regress/pg_regress"
+        if CHOSEN.major != "15" or not os.path.exists(program):
+            self.skipTest("pg_regress of PostgreSQL 15 only")
+        self.rig.admin.rows("CREATE DATABASE regression")
+        self.addCleanup(self.rig.admin.rows, "DROP DATABASE regression")
+        self.rig.admin.rows("GRANT CREATE ON DATABASE regression TO termgate_owner")
+        self.rig.layer1("regression")
+        with self.rig.session("postgres", database="regression") as admin:
+            admin.rows("CREATE EXTENSION termgate_guard SCHEMA termgate")
+        out = self.rig.scratch / "regress"
+        out.mkdir()
+        try:
+            sh(program, "--use-existing", "--dbname=regression", "--host=127.0.0.1", f"--port={self.rig.port}", "--user=postgres", "--bindir=/usr/lib/postgresql/15/bin",
+               f"--inputdir={GUARD}", f"--outputdir={out}", "guard")
+        except AssertionError as failure:
+            self.fail((out / "regression.diffs").read_text() if (out / "regression.diffs").exists() else str(failure))
+
+    def test_drop_extension_closes(self):
+        session = self.session(term=5)
+        self.assertEqual(session.run("INSERT INTO t VALUES (1, 1)"), "ok")
+        self.rig.admin.rows("DROP EXTENSION termgate_guard")
+        try:
+            self.assertEqual(session.run("INSERT INTO t VALUES (2, 2)"), "TG004")
+            with self.rig.session("free") as free:
+                self.assertEqual(free.run("INSERT INTO t VALUES (3, 3)", f"SELECT termgate.check_term('{self.scope}', 5)"), "ok", free.errors)
+        finally:
+            self.rig.admin.rows("CREATE EXTENSION termgate_guard SCHEMA termgate")
+        self.assertEqual(session.run("INSERT INTO t VALUES (2, 2)"), "ok", session.errors)
+
+
+class Memory(Guarded):
+    def test_memory_stays_flat(self):
+        """10^6 transactions with TERMGATE_TEST_LONG, else 4000: passes, refusals, savepoints, claims that change, two-phase commit."""
+        session = self.session(term=5)
+
+        def used():
+            return int(next(line for line in open(f"/proc/{session.pid}/status", encoding="ascii") if line.startswith("VmData")).split()[1])
+
+        group = [query("INSERT INTO log VALUES (1)"), query("BEGIN; SAVEPOINT a; INSERT INTO log VALUES (1); ROLLBACK TO a; INSERT INTO log VALUES (2); COMMIT"), query("SET termgate.term = 4; INSERT INTO log VALUES (1)"),
+                 query(f"SET termgate.term = 5; SELECT termgate.check_term('{self.scope}', 5)"), query("BEGIN; SET LOCAL termgate.term = ''; INSERT INTO log VALUES (1); COMMIT"), query("ROLLBACK"), query("SET termgate.term = 'x'; NOTIFY c"),
+                 query(f"BEGIN; SET LOCAL termgate.term = ''; SELECT termgate.check_term('{self.scope}', 5); INSERT INTO log VALUES (1); COMMIT"), query("SET termgate.term = 5"), query("DELETE FROM t")]
+        rounds, before = (100000 if os.environ.get("TERMGATE_TEST_LONG") else 400), 0
+        for number in range(rounds):
+            session.send(*group)
+            answer = codes(session.until("Z", len(group)))
+            self.assertEqual(answer, ["TG001", "TG002", "TG005"])
+            if number == 100:
+                before = used()
+            if number % 2000 == 1999:
+                self.rig.admin.rows("TRUNCATE log")
+        self.assertLess(used() - before, 200, "kB more than after 100 rounds")
+
+
+class SessionLibrary(unittest.TestCase):
+    """Loaded by session_preload_libraries: weaker, as docs/use/guard.md says."""
+
+    def test_what_it_guards_and_what_not(self):
+        rig = Rig(CHOSEN.major, CHOSEN.library, CHOSEN.settings, preload=None, programs=CHOSEN.programs)
+        self.addCleanup(rig.close)
+        rig.admin.rows("ALTER ROLE app RESET termgate.guard")
+        rig.admin.rows("ALTER ROLE app SET session_preload_libraries = 'termgate_guard'")
+        for options in ("", "-c termgate.guard=off", "-c termgate.guard=observe"):
+            with rig.session("app", options=options) as session:
+                self.assertEqual(session.run("INSERT INTO t VALUES (1, 1)"), "TG002", options)
+        with rig.session("app", "s", 4) as session:
+            self.assertEqual(session.run("INSERT INTO t VALUES (1, 1)"), "TG001")
+        with rig.session("app", "s", 5) as session:
+            self.assertEqual(session.run("INSERT INTO t VALUES (1, 1)", "SET termgate.term = 'x'"), "ok", session.errors)
+            self.assertEqual(session.run("INSERT INTO t VALUES (2, 1)"), "TG005")
+        with rig.session("app", options="-c termgate.scope=s -c termgate.term=x") as session:
+            self.assertEqual(session.run("INSERT INTO t VALUES (2, 1)"), "TG005", "malformed at the start is not undeclared")
+        with self.assertRaises(Closed):
+            rig.session("app", options="-c session_preload_libraries=")
+        with rig.session("free") as session:
+            self.assertEqual(session.run("INSERT INTO t VALUES (2, 1)"), "ok")
+            self.assertEqual(session.run("SELECT * FROM termgate.guard_session()", "INSERT INTO t VALUES (3, 1)"), "TG002", "the function brings the library")
+        found = {(row[0], row[1]): row[2] for row in rig.admin.rows("SELECT * FROM termgate.doctor()")}
+        self.assertTrue(("error", "database postgres") in found or ("warning", "library termgate_guard") in found, found)
+        rig.admin.rows("ALTER ROLE app REPLICATION")
+        with rig.session("app", parameters=[("replication", "database")]) as session:
+            self.assertEqual(session.run("INSERT INTO t VALUES (4, 1)"), "TG002" if CHOSEN.major in ("13", "14") else "ok", "not loaded there from 15 on")
+
+
+if __name__ == "__main__":
+    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    arguments.add_argument("--library", help="termgate_guard.so, built for that major", default="")
+    arguments.add_argument("--programs", help="instead: the bin folder of a server in which the extension is installed")
+    arguments.add_argument("--major", default="15")
+    arguments.add_argument("--setting", dest="settings", action="append", default=[])
+    arguments.add_argument("names", nargs="*")
+    CHOSEN = arguments.parse_args()
+    CHOSEN.newer = CHOSEN.major in ("16", "17", "18")
+    RIG = Rig(CHOSEN.major, CHOSEN.library, CHOSEN.settings, programs=CHOSEN.programs)
+    try:
+        unittest.main(argv=[sys.argv[0], *CHOSEN.names], verbosity=2)
+    finally:
+        RIG.close()
