@@ -70,6 +70,7 @@ struct Command {
   std::vector<std::string> positional;  // option names that take the bare arguments; the last may be many
   std::function<int(const Arguments&)> run;
   bool hidden = false;
+  int exit_base = 0;          // added to the statuses of its own failures: `run` passes COMMAND's through
   bool own_database = false;  // names its server by options of its own: --db is none of them
 };
 
@@ -81,6 +82,8 @@ void add_database_commands(std::vector<Command>& commands);
 void add_write_commands(std::vector<Command>& commands);
 void add_fence_commands(std::vector<Command>& commands);
 void add_lease_commands(std::vector<Command>& commands);
+void add_job_commands(std::vector<Command>& commands);
+void add_run_command(std::vector<Command>& commands);
 void add_demo_command(std::vector<Command>& commands);
 void add_bench_command(std::vector<Command>& commands);
 void add_storm_command(std::vector<Command>& commands);

@@ -120,7 +120,7 @@ po::options_description common_options(bool own_database) {
   return options;
 }
 
-int run_command(const Command& command, const std::vector<std::string>& words, const std::string& program) {
+int parse_and_run(const Command& command, const std::vector<std::string>& words, const std::string& program) {
   po::options_description own("Options");
   if (command.options) command.options(own);
   const po::options_description common = common_options(command.own_database);
@@ -149,10 +149,27 @@ int run_command(const Command& command, const std::vector<std::string>& words, c
   try {
     return command.run(arguments);
   } catch (const Error& error) {
-    const int status = exit_code(error);
+    const int status = command.exit_base + exit_code(error);
     complain(arguments.json(), error.code(), error.what(), status, words);
     return status;
   }
+}
+
+int run_command(const Command& command, const std::vector<std::string>& words, const std::string& program) {
+  if (command.exit_base == 0) return parse_and_run(command, words, program);
+  const bool json = std::find(words.begin(), std::find(words.begin(), words.end(), "--"), "--json") != std::find(words.begin(), words.end(), "--");
+  int status = command.exit_base + Exit::wrong_usage;
+  try {
+    return parse_and_run(command, words, program);
+  } catch (const UsageError& error) {
+    complain(json, "", error.what(), status, words);
+  } catch (const po::error& error) {
+    complain(json, "", fmt::format("{}; --help lists what there is", error.what()), status, words);
+  } catch (const std::exception& error) {
+    status = command.exit_base + Exit::failed;
+    complain(json, "", error.what(), status, words);
+  }
+  return status;
 }
 
 int run_all(const std::vector<std::string>& words, const std::string& program) {
@@ -161,6 +178,8 @@ int run_all(const std::vector<std::string>& words, const std::string& program) {
   add_write_commands(commands);
   add_fence_commands(commands);
   add_lease_commands(commands);
+  add_run_command(commands);
+  add_job_commands(commands);
   add_proxy_command(commands);
 #ifdef TERMGATE_WITH_SQLITE_SERVER
   add_user_commands(commands);

@@ -93,6 +93,9 @@ Ended logged(Log& log, std::int64_t number, std::int64_t term, What what) {
 }
 using Done = std::pair<std::int64_t, std::optional<std::int64_t>>;
 
+// The boundaries that a storm compares have one clock.
+std::chrono::steady_clock::time_point by_steady_clock(const Lease& lease) { return std::chrono::steady_clock::now() + (lease.held_until() - Lease::Clock::now()); }
+
 // ---- Termgate's own boundary -----------------------------------------------------------------------
 
 class Ours final : public Boundary {
@@ -105,11 +108,11 @@ class Ours final : public Boundary {
     options.grace = std::min(ttl, milliseconds(500));
     const auto lease = database_.try_acquire_lease(Scope(scope), ttl, options);
     if (!lease) return std::nullopt;
-    return Held{lease->term().value(), lease->held_until(), 0};
+    return Held{lease->term().value(), by_steady_clock(*lease), 0};
   }
   bool renew(const std::string& scope, const std::string& owner, Held& held, milliseconds ttl) override {
     try {
-      held.until = database_.renew_lease(Scope(scope), Term(held.term), owner, ttl).held_until();
+      held.until = by_steady_clock(database_.renew_lease(Scope(scope), Term(held.term), owner, ttl));
       return true;
     } catch (const LeaseLost&) {
       return false;

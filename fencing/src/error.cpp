@@ -13,6 +13,7 @@ InvalidInput::~InvalidInput() = default;
 Blocked::~Blocked() = default;
 Conflict::~Conflict() = default;
 LeaseLost::~LeaseLost() = default;
+Cancelled::~Cancelled() = default;
 Unavailable::~Unavailable() = default;
 OutcomeUnknown::~OutcomeUnknown() = default;
 DatabaseError::~DatabaseError() = default;

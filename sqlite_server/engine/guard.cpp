@@ -22,7 +22,7 @@ constexpr std::array<std::string_view, 13> without_argument = {"data_version", "
 constexpr std::array<std::string_view, 9> outside = {"load_extension", "readfile", "writefile", "edit", "fsdir", "lsmode", "fts3_tokenizer", "sqlite_offset", "shell_add_schema"};
 // Termgate's functions that a user of EXECUTE has on PostgreSQL: the check, writes of its own, leases, reading. Not the operator's.
 // The guard is what the triggers of protect() and the fences call; it grants nothing by itself.
-constexpr std::array<std::string_view, 17> our_functions = {"termgate_guard_load_termgate_extension_first", "termgate_check_term", "termgate_seal", "termgate_append", "termgate_append_many", "termgate_claim_write", "termgate_acquire_lease", "termgate_renew_lease", "termgate_release_lease",
+constexpr std::array<std::string_view, 18> our_functions = {"termgate_guard_load_termgate_extension_first", "termgate_check_term", "termgate_seal", "termgate_append", "termgate_append_many", "termgate_claim_write", "termgate_acquire_lease", "termgate_renew_lease", "termgate_renew_leases", "termgate_release_lease",
                                                             "termgate_fence", "termgate_lease", "termgate_outcome", "termgate_now", "termgate_version", "termgate_job_start", "termgate_job_heartbeat", "termgate_job_finish"};
 constexpr std::array<std::string_view, 9> our_readable = {"termgate_fences", "termgate_leases", "termgate_streams", "termgate_stream_writes", "termgate_adopted", "termgate_job_runs", "termgate_audit", "termgate_read_stream", "termgate_here"};
 constexpr std::array<std::string_view, 6> modules = {"fts5", "fts4", "fts3", "rtree", "rtree_i32", "geopoly"};

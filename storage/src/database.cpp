@@ -7,8 +7,7 @@
 
 #include <algorithm>
 #include <array>
-#include <random>
-#include <thread>
+#include <charconv>
 
 #include <fmt/format.h>
 
@@ -18,6 +17,7 @@
 #include <termgate/detail/plant.hpp>
 #include <termgate/detail/refusal_log.hpp>
 
+#include "lease_keeper.hpp"
 #include "sql/statements.hpp"
 
 namespace termgate::inline v0 {
@@ -31,6 +31,7 @@ struct DatabaseState {
   OpenOptions options;
   FenceMemory memory;
   RefusalLog refusals;
+  std::unique_ptr<LeaseHolding> holding;  // its threads call the driver, so it goes before that
 
   ~DatabaseState() {
     for (const Refusals& rest : refusals.take_all()) report(rest);
@@ -211,12 +212,31 @@ bool is_rollback(std::string_view sql) {
                     [](char wanted, char given) { return wanted == (given >= 'A' && given <= 'Z' ? given - 'A' + 'a' : given); });
 }
 
+// A run's name: a number on PostgreSQL and SQL Server, a UUID on SQLite. What is neither is told here, and not by a conversion's error.
+class JobId {
+ public:
+  explicit JobId(const std::string& text) : text_(text) {}
+  Value value(std::string_view kind) const {
+    if (kind == "sqlite") return Value(text_);
+    std::int64_t number = 0;
+    const auto [end, failure] = std::from_chars(text_.data(), text_.data() + text_.size(), number);
+    if (failure != std::errc{} || end != text_.data() + text_.size()) throw InvalidInput(fmt::format("TG005 malformed run id \"{}\": `termgate job list` shows them", text_));
+    return Value(number);
+  }
+
+ private:
+  const std::string& text_;
+};
+
 std::optional<std::string> text_of(const std::optional<WriteId>& write_id) {
   if (!write_id) return std::nullopt;
   return write_id->text();
 }
 
 }  // namespace
+
+LeaseHolding& holding_of(DatabaseState& state) noexcept { return *state.holding; }
+
 }  // namespace detail
 
 using detail::convert_all;
@@ -256,6 +276,7 @@ Term Transaction::check(const Scope& scope, Term term) {
 Database Database::open(std::string_view url, OpenOptions options) {
   auto state = std::make_shared<detail::DatabaseState>();
   state->driver = detail::open_driver(url, options);
+  state->holding = std::make_unique<detail::LeaseHolding>(std::string(url), options, *state->driver);
   state->options = std::move(options);
   return Database(std::move(state));
 }
@@ -413,20 +434,9 @@ std::optional<Lease> Database::try_acquire_lease(const Scope& scope, millisecond
 
 Lease Database::acquire_lease(const Scope& scope, milliseconds ttl, const LeaseOptions& options) {
   const auto give_up = Lease::Clock::now() + options.wait;
-  // Random steps, so that many waiters do not ask in step.
-  thread_local std::minstd_rand random(std::random_device{}());
-  for (;;) {
-    if (auto lease = try_acquire_lease(scope, ttl, options)) return *std::move(lease);
-    const auto left = give_up - Lease::Clock::now();
-    const auto info = this->lease(scope);
-    if (left <= milliseconds(0)) {
-      throw Blocked(fmt::format("TG006 the lease of scope \"{}\" is held by {} for another {} ms", scope.name(),
-                                info ? info->owner : "another", info ? std::max<std::int64_t>(info->remaining_ms, 0) : 0));
-    }
-    const std::int64_t expires = info ? std::max<std::int64_t>(info->remaining_ms, 1) : 1;
-    const std::int64_t step = std::clamp<std::int64_t>(expires / 2, 5, 500) + static_cast<std::int64_t>(random() % 20);
-    std::this_thread::sleep_for(std::min(std::chrono::duration_cast<milliseconds>(left) + milliseconds(1), milliseconds(step)));
-  }
+  const auto acquire = [&] { return try_acquire_lease(scope, ttl, options); };
+  if (auto lease = detail::wait_for_lease(*this, *state_->holding, scope, give_up, detail::wait_times_of(kind()), options.stop, acquire)) return *std::move(lease);
+  throw detail::still_anothers(scope, this->lease(scope));
 }
 
 Lease Database::renew_lease(const Scope& scope, Term term, const std::string& owner, milliseconds ttl) {
@@ -442,11 +452,52 @@ Lease Database::renew_lease(const Scope& scope, Term term, const std::string& ow
 void Database::renew_lease(Lease& lease) { lease = renew_lease(lease.scope(), lease.term(), lease.owner(), lease.ttl()); }
 
 bool Database::release_lease(const Scope& scope, Term term, const std::string& owner) {
-  return state_->run(state_->calls().release_lease, scope.name(), owner, term.value()).one()[0].as_bool();
+  const bool released = state_->run(state_->calls().release_lease, scope.name(), owner, term.value()).one()[0].as_bool();
+  if (released) state_->holding->waiters().hint(scope.name());
+  return released;
 }
 
 bool Database::force_release(const Scope& scope, std::string_view actor, std::string_view reason) {
-  return state_->run(state_->calls().force_release, scope.name(), actor, reason).one()[0].as_bool();
+  const bool released = state_->run(state_->calls().force_release, scope.name(), actor, reason).one()[0].as_bool();
+  if (released) state_->holding->waiters().hint(scope.name());
+  return released;
+}
+
+std::string Database::start_job(std::string_view job, const Scope& scope, Term term, const std::string& owner, const std::optional<std::string>& detail) {
+  return state_->run(state_->calls().job_start, job, scope.name(), owner, term.value(), detail).one()[0].as_text();
+}
+
+bool Database::beat_job(const std::string& run_id, const std::optional<std::string>& checkpoint, Lease* renew) {
+  const detail::JobId id(run_id);
+  if (renew == nullptr) return state_->run(state_->calls().job_heartbeat, id.value(kind()), checkpoint).one()[0].as_bool();
+  bool alive = false;
+  const auto sent = Lease::Clock::now();
+  state_->audited([&] {
+    state_->driver->transact({}, [&](detail::OpenTransaction& session) {
+      const Value beat[] = {id.value(kind()), Value(checkpoint)};
+      alive = session.execute(state_->calls().job_heartbeat, beat).one()[0].as_bool();
+      const Value renewal[] = {Value(renew->scope().name()), Value(renew->owner()), Value(renew->term().value()), Value(renew->ttl().count())};
+      if (session.execute(state_->calls().renew_lease, renewal).one()[0].as_bool()) return;
+      throw LeaseLost(fmt::format("the lease of scope \"{}\" with term {} is no longer held by {}: stop leading", renew->scope().name(), renew->term().value(), renew->owner()));
+    });
+  });
+  *renew = Lease(renew->scope(), renew->term(), renew->owner(), renew->ttl(), sent + renew->ttl());
+  return alive;
+}
+
+bool Database::finish_job(const std::string& run_id, std::string_view status, std::optional<std::int64_t> exit_code, const std::optional<std::string>& detail,
+                          const std::optional<std::string>& checkpoint) {
+  return state_->run(state_->calls().job_finish, detail::JobId(run_id).value(kind()), status, exit_code, detail, checkpoint).one()[0].as_bool();
+}
+
+std::vector<JobRunInfo> Database::jobs(const JobFilter& filter, int limit) {
+  Value run_id;
+  if (filter.run_id) run_id = detail::JobId(*filter.run_id).value(kind());
+  return convert_all<JobRunInfo>(state_->read(state_->calls().jobs, filter.job, filter.scope, run_id, limit), [](const Row& row) {
+    return JobRunInfo{row[0].as_text(),         row[1].as_text(),          row[2].as_text(),          row[3].as_text(),          row[4].as_int(),
+                      row[5].as_int(),          row[6].as_optional_int(),  row[7].as_text(),          row[8].as_optional_int(),  row[9].as_optional_int(),
+                      row[10].as_optional_text(), row[11].as_optional_text(), row[12].as_int()};
+  });
 }
 
 bool Database::record_refusals(const Scope& scope, Term term, std::int64_t count, std::int64_t first_ms, std::int64_t last_ms, std::string_view client) {

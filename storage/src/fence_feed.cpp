@@ -12,7 +12,8 @@ namespace {
 
 class OnPostgres final : public FenceFeed {
  public:
-  OnPostgres(std::string_view url, std::string_view schema, std::string_view database) : feed_(std::string(url), database, std::string(schema)) {}
+  OnPostgres(std::string_view url, std::string_view schema, std::string_view database, std::string_view channel)
+      : feed_(std::string(url), database, std::string(schema), std::string(channel)) {}
   Heard wait(std::chrono::milliseconds at_most) override {
     Heard heard;
     heard.missed = feed_.wait(at_most, payloads_max, heard.payloads, heard.connected_anew) > 0;
@@ -50,10 +51,11 @@ class OnPostgres final : public FenceFeed {
 }  // namespace
 #endif
 
-std::unique_ptr<FenceFeed> open_fence_feed(std::string_view url, [[maybe_unused]] std::string_view schema, [[maybe_unused]] std::string_view database) {
+std::unique_ptr<FenceFeed> open_fence_feed(std::string_view url, [[maybe_unused]] std::string_view schema, [[maybe_unused]] std::string_view database,
+                                           [[maybe_unused]] std::string_view channel) {
   if (url.starts_with("sqlite:")) return nullptr;
 #ifdef TERMGATE_WITH_POSTGRES
-  if (url.starts_with("postgresql:") || url.starts_with("postgres:")) return std::make_unique<OnPostgres>(url, schema, database);
+  if (url.starts_with("postgresql:") || url.starts_with("postgres:")) return std::make_unique<OnPostgres>(url, schema, database, channel);
 #endif
   throw InvalidInput("TG005 unknown kind of database URL: it starts with postgresql:");
 }

@@ -13,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include <termgate/detail/alarm.hpp>
 #include <termgate/detail/leader_core.hpp>
 #include <termgate/write_id.hpp>
 
@@ -74,22 +75,28 @@ struct LeaderLoop::State {
       perform(core, action);
       if (happened.error) tell({happened.term ? LeaderNews::Kind::work_failed : LeaderNews::Kind::call_failed, happened.term, happened.error});
       if (action.told) tell({kind_of(action.told->loss), action.told->term, {}});
-      std::unique_lock lock(mutex);
       if (action.over) {
+        const std::lock_guard lock(mutex);
         over = true;
         changed.notify_all();
         return;
       }
-      const auto something = [&] { return !events.empty(); };
-      if (action.wake) changed.wait_until(lock, *action.wake, something);
-      else changed.wait(lock, something);
-      if (events.empty()) {
-        happened = {LeaderCore::Woken{}};
-      } else {
-        happened = std::move(events.front());
-        events.pop_front();
-      }
+      happened = next_event(action.wake);
     }
+  }
+
+  Happened next_event(std::optional<LeaderCore::Moment> wake) {
+    const auto waiting = [&] {
+      const std::lock_guard lock(mutex);
+      return events.empty();
+    };
+    // wake() may be about an event that is taken already.
+    if (waiting()) alarm.wait(wake);
+    const std::lock_guard lock(mutex);
+    if (events.empty()) return {LeaderCore::Woken{}};
+    Happened happened = std::move(events.front());
+    events.pop_front();
+    return happened;
   }
 
   void perform(const LeaderCore& core, const LeaderCore::Action& action) {
@@ -99,13 +106,14 @@ struct LeaderLoop::State {
       if (action.told && action.told->loss) {
         until->store(Clock::duration::min().count());
         leading.reset();
+        current.reset();
         ended = std::exchange(stop, std::nullopt);
       }
       if (action.told && !action.told->loss) {
         until = std::make_shared<std::atomic<Clock::rep>>(core.leads_until()->time_since_epoch().count());
         leading = action.told->term;
         stop.emplace();
-        elected = Leadership(scope, *leading, stop->get_token(), until);
+        elected = current = Leadership(scope, *leading, stop->get_token(), until);
       } else if (leading) {
         until->store(core.leads_until()->time_since_epoch().count());
       }
@@ -123,7 +131,7 @@ struct LeaderLoop::State {
   void post(Happened happened) {
     const std::lock_guard lock(mutex);
     events.push_back(std::move(happened));
-    changed.notify_all();
+    alarm.wake();
   }
 
   // --- the thread that talks to the database
@@ -211,7 +219,7 @@ struct LeaderLoop::State {
     const std::lock_guard lock(mutex);
     if (std::exchange(stop_asked, true)) return;
     events.push_back({LeaderCore::Stop{}});
-    changed.notify_all();
+    alarm.wake();
   }
 
   Database database;
@@ -220,11 +228,14 @@ struct LeaderLoop::State {
   LeaderOptions options;  // not changed once the threads run
   const LeaderCore::Timing timing;
 
+  detail::Alarm alarm;  // of the thread that keeps the time
+
   mutable std::mutex mutex;         // guards what follows
   std::condition_variable changed;  // of any of it
   std::deque<Happened> events;      // a stop, an answer and an end of work at most
   std::optional<LeaderCore::Call> call;
   std::optional<Leadership> elected;  // not at work yet
+  std::optional<Leadership> current;
   std::optional<Term> leading;
   std::shared_ptr<std::atomic<Clock::rep>> until = std::make_shared<std::atomic<Clock::rep>>(Clock::duration::min().count());
   std::optional<std::stop_source> stop;  // of the work
@@ -279,6 +290,11 @@ void LeaderLoop::stop() {
 std::optional<Term> LeaderLoop::leads() const {
   const std::lock_guard lock(state_->mutex);
   return state_->leading && Clock::now().time_since_epoch().count() < state_->until->load() ? state_->leading : std::nullopt;
+}
+
+std::optional<Leadership> LeaderLoop::leadership() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->current && state_->current->still_held() ? state_->current : std::nullopt;
 }
 
 const Scope& LeaderLoop::scope() const noexcept { return state_->scope; }

@@ -93,6 +93,13 @@ class TERMGATE_EXPORT LeaseLost : public Error {
   ~LeaseLost() override;
 };
 
+// A wait was ended by the caller's own std::stop_token. Nothing is held.
+class TERMGATE_EXPORT Cancelled : public Error {
+ public:
+  using Error::Error;
+  ~Cancelled() override;
+};
+
 // The database was not reached, or went away before COMMIT was sent: nothing was written.
 class TERMGATE_EXPORT Unavailable : public Error {
  public:

@@ -193,7 +193,7 @@ std::optional<HostLease::Clock::time_point> HostLease::renew() {
   }
   const auto pause = std::max(shortest_pause, ttl / 3);
   if (!answering(ttl)) {
-    if (lease->still_held()) return std::min(Clock::now() + ttl / 10, lease->held_until());
+    if (lease->still_held()) return Clock::now() + std::min<Clock::duration>(ttl / 10, lease->held_until() - Lease::Clock::now());
     lost(fmt::format("no term for scope \"{}\": {} was not heard of for {} ms, and its lease has ended", scope_.name(), owner_, ttl.count()));
     common_.log(fmt::format("lease of scope \"{}\" ended: {} does not answer", scope_.name(), owner_));
     return Clock::now() + pause;

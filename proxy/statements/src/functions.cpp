@@ -39,7 +39,7 @@ constexpr std::string_view reading_large_objects[] = {"lo_close", "lo_get", "lo_
 
 constexpr std::string_view termgate_writes[] = {
     "acquire_lease", "adopt", "append", "append_many", "check_term", "force_release", "job_finish", "job_heartbeat", "job_start",
-    "protect", "prune", "release_lease", "renew_lease", "reset_fence", "seal", "unadopt", "unprotect",
+    "protect", "prune", "release_lease", "renew_lease", "renew_leases", "reset_fence", "seal", "unadopt", "unprotect",
 };
 
 constexpr std::string_view termgate_reads[] = {"doctor", "fence", "lease", "outcome", "read_stream", "schema_version", "server_time", "verify_findings"};

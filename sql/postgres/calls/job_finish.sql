@@ -1,2 +1,2 @@
 -- Closes a job run: completed, failed or cancelled.
-SELECT @schema@.job_finish($1::bigint, $2, $3::int, $4) AS finished
+SELECT @schema@.job_finish($1::bigint, $2, $3::int, $4, $5) AS finished

@@ -183,6 +183,7 @@ BEGIN
    WHERE l.scope = release_lease.scope AND l.owner_id = release_lease.owner AND l.term = release_lease.term AND l.released_at IS NULL;
   IF FOUND THEN
     PERFORM @schema@._audit('release', scope, owner, jsonb_build_object('term', term, 'owner', owner));
+    PERFORM pg_notify('termgate_leases', scope);  -- a hint for those who wait for it
   END IF;
   RETURN FOUND;
 END $$;
@@ -229,5 +230,6 @@ BEGIN
   PERFORM @schema@._audit_evictions(scope, v_term, v_evicted);
   PERFORM @schema@._set_fence(scope, v_term, 'force_release', actor,
     jsonb_build_object('owner', l.owner_id, 'previous', f.term, 'reason', reason, 'evicted', cardinality(v_evicted)));
+  PERFORM pg_notify('termgate_leases', scope);
   RETURN true;
 END $$;

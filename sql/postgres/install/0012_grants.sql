@@ -18,7 +18,7 @@ LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
     WHEN starts_with(p_function, '_adopted_row_') OR p_function IN (
       'check_term', 'check_session', 'check_claim', 'check_claim_text', 'check_again', 'check_prepared', 'hold_session', 'hold_claim', 'release_session', 'append', 'append_many', 'claim_write', 'record_refusal',
       'job_start', 'job_heartbeat', 'job_finish', 'adopt', '_adopt_function', '_adopt_register', '_need_readable') THEN 2
-    WHEN p_function IN ('seal', 'acquire_lease', 'renew_lease', 'release_lease') THEN 3
+    WHEN p_function IN ('seal', 'acquire_lease', 'renew_lease', 'renew_leases', 'release_lease') THEN 3
     WHEN p_function IN (
       'force_release', 'reset_fence', 'prune', 'prune_history', 'stream_move', 'set_raise_by', 'set_setting', 'declare_restored',
       'declare_nothing_lost', 'declare_untrusted') THEN 4

@@ -42,3 +42,10 @@ WHERE scope = ?1 AND term > ?2
 -- Leases past their time that nobody released. Parameters: moment. Rows: scope, owner, term, expires at. Locks: none.
 SELECT scope, owner_id, term, expires_at FROM main.termgate_leases
 WHERE released_at IS NULL AND expires_at <= ?1 ORDER BY expires_at LIMIT 100
+
+-- name: leases_asked
+-- Parameters: a JSON array of leases to renew. Rows: scope, owner, term, ttl_ms, and whether all four are of their types. Locks: none.
+SELECT json_extract(value, '$.scope'), json_extract(value, '$.owner'), json_extract(value, '$.term'), json_extract(value, '$.ttl_ms'),
+  coalesce(json_type(value, '$.scope') = 'text' AND json_type(value, '$.owner') = 'text' AND json_type(value, '$.term') = 'integer'
+    AND json_type(value, '$.ttl_ms') = 'integer', 0)
+FROM json_each(?1) ORDER BY key

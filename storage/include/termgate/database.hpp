@@ -18,12 +18,14 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include <termgate/error.hpp>
+#include <termgate/held_lease.hpp>
 #include <termgate/isolation.hpp>
 #include <termgate/lease.hpp>
 #include <termgate/scope.hpp>
@@ -71,6 +73,7 @@ struct LeaseOptions {
   std::string endpoint = {};                            // where the holder can be reached; for people and followers
   std::optional<std::chrono::milliseconds> grace = {};  // before sessions in the way are evicted; none: the setting
   std::chrono::milliseconds wait{30'000};               // acquire_lease only: how long to wait for another's lease
+  std::stop_token stop = {};                            // acquire_lease only: ends that wait with Cancelled
 };
 
 enum class Wrote { now, before };  // before: this write id had committed already; nothing was written again
@@ -135,6 +138,22 @@ struct WriteOutcome {  // of outcome: what a write id stands for
   std::optional<std::string> stream;
   std::optional<std::int64_t> sequence_no;
   std::int64_t created_at_ms = 0;
+};
+
+struct JobRunInfo {
+  std::string run_id, job, scope, owner;
+  std::int64_t term = 0;
+  std::int64_t started_at_ms = 0;
+  std::optional<std::int64_t> completed_at_ms;
+  std::string status;  // started, completed, failed, cancelled, lost. Lost also where an open run's lease is over
+  std::optional<std::int64_t> last_heartbeat_ms;
+  std::optional<std::int64_t> exit_code;
+  std::optional<std::string> checkpoint, detail;
+  std::int64_t now_ms = 0;  // when it was read
+};
+
+struct JobFilter {
+  std::optional<std::string> job = {}, scope = {}, run_id = {};
 };
 
 // One open fenced transaction, valid inside the callback of Database::write and on its thread only.
@@ -219,6 +238,10 @@ class Database {
 
   // Waits up to options.wait for another's lease, then throws Blocked. TTL 100 ms to 1 day.
   Lease acquire_lease(const Scope& scope, std::chrono::milliseconds ttl, const LeaseOptions& options = {});
+  // A lease that renews itself and is given back by its handle (<termgate/held_lease.hpp>). Waits up to options.wait for another's, then throws Blocked; Cancelled where options.stop asked for it.
+  HeldLease hold(const Scope& scope, const HoldOptions& options = {});
+  // None: another holds it.
+  std::optional<HeldLease> try_hold(const Scope& scope, const HoldOptions& options = {});
   // None: another holds it.
   std::optional<Lease> try_acquire_lease(const Scope& scope, std::chrono::milliseconds ttl, const LeaseOptions& options = {});
   // Extends by the lease's own TTL. Throws LeaseLost when it is no longer its holder's.
@@ -229,6 +252,15 @@ class Database {
   bool release_lease(const Scope& scope, Term term, const std::string& owner);
   bool force_release(const Scope& scope, std::string_view actor, std::string_view reason);
   static const std::string& default_owner();  // host:pid:random
+
+  // Job history by parts; <termgate/job_run.hpp> has the handle. A start is checked like a write (StaleTerm), and so are a heartbeat and the end "completed"; "failed", "cancelled" and "lost" may be
+  // said by who has lost the lead. One open run of a job in a scope.
+  std::string start_job(std::string_view job, const Scope& scope, Term term, const std::string& owner, const std::optional<std::string>& detail = {});
+  // False: the run is no longer open. With `renew` it also renews that lease, in the same transaction, and throws LeaseLost where that fails: then neither is done.
+  bool beat_job(const std::string& run_id, const std::optional<std::string>& checkpoint = {}, Lease* renew = nullptr);
+  bool finish_job(const std::string& run_id, std::string_view status, std::optional<std::int64_t> exit_code = {}, const std::optional<std::string>& detail = {},
+                  const std::optional<std::string>& checkpoint = {});
+  std::vector<JobRunInfo> jobs(const JobFilter& filter = {}, int limit = 100);  // newest first
 
   // Writes down refusals that were answered elsewhere (a proxy, from memory). False: too soon after the last, add these to the next report.
   // What this object's own calls refuse it reports by itself.

@@ -11,9 +11,9 @@
 // What it does not do: it cannot stop work that does not look, nor a process that the machine has stopped, and a clock may run wrong. That a stale leader's writes do no harm is the fence's doing
 // alone (F1, F2): write under leads.term(), never under a term that is looked up later.
 //
-// When two may both believe to lead. The window counts from before the request was sent, by std::chrono::steady_clock, and ends `margin` before the lease. As long as that clock runs slower than the
+// When two may both believe to lead. The window counts from before the request was sent, by BootClock, and ends `margin` before the lease. As long as that clock runs slower than the
 // database's by no more than margin ÷ TTL, less what the database's clock jumps ahead within one TTL, at most one of a scope's loops leads at any moment; with the default margin, a fifth: 10 %
-// slower and a jump by a tenth of the TTL. On Linux steady_clock stands still while the machine is suspended: what wakes up then may believe for the rest of its window. A forced release ends
+// slower and a jump by a tenth of the TTL. A machine that was suspended past that moment says so as soon as it wakes up. A forced release ends
 // a leader's term at once and its belief with its next renewal, a third of the TTL later at most. In each of these the old one's writes are refused.
 #pragma once
 
@@ -107,6 +107,15 @@ class LeaderLoop {
 
   // The term that it may believe to lead under at this moment, by the clock. Not a right to write: bind a write to Leadership::term().
   std::optional<Term> leads() const;
+  // The election that it may believe to lead by at this moment: for a timer's tick or a request, which take place beside the work. It stays bound to that election.
+  std::optional<Leadership> leadership() const;
+  // Calls `f` with it, on this thread, if there is one. False: not the leader, and nothing was called. Give the work of the loop nothing to do but to wait if it all happens here.
+  template <class Function>
+  bool run_if_leader(Function&& f) {
+    const std::optional<Leadership> now = leadership();
+    if (now) std::forward<Function>(f)(*now);
+    return now.has_value();
+  }
   const Scope& scope() const noexcept;
   const std::string& owner() const noexcept;
 

@@ -2,13 +2,14 @@
 // copy it as you like, one thread at a time for each copy.
 //
 // The database's clock decides who holds a lease. still_held() is this process's own, careful view: it
-// counts on a monotonic clock from the moment that the request was *sent*, so it ends no later than the
+// counts on a monotonic clock, suspension included, from the moment that the request was *sent*, so it ends no later than the
 // database's. Safety never rests on it: a write after that is refused by its term (F1, F2).
 #pragma once
 
 #include <chrono>
 #include <string>
 
+#include <termgate/boot_clock.hpp>
 #include <termgate/scope.hpp>
 #include <termgate/term.hpp>
 
@@ -16,7 +17,7 @@ namespace termgate::inline v0 {
 
 class Lease {
  public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = BootClock;
 
   Lease(Scope scope, Term term, std::string owner, std::chrono::milliseconds ttl, Clock::time_point held_until)
       : scope_(std::move(scope)), term_(term), owner_(std::move(owner)), ttl_(ttl), held_until_(held_until) {}

@@ -68,7 +68,7 @@ struct PostgresFenceFeed::Inside {
 
   // The members' order is that of construction: the receiver sends LISTEN, and UNLISTEN when it goes.
   struct Listening {
-    explicit Listening(const std::string& conninfo) : connection(conninfo), quiet(connection) {
+    Listening(const std::string& conninfo, const std::string& channel) : connection(conninfo), quiet(connection) {
 #if PQXX_VERSION_MAJOR < 7
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
@@ -77,7 +77,7 @@ struct PostgresFenceFeed::Inside {
 #endif
       // Before anything of ours is looked up by name, and whatever the database's owner has set for it.
       pqxx::nontransaction(connection).exec("SET search_path = pg_catalog, pg_temp; SET default_transaction_read_only = on; SET statement_timeout = 5000; SET standard_conforming_strings = on");
-      receiver.emplace(connection, "termgate");
+      receiver.emplace(connection, channel);
     }
     pqxx::connection connection;
     pqxx::quiet_errorhandler quiet;
@@ -97,12 +97,14 @@ struct PostgresFenceFeed::Inside {
   std::string url;
   std::string conninfo;
   std::string schema;
+  std::string channel;
   std::string fences_sql, fence_sql;
   int wakeup = -1;
   std::optional<Listening> listening;
 };
 
-PostgresFenceFeed::PostgresFenceFeed(std::string url, std::string_view database, std::string schema) : inside_(std::make_unique<Inside>()) {
+PostgresFenceFeed::PostgresFenceFeed(std::string url, std::string_view database, std::string schema, std::string channel) : inside_(std::make_unique<Inside>()) {
+  inside_->channel = std::move(channel);
   inside_->url = std::move(url);
   inside_->conninfo = conninfo_of(inside_->url, std::getenv("PGCONNECT_TIMEOUT") != nullptr);
   // Of a parameter that is given twice the later one counts, and a database in the path is one as well.
@@ -122,7 +124,7 @@ std::size_t PostgresFenceFeed::wait(std::chrono::milliseconds at_most, std::size
   try {
     connected_anew = !in.listening;
     if (!in.listening) {
-      in.listening.emplace(in.conninfo);
+      in.listening.emplace(in.conninfo, in.channel);
     } else {
       pollfd watched[] = {{in.listening->connection.sock(), POLLIN, 0}, {in.wakeup, POLLIN, 0}};
       poll(watched, 2, static_cast<int>(at_most.count()));

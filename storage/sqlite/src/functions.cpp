@@ -347,6 +347,12 @@ constexpr Function functions[] = {
                      .key("remaining_ms").value(renewal.remaining_ms)
                      .close());
      }},
+    {"termgate_renew_leases", 1, 1, writes, "(leases)",
+     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
+       Json outcomes('[');
+       for (const std::string_view outcome : layer1.renew_leases(in.text(0, "list of leases"))) outcomes.value(outcome);
+       give(out, outcomes.close());
+     }},
     {"termgate_release_lease", 3, 3, writes, "(scope, owner, term)",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) { give(out, layer1.release_lease(in.scope(0), in.text(1, "owner"), in.term(2))); }},
     {"termgate_force_release", 3, 3, writes, "(scope, actor, reason)",

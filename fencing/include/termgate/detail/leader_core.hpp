@@ -15,12 +15,16 @@
 
 #include <termgate/term.hpp>
 
+namespace termgate::inline v0 {
+struct BootClock;
+}
+
 namespace termgate::inline v0::detail {
 
 class LeaderCore {
  public:
-  using Moment = std::chrono::steady_clock::time_point;  // by one clock that never goes back; a step back counts as standing still
-  using Time = std::chrono::steady_clock::duration;
+  using Time = std::chrono::nanoseconds;
+  using Moment = std::chrono::time_point<BootClock, Time>;  // by one clock that never goes back; a step back counts as standing still
 
   struct Timing {
     Time ttl;

@@ -2,6 +2,7 @@
 #include <termgate/detail/sqlite/layer1.hpp>
 
 #include <algorithm>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -21,6 +22,7 @@ namespace stmt = termgate::sql::sqlite_statements;
 
 constexpr std::int64_t ttl_ms_min = 100;
 constexpr std::int64_t ttl_ms_max = 24LL * 60 * 60 * 1000;
+constexpr std::size_t renewals_max = 500;  // in one transaction
 
 // What an acquisition adds where the database may have forgotten terms that our own leases issued (F3).
 // Above whatever was lost, and by chance never the same twice: a file that is copied back once more has lost the acquisition that jumped before.
@@ -116,6 +118,47 @@ Layer1::Renewal Layer1::renew_lease(const Scope& scope, const std::string& owner
   unit.commit();
   if (renewed) return {true, moment + ttl_ms, ttl_ms};
   return {false, lease ? std::optional(lease->expires_at) : std::nullopt, lease ? lease->expires_at - moment : 0};
+}
+
+std::vector<std::string_view> Layer1::renew_leases(const std::string& leases) {
+  struct Asked {
+    std::string scope, owner;
+    std::int64_t term, ttl_ms;
+  };
+  std::vector<Asked> asked;
+  {
+    Running read = use(stmt::leases_asked);
+    read.bind(leases);
+    while (read.step()) {
+      if (read.integer(4) == 0) throw InvalidInput("TG005 each lease needs a scope and an owner as text, a term and a ttl_ms as integers");
+      asked.push_back({read.text(0), read.text(1), read.integer(2), read.integer(3)});
+      require_ttl(asked.back().ttl_ms);
+      if (asked.size() > renewals_max) throw InvalidInput(fmt::format("TG005 more than {} leases in one call", renewals_max));
+    }
+  }
+  std::set<std::string_view> scopes;
+  for (const Asked& one : asked) {
+    if (!scopes.insert(one.scope).second) throw InvalidInput("TG005 a scope is named twice among the leases to renew");
+  }
+  std::vector<std::string_view> outcomes;
+  outcomes.reserve(asked.size());
+  Unit unit(*this);
+  for (const Asked& one : asked) {
+    const Fence fence = read_fence(one.scope);
+    if (fence.untrusted) {
+      outcomes.emplace_back("untrusted");
+      continue;
+    }
+    bool renewed = false;
+    if (height(one.scope, fence) <= one.term) {
+      const Moment moment = now();
+      use(stmt::lease_renew).bind(one.scope).bind(one.owner).bind(one.term).bind(moment).bind(moment + one.ttl_ms).run();
+      renewed = sqlite3_changes(db_) == 1;
+    }
+    outcomes.emplace_back(renewed ? "renewed" : "lost");
+  }
+  unit.commit();
+  return outcomes;
 }
 
 bool Layer1::release_lease(const Scope& scope, const std::string& owner, Term term) {

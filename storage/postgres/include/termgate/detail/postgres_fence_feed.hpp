@@ -21,7 +21,7 @@ class PostgresFenceFeed {
   };
 
   // `url` is libpq's URI; `database`, where it is not empty, takes the place of the one that the URL names. Connects on first use.
-  PostgresFenceFeed(std::string url, std::string_view database, std::string schema);
+  PostgresFenceFeed(std::string url, std::string_view database, std::string schema, std::string channel);
   ~PostgresFenceFeed();
   PostgresFenceFeed(const PostgresFenceFeed&) = delete;
   PostgresFenceFeed& operator=(const PostgresFenceFeed&) = delete;

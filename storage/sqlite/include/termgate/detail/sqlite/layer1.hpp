@@ -103,6 +103,8 @@ class Layer1 {
     std::int64_t remaining_ms;
   };
   Renewal renew_lease(const Scope& scope, const std::string& owner, Term term, std::int64_t ttl_ms);
+  // Many in one transaction. `leases`: a JSON array of {"scope", "owner", "term", "ttl_ms"}, 500 at most, no scope twice. In order: renewed, lost or untrusted.
+  std::vector<std::string_view> renew_leases(const std::string& leases);
   bool release_lease(const Scope& scope, const std::string& owner, Term term);
   bool force_release(const Scope& scope, const std::string& actor, const std::string& reason);
 

@@ -1,0 +1,377 @@
+// run …: COMMAND, on one host at a time, for as long as the lease is held.
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include <termgate/held_lease.hpp>
+#include <termgate/job_run.hpp>
+
+#include "command.hpp"
+#include "output.hpp"
+#include "run/watchdog.hpp"
+
+namespace po = boost::program_options;
+
+namespace termgate::cli {
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::milliseconds;
+using run::Report;
+using run::Watchdog;
+
+constexpr int own_outcomes = 100;  // what is added to the exit statuses of this command's own
+constexpr milliseconds lost_grace{50};
+
+struct Plan {
+  Scope scope;
+  std::vector<std::string> command;
+  HoldOptions hold;
+  bool waits = false;
+  std::optional<std::string> job;
+  std::optional<milliseconds> once_per;
+  bool resume = false;
+  bool pgoptions = true;
+  milliseconds kill_after{};
+};
+
+Plan plan_of(const Arguments& arguments) {
+  Plan plan{arguments.scope(), arguments.list("command"), {}, false, arguments.maybe("job"), arguments.maybe_duration("once-per"), arguments.flag("resume"), !arguments.flag("no-pgoptions"), {}};
+  if (plan.command.empty() || plan.command[0].empty()) throw UsageError("which command? termgate run --scope S -- COMMAND …");
+  plan.hold.ttl = arguments.duration_or("ttl", 10s);
+  if (plan.hold.ttl < 1s || plan.hold.ttl > 24h) throw UsageError("--ttl must be from 1s to 1d");
+  if (plan.once_per && *plan.once_per < 1s) throw UsageError("--once-per must be 1s or more");
+  plan.waits = arguments.maybe("wait").has_value();
+  plan.hold.wait = arguments.duration_or("wait", 0ms);
+  plan.hold.endpoint = arguments.text_or("endpoint", "");
+  plan.hold.margin = plan.hold.ttl / 5;
+  plan.kill_after = std::min(arguments.duration_or("kill-after", plan.hold.ttl / 10), plan.hold.ttl / 10);
+  if (!plan.job && (plan.once_per || plan.resume)) plan.job = plan.scope.name();
+  return plan;
+}
+
+void say(const std::string& text) { fmt::print(stderr, "termgate: {}\n", text); }
+
+// A crontab line starts a little earlier one day than the day before, by its host's clock or another's: that must not skip the day.
+milliseconds slack_of(milliseconds period) { return std::min<milliseconds>(period / 20, 10min); }
+
+bool is_due(Database& database, const Plan& plan) {
+  if (!plan.once_per) return true;
+  for (const JobRunInfo& run : database.jobs({.job = plan.job, .scope = plan.scope.name()}, 1000)) {
+    if (run.status == "completed") return run.now_ms - run.started_at_ms >= (*plan.once_per - slack_of(*plan.once_per)).count();
+  }
+  return true;
+}
+
+// One value of PGOPTIONS: spaces separate, a backslash keeps what follows it.
+std::string pgoption(std::string_view text) {
+  std::string escaped;
+  for (const char c : text) {
+    if (c == '\\' || c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f' || c == '\v') escaped += '\\';
+    escaped += c;
+  }
+  return escaped;
+}
+
+std::vector<std::string> environment_of(const Plan& plan, Term term, const std::optional<std::string>& run_id, const std::optional<std::string>& checkpoint) {
+  std::vector<std::string> environment;
+  std::string pgoptions;
+  for (char** one = environ; *one != nullptr; ++one) {
+    const std::string_view variable = *one;
+    if (plan.pgoptions && variable.starts_with("PGOPTIONS=")) pgoptions = std::string(variable.substr(10)) + " ";
+    // An outer run's are not this one's.
+    else if (!variable.starts_with("TERMGATE_SCOPE=") && !variable.starts_with("TERMGATE_TERM=") && !variable.starts_with("TERMGATE_RUN_ID=") && !variable.starts_with("TERMGATE_CHECKPOINT="))
+      environment.emplace_back(variable);
+  }
+  environment.push_back("TERMGATE_SCOPE=" + plan.scope.name());
+  environment.push_back(fmt::format("TERMGATE_TERM={}", term.value()));
+  if (run_id) environment.push_back("TERMGATE_RUN_ID=" + *run_id);
+  if (checkpoint) environment.push_back("TERMGATE_CHECKPOINT=" + *checkpoint);
+  if (plan.pgoptions) environment.push_back(fmt::format("PGOPTIONS={}-c termgate.scope={} -c termgate.term={}", pgoptions, pgoption(plan.scope.name()), term.value()));
+  return environment;
+}
+
+// What is passed on to COMMAND. Blocked here from before the first thread, and read one by one.
+class Signals {
+ public:
+  Signals() {
+    sigset_t mine;
+    sigemptyset(&mine);
+    for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) sigaddset(&mine, signal);
+    pthread_sigmask(SIG_BLOCK, &mine, nullptr);
+    signal(SIGTTOU, SIG_IGN);  // giving the terminal back
+    signal(SIGPIPE, SIG_IGN);
+    descriptor_ = signalfd(-1, &mine, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (descriptor_ < 0) throw std::system_error(errno, std::system_category(), "a descriptor for signals");
+  }
+  ~Signals() { close(descriptor_); }
+  Signals(const Signals&) = delete;
+  Signals& operator=(const Signals&) = delete;
+  int descriptor() const { return descriptor_; }
+  int next() const {  // 0: none
+    signalfd_siginfo info{};
+    return read(descriptor_, &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo) : 0;
+  }
+
+ private:
+  int descriptor_;
+};
+
+// Waits for the lease on a thread of its own, so that a signal ends the wait.
+std::optional<HeldLease> take(Database& database, const Plan& plan, const Signals& signals, int& signal) {
+  std::stop_source stop;
+  HoldOptions options = plan.hold;
+  options.stop = stop.get_token();
+  std::optional<HeldLease> held;
+  std::exception_ptr failed;
+  const int done = eventfd(0, EFD_CLOEXEC);
+  const auto begun = BootClock::now();
+  std::thread taker([&] {
+    try {
+      if (plan.waits) held = database.hold(plan.scope, options);
+      else held = database.try_hold(plan.scope, options);
+    } catch (...) {
+      failed = std::current_exception();
+    }
+    const std::uint64_t one = 1;
+    if (write(done, &one, sizeof one) < 0) std::abort();  // it cannot be full
+  });
+  for (;;) {
+    pollfd watched[] = {{done, POLLIN, 0}, {signals.descriptor(), POLLIN, 0}};
+    poll(watched, 2, -1);
+    if (watched[0].revents != 0) break;
+    if (const int came = signals.next()) {
+      signal = came;
+      stop.request_stop();
+    }
+  }
+  taker.join();
+  close(done);
+  if (!failed || signal != 0) return held;
+  try {
+    std::rethrow_exception(failed);
+  } catch (const Blocked&) {
+    // Another's lease to the end of the wait is status 104; before that, it is a session that could not be evicted, which stays 108.
+    if (!plan.waits || BootClock::now() - begun < plan.hold.wait) throw;
+    return std::nullopt;
+  }
+}
+
+// COMMAND from its start until nothing is left of it.
+class Supervision {
+ public:
+  Supervision(const Plan& plan, Watchdog& watchdog, const Signals& signals, HeldLease& held) : plan_(plan), watchdog_(watchdog), signals_(signals), held_(held) {}
+
+  // Whatever happens here: nothing of COMMAND is left when the lease is given back.
+  ~Supervision() {
+    if (!empty_) watchdog_.end_all();
+  }
+  Supervision(const Supervision&) = delete;
+  Supervision& operator=(const Supervision&) = delete;
+
+  void start(const std::vector<std::string>& environment) {
+    foreground_ = isatty(STDIN_FILENO) != 0 && tcgetpgrp(STDIN_FILENO) == getpgrp();
+    move_deadlines();
+    watchdog_.start(plan_.command, environment, foreground_);
+  }
+
+  void wait_for_the_end() {
+    while (!empty_) {
+      move_deadlines();
+      pollfd watched[] = {{watchdog_.descriptor(), POLLIN, 0}, {signals_.descriptor(), POLLIN, 0}};
+      poll(watched, 2, static_cast<int>(std::clamp<std::int64_t>(plan_.hold.ttl.count() / 20, 10, 1000)));
+      if (watched[0].revents != 0) hear();
+      while (const int signal = signals_.next()) {
+        if (group_ > 0) kill(-group_, signal);
+      }
+    }
+    if (foreground_) tcsetpgrp(STDIN_FILENO, getpgrp());
+  }
+
+  bool lost() const { return lost_ || timed_out_; }
+  bool abandoned() const { return abandoned_; }
+  int not_run() const { return not_run_; }
+  int status() const { return status_; }
+
+ private:
+  void move_deadlines() {
+    if (held_.lost().stop_requested()) {
+      if (!lost_) watchdog_.stop(lost_grace);
+      lost_ = true;
+      return;
+    }
+    const auto stop_at = held_.held_until();
+    watchdog_.set_deadlines(stop_at, stop_at + plan_.hold.ttl / 10);
+  }
+
+  void hear() {
+    const auto report = watchdog_.next();
+    if (!report) {
+      abandoned_ = empty_ = true;
+      return;
+    }
+    switch (report->kind) {
+      case Report::Kind::started: group_ = report->value; break;
+      case Report::Kind::not_run: not_run_ = report->value; break;
+      case Report::Kind::stopped: stop_with_it(); break;
+      case Report::Kind::exited:
+      case Report::Kind::signalled:
+        status_ = report->kind == Report::Kind::exited ? report->value : 128 + report->value;
+        group_ = 0;
+        watchdog_.clear(plan_.kill_after);
+        break;
+      case Report::Kind::empty:
+        timed_out_ = report->value != 0;
+        empty_ = true;
+        break;
+    }
+  }
+
+  // Job control: the shell that started us shall see us stopped too. Nobody renews meanwhile, and the watchdog goes on.
+  void stop_with_it() {
+    if (!foreground_ || group_ <= 0) return;
+    tcsetpgrp(STDIN_FILENO, getpgrp());
+    kill(getpid(), SIGSTOP);
+    if (tcgetpgrp(STDIN_FILENO) == getpgrp()) tcsetpgrp(STDIN_FILENO, group_);
+    kill(-group_, SIGCONT);
+  }
+
+  const Plan& plan_;
+  Watchdog& watchdog_;
+  const Signals& signals_;
+  HeldLease& held_;
+  bool foreground_ = false, lost_ = false, timed_out_ = false, abandoned_ = false, empty_ = false;
+  int not_run_ = 0, status_ = 0;
+  pid_t group_ = 0;
+};
+
+// Several tries: a run that was completed and is not recorded as such runs again.
+template <class Call>
+void insist(Call call) {
+  for (int attempt = 0;; ++attempt) {
+    try {
+      call();
+      return;
+    } catch (const StaleTerm&) {
+      throw;
+    } catch (const InvalidInput&) {
+      throw;
+    } catch (const Error&) {
+      if (attempt == 4) throw;
+    }
+    std::this_thread::sleep_for(50ms * (1 << attempt));
+  }
+}
+
+// Says what became of it, records it, and gives the lease back.
+int settle(Database& database, const Plan& plan, const Supervision& command, HeldLease& held, const std::optional<std::string>& run_id) {
+  const auto record = [&](std::string_view status, std::optional<std::int64_t> code, const std::optional<std::string>& detail) {
+    if (run_id) insist([&] { database.finish_job(*run_id, status, code, detail); });
+  };
+  const auto quietly = [&](auto call) {
+    try {
+      call();
+    } catch (const Error& error) {
+      say(error.what());
+    }
+  };
+  if (command.not_run() != 0) {
+    const std::string why = fmt::format("{} could not be run: {}", printable(plan.command[0]), std::strerror(command.not_run()));
+    say(why);
+    quietly([&] { record("failed", 127, why); });
+    quietly([&] { held.release(); });
+    return command.not_run() == ENOENT ? 127 : 126;
+  }
+  if (command.lost() || command.abandoned()) {
+    say(command.lost() ? fmt::format("the lease of \"{}\" (term {}) was lost: {} and all that it had started were ended", printable(plan.scope.name()), held.term().value(), printable(plan.command[0]))
+                       : std::string("the watchdog was killed: COMMAND and all that it had started were ended"));
+    quietly([&] { record("lost", std::nullopt, command.lost() ? "the lease was lost" : "the watchdog was killed"); });
+    quietly([&] { held.release(); });
+    return own_outcomes + (command.lost() ? Exit::lease_lost : Exit::failed);
+  }
+  // Recorded while the lease is held: nobody else starts before it is.
+  try {
+    record(command.status() == 0 ? "completed" : "failed", command.status(), std::nullopt);
+  } catch (const Error& error) {
+    say(fmt::format("{} ended with status {}, but its end could not be recorded: {}", printable(plan.command[0]), command.status(), error.what()));
+    quietly([&] { held.release(); });
+    if (dynamic_cast<const StaleTerm*>(&error) != nullptr) return own_outcomes + Exit::lease_lost;
+    return own_outcomes + Exit::outcome_unknown;
+  }
+  quietly([&] { held.release(); });
+  return command.status();
+}
+
+int run_run(const Arguments& arguments) {
+  const Plan plan = plan_of(arguments);
+  Watchdog watchdog;  // before any thread
+  const Signals signals;
+  Database database = arguments.open();
+  // Without a new term for nothing; asked again once the lease is held.
+  if (!is_due(database, plan)) return Exit::done;
+  int signal = 0;
+  std::optional<HeldLease> held = take(database, plan, signals, signal);
+  if (signal != 0) {
+    held.reset();
+    return 128 + signal;
+  }
+  if (!held) {
+    // The crontab line on three hosts: that one of them is at it is no failure of the others.
+    if (plan.once_per && !plan.waits) return Exit::done;
+    const auto info = database.lease(plan.scope);
+    if (!info || info->released_at_ms || info->remaining_ms <= 0) say(fmt::format("the lease of \"{}\" was another's, who has given it back since; try again", printable(plan.scope.name())));
+    else say(fmt::format("the lease of \"{}\" is {}'s under term {}, for another {}", printable(plan.scope.name()), printable(info->owner), info->term, length(info->remaining_ms)));
+    return own_outcomes + Exit::lease_anothers;
+  }
+  if (!is_due(database, plan)) {
+    held->release();
+    return Exit::done;
+  }
+  std::optional<std::string> run_id, checkpoint;
+  if (plan.job) {
+    if (plan.resume) checkpoint = last_checkpoint(database, *plan.job, plan.scope);
+    run_id = database.start_job(*plan.job, plan.scope, held->term(), held->owner());
+  }
+  Supervision command(plan, watchdog, signals, *held);
+  command.start(environment_of(plan, held->term(), run_id, checkpoint));
+  command.wait_for_the_end();
+  return settle(database, plan, command, *held, run_id);
+}
+
+}  // namespace
+
+void add_run_command(std::vector<Command>& commands) {
+  Command command{"run",
+                  "run a command on one host at a time, while it holds the lease",
+                  "Takes the lease of the scope, runs COMMAND in a process group of its own, renews, and gives the lease back when COMMAND and all that it started have ended. If the lease is lost,\n"
+                  "everything that descends from COMMAND gets TERM, then KILL, before another can hold the lease: also if this command is stopped or killed meanwhile.\n"
+                  "  termgate run --scope nightly --wait 1h -- ./nightly.sh\n"
+                  "  termgate run --scope report --once-per 1d -- ./report.sh      the same crontab line on three hosts\n"
+                  "COMMAND finds TERMGATE_SCOPE, TERMGATE_TERM, TERMGATE_RUN_ID (with --job), TERMGATE_CHECKPOINT (with --resume) and PGOPTIONS in its environment, so psql is fenced.\n"
+                  "Exit status: COMMAND's own (128 + N after signal N; 127 and 126 if it could not be run), or 100 + that of termgate: 104 another holds the lease, 105 the lease was lost.",
+                  [](po::options_description& o) {
+                    o.add_options()("scope", po::value<std::string>(), "the scope")("job", po::value<std::string>(), "record the run under this name")(
+                        "wait", po::value<std::string>(), "for another's lease to end (not at all)")("ttl", po::value<std::string>(), "1s to 1d (10s)")(
+                        "once-per", po::value<std::string>(), "only if the last completed run began as long ago, less a twentieth, by the database's clock")(
+                        "resume", po::bool_switch(), "hand the last checkpoint of a run that was not completed to COMMAND")(
+                        "kill-after", po::value<std::string>(), "between TERM and KILL for what COMMAND leaves behind (a tenth of the TTL, and at most that)")(
+                        "endpoint", po::value<std::string>(), "where the holder can be reached")("no-pgoptions", po::bool_switch(), "leave PGOPTIONS alone, for poolers that refuse it")(
+                        "command", po::value<std::vector<std::string>>(), "after --: what to run");
+                  },
+                  {"command"},
+                  run_run};
+  command.exit_base = own_outcomes;
+  commands.push_back(std::move(command));
+}
+
+}  // namespace termgate::cli

@@ -1,0 +1,120 @@
+#include <termgate/detail/held_leases_core.hpp>
+
+#include <algorithm>
+#include <cassert>
+
+namespace termgate::inline v0::detail {
+
+bool HeldLeasesCore::add(Id id, const Timing& timing, Moment end, Moment now) {
+  now_ = now = std::max(now, now_);
+  const Moment until = end - timing.margin;
+  if (now >= until) return false;
+  assert(!leases_.contains(id));
+  Held& held = leases_.emplace(id, Held{timing, until, std::nullopt}).first->second;
+  ends_.emplace(until, id);
+  set_due(id, held, std::max(end - timing.ttl + timing.renew_every - spread(Time(0), timing.renew_every / 8), now));
+  return true;
+}
+
+void HeldLeasesCore::remove(Id id) {
+  const auto found = leases_.find(id);
+  if (found == leases_.end()) return;
+  ends_.erase({found->second.until, id});
+  set_due(id, found->second, std::nullopt);
+  leases_.erase(found);
+}
+
+HeldLeasesCore::Action HeldLeasesCore::resume(Moment now) {
+  now_ = now = std::max(now, now_);
+  Action action;
+  const auto over = [&](Id id, Loss loss) {
+    remove(id);
+    action.over.emplace_back(id, loss);
+  };
+  for (const Id id : std::exchange(lost_, {})) {
+    if (leases_.contains(id)) over(id, Loss::lost);
+  }
+  // The clock comes before any answer that waited while this process was stopped: set_until() never moves an end that is past.
+  while (!ends_.empty() && ends_.begin()->first <= now) over(ends_.begin()->second, Loss::expired);
+
+  if (!busy_ && now >= pause_ && !dues_.empty() && dues_.begin()->first <= now) {
+    for (auto due = dues_.begin(); due != dues_.end() && action.renew.size() < limit_;) {
+      const auto [at, id] = *due;
+      Held& held = leases_.at(id);
+      // One that is nearly due goes along.
+      if (at > now + held.timing.renew_every / 8) break;
+      due = dues_.erase(due);
+      held.due.reset();
+      action.renew.push_back(id);
+    }
+    under_way_ = action.renew;
+    busy_ = true;
+  }
+  if (!ends_.empty()) action.wake = ends_.begin()->first;
+  if (!busy_ && !dues_.empty()) action.wake = std::min(*action.wake, std::max(dues_.begin()->first, pause_));
+  return action;
+}
+
+void HeldLeasesCore::answered(std::span<const Outcome> outcomes, Moment sent, Moment now) {
+  assert(busy_ && (outcomes.empty() || outcomes.size() == under_way_.size()));
+  now_ = now = std::max(now, now_);
+  busy_ = false;
+  const std::vector<Id> asked = std::exchange(under_way_, {});
+  Time shortest = Time::max();
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    const auto found = leases_.find(asked[i]);
+    if (found == leases_.end()) continue;  // given back, or told as over, meanwhile
+    Held& held = found->second;
+    const Timing& timing = held.timing;
+    shortest = std::min(shortest, timing.ttl);
+    const Outcome outcome = outcomes.empty() ? Outcome::failed : outcomes[i];
+    if (outcome == Outcome::renewed) {
+      if (held.until > now) set_until(asked[i], held, std::max(held.until, sent + timing.ttl - timing.margin));
+      set_due(asked[i], held, std::max(sent + timing.renew_every - spread(Time(0), timing.renew_every / 8), now + timing.ttl / (2 * retries_a_ttl)));
+    } else if (outcome == Outcome::lost) {
+      lost_.push_back(asked[i]);
+    } else {
+      set_due(asked[i], held, now + spread(timing.ttl / (2 * retries_a_ttl), timing.ttl / retries_a_ttl));
+    }
+  }
+  if (!outcomes.empty()) {
+    limit_ = std::min(limit_ * 2, batch_max);
+    failures_ = 0;
+    return;
+  }
+  limit_ = std::max<std::size_t>(limit_ / 2, 1);
+  failures_ = std::min(failures_ + 1, 20);
+  if (shortest == Time::max()) return;
+  const Time step = std::min<Time>(std::chrono::milliseconds(1) * (1 << std::min(failures_, 10)), shortest / (2 * retries_a_ttl));
+  pause_ = now + spread(step / 2, step);
+}
+
+std::optional<HeldLeasesCore::Moment> HeldLeasesCore::until(Id id) const {
+  const auto found = leases_.find(id);
+  return found == leases_.end() ? std::nullopt : std::optional(found->second.until);
+}
+
+void HeldLeasesCore::set_until(Id id, Held& held, Moment until) {
+  ends_.erase({held.until, id});
+  held.until = until;
+  ends_.emplace(until, id);
+}
+
+void HeldLeasesCore::set_due(Id id, Held& held, std::optional<Moment> due) {
+  if (held.due) dues_.erase({*held.due, id});
+  held.due = due;
+  if (due) dues_.emplace(*due, id);
+}
+
+// splitmix64: the same everywhere, which std::uniform_int_distribution is not.
+HeldLeasesCore::Time HeldLeasesCore::spread(Time from, Time to) {
+  random_ += 0x9e3779b97f4a7c15U;
+  std::uint64_t mixed = random_;
+  mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9U;
+  mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111ebU;
+  mixed ^= mixed >> 31;
+  const auto width = static_cast<std::uint64_t>(std::max<Time::rep>((to - from).count(), 1));
+  return from + Time(static_cast<Time::rep>(mixed % width));
+}
+
+}  // namespace termgate::inline v0::detail

@@ -1,0 +1,66 @@
+-- What holders of many leases call. Time is clock_timestamp(), read after the locks. Keeps F2, F3.
+
+-- renew_leases(leases) -> one row for each, in order: outcome is renewed, lost, busy (another session is at that lease: try again at once) or untrusted (F3).
+-- `leases` is a JSON array of {"scope", "owner", "term", "ttl_ms"}; no scope twice. One transaction for all of them, which waits for nothing: a lease whose key or row somebody
+-- holds is busy. Locks: the key and the row of each lease, as renew_lease takes them, to the end of the transaction; so at most 500 in a call.
+CREATE OR REPLACE FUNCTION @schema@.renew_leases(leases json, OUT place bigint, OUT outcome text, OUT expires_at timestamptz) RETURNS SETOF record
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_scopes text[];
+  v_owners text[];
+  v_terms bigint[];
+  v_ttls bigint[];
+  v_keyed boolean[];
+  v_locked text[];
+  v_untrusted bigint[];
+  v_renewed text[];
+  v_expires timestamptz[];
+BEGIN
+  IF leases IS NULL OR json_typeof(leases) <> 'array' THEN
+    RAISE EXCEPTION 'TG005 the leases to renew must be a JSON array' USING ERRCODE = 'TG005';
+  ELSIF json_array_length(leases) > 500 THEN
+    RAISE EXCEPTION 'TG005 % leases in one call: at most 500 are allowed', json_array_length(leases) USING ERRCODE = 'TG005';
+  END IF;
+  SELECT array_agg(a.scope ORDER BY a.place), array_agg(a.owner ORDER BY a.place), array_agg(a.term ORDER BY a.place), array_agg(a.ttl_ms ORDER BY a.place)
+    INTO v_scopes, v_owners, v_terms, v_ttls
+    FROM ROWS FROM (json_to_recordset(leases) AS (scope text, owner text, term bigint, ttl_ms bigint)) WITH ORDINALITY AS a(scope, owner, term, ttl_ms, place);
+  IF v_scopes IS NULL THEN
+    RETURN;
+  END IF;
+  IF EXISTS (SELECT FROM unnest(v_scopes, v_owners, v_terms, v_ttls) AS a(scope, owner, term, ttl_ms)
+              WHERE a.scope IS NULL OR a.owner IS NULL OR a.term IS NULL OR a.ttl_ms IS NULL OR a.ttl_ms NOT BETWEEN 100 AND 86400000) THEN
+    RAISE EXCEPTION 'TG005 each lease needs scope, owner, term and a ttl_ms from 100 to 86400000' USING ERRCODE = 'TG005';
+  ELSIF (SELECT count(DISTINCT a.scope) <> count(*) FROM unnest(v_scopes) AS a(scope)) THEN
+    RAISE EXCEPTION 'TG005 a scope is named twice among the leases to renew' USING ERRCODE = 'TG005';
+  END IF;
+  SELECT array_agg(pg_try_advisory_xact_lock(@schema@._lease_key(a.scope)) ORDER BY a.place) INTO v_keyed
+    FROM unnest(v_scopes) WITH ORDINALITY AS a(scope, place);
+  -- With the key nobody acquires or releases the lease; a reset may still hold its row.
+  SELECT array_agg(k.scope) INTO v_locked
+    FROM (SELECT l.scope FROM @schema@.leases l JOIN unnest(v_scopes, v_keyed) AS a(scope, keyed) ON l.scope = a.scope AND a.keyed FOR UPDATE OF l SKIP LOCKED) k;
+  SELECT array_agg(g.generation) INTO v_untrusted
+    FROM (SELECT DISTINCT coalesce(f.generation, 0) AS generation FROM unnest(v_locked) AS a(scope) LEFT JOIN @schema@.fences f ON f.scope = a.scope) g
+   WHERE @schema@._why_untrusted(g.generation) IS NOT NULL;
+  WITH done AS (
+    UPDATE @schema@.leases l SET expires_at = n.now + a.ttl_ms * interval '1 ms', renewed_at = n.now
+      FROM unnest(v_scopes, v_owners, v_terms, v_ttls) AS a(scope, owner, term, ttl_ms) LEFT JOIN @schema@.fences f ON f.scope = a.scope,
+           (SELECT clock_timestamp() AS now) n
+     WHERE l.scope = a.scope AND l.scope = ANY (v_locked) AND coalesce(f.generation, 0) <> ALL (coalesce(v_untrusted, '{}'))
+       AND l.owner_id = a.owner AND l.term = a.term AND l.released_at IS NULL AND l.expires_at > n.now
+    RETURNING l.scope, l.expires_at)
+  SELECT array_agg(d.scope), array_agg(d.expires_at) INTO v_renewed, v_expires FROM done d;
+  RETURN QUERY
+    SELECT a.place,
+           CASE WHEN d.scope IS NOT NULL THEN 'renewed'
+                WHEN NOT a.keyed THEN 'busy'
+                WHEN k.scope IS NULL AND EXISTS (SELECT FROM @schema@.leases l WHERE l.scope = a.scope) THEN 'busy'
+                WHEN k.scope IS NOT NULL AND coalesce(f.generation, 0) = ANY (v_untrusted) THEN 'untrusted'
+                ELSE 'lost' END,
+           d.expires_at
+      FROM unnest(v_scopes, v_keyed) WITH ORDINALITY AS a(scope, keyed, place)
+      LEFT JOIN unnest(v_renewed, v_expires) AS d(scope, expires_at) ON d.scope = a.scope
+      LEFT JOIN unnest(v_locked) AS k(scope) ON k.scope = a.scope
+      LEFT JOIN @schema@.fences f ON f.scope = a.scope
+     ORDER BY a.place;
+END $$;
+REVOKE ALL ON FUNCTION @schema@.renew_leases(json) FROM PUBLIC;

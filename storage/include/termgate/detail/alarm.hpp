@@ -1,0 +1,27 @@
+// Alarm: waits for a moment of BootClock, or for a call of wake(). A condition variable counts on a clock that stands still while the machine is suspended; this one rings as soon as it has
+// woken up. Internal. wait() on one thread; wake() on any.
+#pragma once
+
+#include <optional>
+
+#include <termgate/boot_clock.hpp>
+
+namespace termgate::inline v0::detail {
+
+class Alarm {
+ public:
+  Alarm();  // throws std::system_error where no descriptor is left
+  ~Alarm();
+  Alarm(const Alarm&) = delete;
+  Alarm& operator=(const Alarm&) = delete;
+
+  // Returns at `at` (none: never), or when wake() is called or has been since the last wait.
+  void wait(std::optional<BootClock::time_point> at) noexcept;
+  void wake() noexcept;
+
+ private:
+  int timer_ = -1;
+  int event_ = -1;
+};
+
+}  // namespace termgate::inline v0::detail

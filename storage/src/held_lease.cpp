@@ -1,0 +1,209 @@
+// HeldLease and the wait for a lease, over Database's own calls; LeaseKeeper renews.
+#include <termgate/held_lease.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <random>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <termgate/database.hpp>
+#include <termgate/detail/open.hpp>
+
+#include "lease_keeper.hpp"
+
+namespace termgate::inline v0 {
+
+using std::chrono::milliseconds;
+using namespace std::chrono_literals;
+
+namespace detail {
+
+LeaseHolding::LeaseHolding(std::string url, OpenOptions options, Driver& database)
+    : url_(std::move(url)), options_(std::move(options)), database_(database), waiters_([this]() -> std::unique_ptr<FenceFeed> {
+        return database_.kind() == "postgresql" ? open_fence_feed(url_, options_.schema, {}, "termgate_leases") : nullptr;
+      }) {}
+
+LeaseKeeper& LeaseHolding::keeper() {
+  const std::lock_guard lock(mutex_);
+  if (!keeper_) keeper_ = std::make_unique<LeaseKeeper>([this]() -> Driver& { return renewals(); });
+  return *keeper_;
+}
+
+// SQLite has one connection that writes, and a queue in front of it that is fair; a database in memory has no other. Elsewhere a pool may be empty for longer than a lease lasts.
+Driver& LeaseHolding::renewals() {
+  if (database_.kind() == "sqlite") return database_;
+  if (!own_driver_) {
+    OpenOptions options = options_;
+    options.connections_max = 1;
+    own_driver_ = open_driver(url_, options);
+  }
+  return *own_driver_;
+}
+
+WaitTimes wait_times_of(std::string_view kind) noexcept { return {10ms, kind == "postgresql" ? 1000ms : kind == "sqlite" ? 40ms : 250ms}; }
+
+Blocked still_anothers(const Scope& scope, const std::optional<LeaseInfo>& info) {
+  return Blocked(fmt::format("TG006 the lease of scope \"{}\" is held by {} for another {} ms", scope.name(), info ? info->owner : "another",
+                             info ? std::max<std::int64_t>(info->remaining_ms, 0) : 0));
+}
+
+std::optional<Lease> wait_for_lease(Database database, LeaseHolding& holding, const Scope& scope, BootClock::time_point give_up, const WaitTimes& times, const std::stop_token& stop,
+                                    const std::function<std::optional<Lease>()>& acquire) {
+  thread_local std::minstd_rand random(std::random_device{}());
+  const auto by_chance = [](milliseconds up_to) { return milliseconds(static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(std::max<std::int64_t>(up_to.count(), 1)))); };
+  const auto cancelled = [&] { return Cancelled(fmt::format("the wait for the lease of scope \"{}\" was ended by its caller; nothing is held", scope.name())); };
+  std::optional<LeaseWaiters::Wait> waiting;
+  milliseconds step = times.first;
+  for (;;) {
+    if (stop.stop_requested()) throw cancelled();
+    if (auto lease = acquire()) return lease;
+    const auto left = give_up - BootClock::now();
+    if (left <= 0ms) return std::nullopt;
+    // From here on a release is heard of; one between that try and this moment is met by the next try, which comes soon.
+    if (!waiting) waiting.emplace(holding.waiters(), scope);
+    const auto info = database.lease(scope);
+    const milliseconds stands(info && !info->released_at_ms ? std::max<std::int64_t>(info->remaining_ms, 0) : 0);
+    // At its end all who wait would come at once.
+    milliseconds pause = std::min(step / 2 + by_chance(step), stands + 1ms + by_chance(times.first));
+    pause = std::min(pause, std::chrono::duration_cast<milliseconds>(left) + 1ms);
+    step = std::min(step * 2, times.longest);
+    // Hints may come as fast as anybody likes to send them.
+    const auto begun = std::chrono::steady_clock::now();
+    if (waiting->until(begun + pause, stop)) {
+      const auto soonest = begun + by_chance(std::min(times.first, 5ms));
+      while (!stop.stop_requested() && std::chrono::steady_clock::now() < soonest) std::this_thread::sleep_until(soonest);
+    }
+  }
+}
+
+namespace {
+
+HeldLeasesCore::Timing timing_of(const HoldOptions& options) {
+  const auto refuse = [](std::string_view name, milliseconds value, std::string_view range) {
+    throw InvalidInput(fmt::format("TG005 HoldOptions::{} is {} ms; it must be {}", name, value.count(), range));
+  };
+  if (options.ttl < 100ms || options.ttl > 24h) refuse("ttl", options.ttl, "100 ms to 1 day");
+  const milliseconds margin = options.margin.value_or(options.ttl / 5), every = options.renew_every.value_or(options.ttl / 3);
+  if (margin < 0ms || margin > options.ttl / 2) refuse("margin", margin, "0 to half the TTL");
+  if (every < options.ttl / 10 || every >= options.ttl - margin) refuse("renew_every", every, "at least a tenth of the TTL and less than the TTL without the margin");
+  if (options.wait < 0ms) refuse("wait", options.wait, "0 or more");
+  if (options.poll && (options.poll->first < 1ms || options.poll->longest < options.poll->first || options.poll->longest > 24h)) {
+    throw InvalidInput("TG005 HoldOptions::poll must go from 1 ms or more to no less than that, and to a day at most");
+  }
+  return {options.ttl, margin, every};
+}
+
+}  // namespace
+}  // namespace detail
+
+struct HeldLease::State {
+  Database database;  // keeps the keeper alive
+  detail::LeaseHolding& holding;
+  std::shared_ptr<detail::KeptLease> lease;
+  detail::HeldLeasesCore::Id id = 0;
+  std::mutex mutex{};  // guards what follows
+  bool given_back = false;
+
+  bool release() {
+    const std::lock_guard lock(mutex);
+    if (std::exchange(given_back, true)) return false;
+    detail::LeaseKeeper& keeper = holding.keeper();
+    if (keeper.is_own_thread()) {
+      // It would wait for itself, and every other lease of the process would run out meanwhile.
+      std::fputs("termgate: a HeldLease was released inside a stop callback of a lease\n", stderr);
+      std::abort();
+    }
+    keeper.remove(id);
+    const bool over = lease->over || BootClock::now().time_since_epoch().count() >= lease->until.load();
+    lease->until.store(BootClock::duration::min().count());
+    lease->lost.request_stop();
+    if (over) return false;
+    // A renewal may still be at it, or another's acquisition; but a database that has gone is not waited for.
+    for (int attempt = 0;; ++attempt) {
+      try {
+        return database.release_lease(lease->scope, lease->term, lease->owner);
+      } catch (const Error&) {
+        if (attempt == 4) throw;
+      }
+      std::this_thread::sleep_for(10ms * (1 << attempt));
+    }
+  }
+};
+
+HeldLease::HeldLease(HeldLease&&) noexcept = default;
+
+HeldLease& HeldLease::operator=(HeldLease&& other) noexcept {
+  if (this != &other) {
+    HeldLease before(std::exchange(state_, nullptr));
+    state_ = std::move(other.state_);
+  }
+  return *this;
+}
+
+HeldLease::~HeldLease() {
+  if (!state_) return;
+  try {
+    state_->release();
+  } catch (const std::exception&) {
+  }
+}
+
+const Scope& HeldLease::scope() const noexcept { return state_->lease->scope; }
+Term HeldLease::term() const noexcept { return state_->lease->term; }
+const std::string& HeldLease::owner() const noexcept { return state_->lease->owner; }
+std::stop_token HeldLease::lost() const noexcept { return state_->lease->lost.get_token(); }
+HeldLease::Clock::time_point HeldLease::held_until() const noexcept { return Clock::time_point(Clock::duration(state_->lease->until.load())); }
+bool HeldLease::still_held(Clock::time_point now) const noexcept { return !state_->lease->lost.stop_requested() && now < held_until(); }
+bool HeldLease::release() { return state_->release(); }
+
+std::optional<HeldLease> Database::try_hold(const Scope& scope, const HoldOptions& options) {
+  const detail::HeldLeasesCore::Timing timing = detail::timing_of(options);
+  LeaseOptions lease_options;
+  // One for each handle: two of one name would take the lease from each other, for a holder takes its own at any time.
+  lease_options.owner = options.owner.empty() ? default_owner() + ":" + WriteId::random().text().substr(0, 8) : options.owner;
+  lease_options.endpoint = options.endpoint;
+  lease_options.grace = options.grace;
+  detail::LeaseHolding& holding = detail::holding_of(*state_);
+  detail::LeaseKeeper& keeper = holding.keeper();
+  auto lease = try_acquire_lease(scope, options.ttl, lease_options);
+  if (!lease) return std::nullopt;
+  auto kept = std::shared_ptr<detail::KeptLease>(new detail::KeptLease{scope, lease->term(), lease->owner(), options.ttl, {}, {}});
+  const auto state = std::shared_ptr<HeldLease::State>(new HeldLease::State{*this, holding, kept});
+  // An acquisition that waited out an eviction may have taken most of the lease's time.
+  for (int attempt = 0;; ++attempt) {
+    if (const auto id = keeper.add(kept, timing, lease->held_until())) {
+      state->id = *id;
+      return HeldLease(state);
+    }
+    if (attempt == 2) {
+      release_lease(*lease);
+      throw Unavailable(fmt::format("the lease of scope \"{}\" was granted too late to be of use: calls take as long as its TTL of {} ms", scope.name(), options.ttl.count()));
+    }
+    try {
+      renew_lease(*lease);
+    } catch (const LeaseLost&) {
+      return std::nullopt;
+    }
+  }
+}
+
+HeldLease Database::hold(const Scope& scope, const HoldOptions& options) {
+  const auto give_up = BootClock::now() + options.wait;
+  const auto usual = detail::wait_times_of(kind());
+  const detail::WaitTimes times = options.poll ? detail::WaitTimes{options.poll->first, options.poll->longest} : usual;
+  std::optional<HeldLease> held;
+  const auto acquire = [&]() -> std::optional<Lease> {
+    held = try_hold(scope, options);
+    if (!held) return std::nullopt;
+    return Lease(scope, held->term(), held->owner(), options.ttl, held->held_until());
+  };
+  if (!detail::wait_for_lease(*this, detail::holding_of(*state_), scope, give_up, times, options.stop, acquire)) throw detail::still_anothers(scope, this->lease(scope));
+  return *std::move(held);
+}
+
+}  // namespace termgate::inline v0

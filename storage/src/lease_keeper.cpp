@@ -1,0 +1,279 @@
+#include "lease_keeper.hpp"
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <termgate/error.hpp>
+
+#include "sql/statements.hpp"
+
+namespace termgate::inline v0::detail {
+
+using std::chrono::milliseconds;
+using Outcome = HeldLeasesCore::Outcome;
+
+namespace {
+
+std::uint64_t by_chance() {
+  std::random_device chance;
+  return (std::uint64_t{chance()} << 32) | chance();
+}
+
+void append_json(std::string& json, std::string_view text) {
+  json += '"';
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      json += '\\';
+      json += c;
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      json += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
+    } else {
+      json += c;
+    }
+  }
+  json += '"';
+}
+
+}  // namespace
+
+LeaseKeeper::LeaseKeeper(std::function<Driver&()> renewals) : renewals_(std::move(renewals)), core_(by_chance()) {
+  renewing_ = std::thread([this] { renew(); });
+  try {
+    time_ = std::thread([this] { keep_time(); });
+  } catch (...) {
+    {
+      const std::lock_guard lock(mutex_);
+      over_ = true;
+      called_.notify_all();
+    }
+    renewing_.join();
+    throw;
+  }
+}
+
+LeaseKeeper::~LeaseKeeper() {
+  {
+    const std::lock_guard lock(mutex_);
+    over_ = true;
+    called_.notify_all();
+  }
+  alarm_.wake();
+  time_.join();
+  renewing_.join();
+}
+
+bool LeaseKeeper::is_own_thread() const noexcept { return std::this_thread::get_id() == time_.get_id() || std::this_thread::get_id() == renewing_.get_id(); }
+
+std::optional<HeldLeasesCore::Id> LeaseKeeper::add(const std::shared_ptr<KeptLease>& lease, const HeldLeasesCore::Timing& timing, BootClock::time_point end) {
+  const std::lock_guard lock(mutex_);
+  const HeldLeasesCore::Id id = ++last_id_;
+  if (!core_.add(id, timing, end, BootClock::now())) return std::nullopt;
+  lease->until.store((*core_.until(id)).time_since_epoch().count());
+  leases_.emplace(id, lease);
+  alarm_.wake();
+  return id;
+}
+
+void LeaseKeeper::remove(HeldLeasesCore::Id id) {
+  const std::lock_guard lock(mutex_);
+  core_.remove(id);
+  leases_.erase(id);
+}
+
+void LeaseKeeper::keep_time() {
+  for (;;) {
+    HeldLeasesCore::Action action;
+    std::vector<std::shared_ptr<KeptLease>> over;
+    {
+      const std::lock_guard lock(mutex_);
+      if (over_) return;
+      action = core_.resume(BootClock::now());
+      for (const auto& [id, loss] : action.over) {
+        const auto found = leases_.find(id);
+        if (found == leases_.end()) continue;
+        over.push_back(std::move(found->second));
+        leases_.erase(found);
+      }
+      if (!action.renew.empty()) {
+        call_.emplace();
+        for (const auto id : action.renew) call_->push_back(leases_.at(id));
+        asked_ = action.renew;
+        called_.notify_all();
+      }
+    }
+    // Without the lock: these run the holders' stop callbacks.
+    for (const auto& lease : over) {
+      lease->over = true;
+      lease->until.store(BootClock::duration::min().count());
+      lease->lost.request_stop();
+    }
+    // Moments may have passed while they ran.
+    if (over.empty()) alarm_.wait(action.wake);
+  }
+}
+
+void LeaseKeeper::renew() {
+  try {
+    // Its connection is made now, and not when the first lease is due.
+    Driver& driver = renewals_();
+    const Value none[] = {Value("[]")};
+    if (driver.kind() != "sqlite") driver.call(driver.calls().renew_leases, none, false);
+  } catch (...) {
+    // What is wrong with the database the first acquisition tells.
+  }
+  for (;;) {
+    std::vector<std::shared_ptr<KeptLease>> leases;
+    {
+      std::unique_lock lock(mutex_);
+      called_.wait(lock, [&] { return over_ || call_; });
+      if (over_) return;
+      leases = *std::exchange(call_, std::nullopt);
+    }
+    const auto sent = BootClock::now();
+    std::vector<Outcome> outcomes;
+    try {
+      outcomes = ask(leases);
+    } catch (...) {
+      // Whatever it was, nothing of it was a renewal that is known to be one.
+    }
+    {
+      const std::lock_guard lock(mutex_);
+      core_.answered(outcomes, sent, BootClock::now());
+      for (const auto id : asked_) {
+        const auto until = core_.until(id);
+        const auto found = leases_.find(id);
+        if (until && found != leases_.end()) found->second->until.store(until->time_since_epoch().count());
+      }
+    }
+    alarm_.wake();
+  }
+}
+
+std::vector<Outcome> LeaseKeeper::ask(const std::vector<std::shared_ptr<KeptLease>>& leases) {
+  std::string json = "[";
+  milliseconds shortest = milliseconds::max();
+  for (const auto& lease : leases) {
+    if (json.size() > 1) json += ',';
+    json += "{\"scope\":";
+    append_json(json, lease->scope.name());
+    json += ",\"owner\":";
+    append_json(json, lease->owner);
+    json += fmt::format(",\"term\":{},\"ttl_ms\":{}}}", lease->term.value(), lease->ttl.count());
+    shortest = std::min(shortest, lease->ttl);
+  }
+  json += ']';
+  Driver& driver = renewals_();
+  const Value values[] = {Value(std::move(json))};
+  // A server that has fallen silent is given up in time for another try.
+  const Rows rows = driver.call(driver.calls().renew_leases, values, false, std::max(shortest / 3, milliseconds(50)));
+  if (rows.rows.size() != leases.size()) throw DatabaseError(fmt::format("{} answers to {} renewals", rows.rows.size(), leases.size()));
+  std::vector<Outcome> outcomes;
+  outcomes.reserve(leases.size());
+  for (const Row& row : rows.rows) {
+    const std::string outcome = row[0].as_text();
+    // A lease that was granted before the database was restored is never renewed: its term may have been given to another.
+    outcomes.push_back(outcome == "renewed" ? Outcome::renewed : outcome == "busy" ? Outcome::failed : Outcome::lost);
+  }
+  return outcomes;
+}
+
+LeaseWaiters::~LeaseWaiters() {
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+    if (feed_ != nullptr) feed_->wake();
+    hinted_.notify_all();
+  }
+  if (listener_.joinable()) {
+    listener_.request_stop();
+    listener_.join();
+  }
+}
+
+LeaseWaiters::Wait::Wait(LeaseWaiters& waiters, const Scope& scope) : waiters_(waiters), scope_(scope.name()) {
+  const std::lock_guard lock(waiters_.mutex_);
+  Scoped& scoped = waiters_.scopes_[scope_];
+  ++scoped.waiting;
+  seen_ = scoped.hints;
+  if (waiters_.listening_ || waiters_.none_ || waiters_.closing_) return;
+  if (waiters_.listener_.joinable()) waiters_.listener_.join();  // it has ended: listening_ is its last word
+  waiters_.listening_ = true;
+  try {
+    waiters_.listener_ = std::jthread([&all = waiters_](const std::stop_token& stop) { all.listen(stop); });
+  } catch (const std::system_error&) {
+    waiters_.listening_ = false;  // then they only poll
+  }
+}
+
+LeaseWaiters::Wait::~Wait() {
+  const std::lock_guard lock(waiters_.mutex_);
+  const auto found = waiters_.scopes_.find(scope_);
+  if (--found->second.waiting == 0) waiters_.scopes_.erase(found);
+}
+
+bool LeaseWaiters::Wait::until(std::chrono::steady_clock::time_point at, const std::stop_token& stop) {
+  std::unique_lock lock(waiters_.mutex_);
+  const Scoped& scoped = waiters_.scopes_.at(scope_);
+  const bool hinted = waiters_.hinted_.wait_until(lock, stop, at, [&] { return scoped.hints != seen_; });
+  seen_ = scoped.hints;
+  return hinted;
+}
+
+void LeaseWaiters::hint(const std::string& scope) {
+  const std::lock_guard lock(mutex_);
+  const auto found = scopes_.find(scope);
+  if (found == scopes_.end()) return;
+  ++found->second.hints;
+  hinted_.notify_all();
+}
+
+void LeaseWaiters::hint_all() {
+  const std::lock_guard lock(mutex_);
+  for (auto& [scope, scoped] : scopes_) ++scoped.hints;
+  hinted_.notify_all();
+}
+
+void LeaseWaiters::listen(const std::stop_token& stop) {
+  constexpr auto idle_max = std::chrono::seconds(10);
+  std::unique_ptr<FenceFeed> feed;
+  bool none = false;
+  try {
+    feed = open_();
+    none = feed == nullptr;
+  } catch (const std::exception&) {
+  }
+  auto used = std::chrono::steady_clock::now();
+  while (feed != nullptr && !stop.stop_requested()) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (closing_) break;
+      const auto now = std::chrono::steady_clock::now();
+      if (!scopes_.empty()) used = now;
+      if (now - used > idle_max) break;
+      feed_ = feed.get();
+    }
+    bool failed = false;
+    FenceFeed::Heard heard;
+    try {
+      heard = feed->wait(milliseconds(2000));
+    } catch (const std::exception&) {
+      failed = true;  // those who wait still poll
+    }
+    std::unique_lock lock(mutex_);
+    feed_ = nullptr;
+    if (failed) hinted_.wait_for(lock, stop, std::chrono::seconds(1), [&] { return closing_; });
+    lock.unlock();
+    // What was said before it was connected is not known.
+    if (heard.connected_anew || heard.missed) hint_all();
+    for (const std::string& scope : heard.payloads) hint(scope);
+  }
+  feed.reset();
+  const std::lock_guard lock(mutex_);
+  none_ = none_ || none;
+  listening_ = false;
+}
+
+}  // namespace termgate::inline v0::detail

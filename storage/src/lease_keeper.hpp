@@ -1,0 +1,152 @@
+// LeaseKeeper: the two threads that keep the leases of all HeldLease objects of a Database. LeaseWaiters: who waits for a lease, and how they hear that it was given back. Internal.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include <termgate/boot_clock.hpp>
+#include <termgate/database.hpp>
+#include <termgate/detail/alarm.hpp>
+#include <termgate/detail/driver.hpp>
+#include <termgate/detail/fence_feed.hpp>
+#include <termgate/detail/held_leases_core.hpp>
+#include <termgate/scope.hpp>
+#include <termgate/term.hpp>
+
+namespace termgate::inline v0::detail {
+
+// What the keeper knows of one lease; shared with its handle.
+struct KeptLease {
+  Scope scope;
+  Term term;
+  std::string owner;
+  std::chrono::milliseconds ttl;
+  std::atomic<BootClock::rep> until{};  // the end of the belief
+  std::stop_source lost;
+  std::atomic<bool> over{false};  // lost or expired: there is nothing to give back
+};
+
+class LeaseKeeper {
+ public:
+  // `renewals` is called on the keeper's thread and gives the driver to renew with; it lives as long as the keeper.
+  explicit LeaseKeeper(std::function<Driver&()> renewals);
+  ~LeaseKeeper();  // not on its own threads
+  LeaseKeeper(const LeaseKeeper&) = delete;
+  LeaseKeeper& operator=(const LeaseKeeper&) = delete;
+
+  // None: it is over already. `end` is counted from before the request that granted it.
+  std::optional<HeldLeasesCore::Id> add(const std::shared_ptr<KeptLease>& lease, const HeldLeasesCore::Timing& timing, BootClock::time_point end);
+  void remove(HeldLeasesCore::Id id);
+  bool is_own_thread() const noexcept;
+
+ private:
+  void keep_time();
+  void renew();
+  std::vector<HeldLeasesCore::Outcome> ask(const std::vector<std::shared_ptr<KeptLease>>& leases);
+
+  std::function<Driver&()> renewals_;
+  Alarm alarm_;
+  std::mutex mutex_;  // guards what follows
+  HeldLeasesCore core_;
+  std::unordered_map<HeldLeasesCore::Id, std::shared_ptr<KeptLease>> leases_;
+  HeldLeasesCore::Id last_id_ = 0;
+  std::optional<std::vector<std::shared_ptr<KeptLease>>> call_;
+  std::condition_variable called_;
+  std::vector<HeldLeasesCore::Id> asked_;
+  bool over_ = false;
+  std::thread time_, renewing_;
+};
+
+class LeaseWaiters {
+ public:
+  // `open` gives the feed of releases, or nullptr where the database has none. It is opened when somebody waits, and closed when nobody has for a while.
+  explicit LeaseWaiters(std::function<std::unique_ptr<FenceFeed>()> open) : open_(std::move(open)) {}
+  ~LeaseWaiters();
+  LeaseWaiters(const LeaseWaiters&) = delete;
+  LeaseWaiters& operator=(const LeaseWaiters&) = delete;
+
+  // Somebody who waits for one scope's lease, for the length of its life.
+  class Wait {
+   public:
+    Wait(LeaseWaiters& waiters, const Scope& scope);
+    ~Wait();
+    Wait(const Wait&) = delete;
+    Wait& operator=(const Wait&) = delete;
+    // Until `at`, a hint that came since the last return, or `stop`. True: a hint.
+    bool until(std::chrono::steady_clock::time_point at, const std::stop_token& stop);
+
+   private:
+    LeaseWaiters& waiters_;
+    const std::string scope_;
+    std::uint64_t seen_;
+  };
+
+  // Somebody gave the lease back; a hint, and nothing worse if it is wrong.
+  void hint(const std::string& scope);
+
+ private:
+  void listen(const std::stop_token& stop);
+  void hint_all();
+
+  std::function<std::unique_ptr<FenceFeed>()> open_;
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable_any hinted_;
+  struct Scoped {
+    int waiting = 0;
+    std::uint64_t hints = 0;
+  };
+  std::map<std::string, Scoped> scopes_;
+  FenceFeed* feed_ = nullptr;  // while it waits
+  bool listening_ = false;     // the thread runs, and takes new waiters in
+  bool closing_ = false;
+  bool none_ = false;          // this database has no feed
+  std::jthread listener_;
+};
+
+// What a Database has for those who hold leases and wait for them; threads and connections begin with their first use.
+class LeaseHolding {
+ public:
+  // `database` outlives this.
+  LeaseHolding(std::string url, OpenOptions options, Driver& database);
+  LeaseKeeper& keeper();
+  LeaseWaiters& waiters() noexcept { return waiters_; }
+
+ private:
+  Driver& renewals();
+
+  const std::string url_;
+  const OpenOptions options_;
+  Driver& database_;
+  std::unique_ptr<Driver> own_driver_;  // one connection that no other call can have taken
+  std::mutex mutex_;                    // guards the making of keeper_
+  LeaseWaiters waiters_;
+  std::unique_ptr<LeaseKeeper> keeper_;
+};
+
+struct WaitTimes {
+  std::chrono::milliseconds first, longest;
+};
+
+// Database's own. `database` is the one whose state this is.
+LeaseHolding& holding_of(DatabaseState& state) noexcept;
+
+WaitTimes wait_times_of(std::string_view kind) noexcept;
+Blocked still_anothers(const Scope& scope, const std::optional<LeaseInfo>& info);
+
+// Calls `acquire` until it gives a lease, at most until `give_up`, woken by releases. None: the time is over. Throws Cancelled, and what `acquire` throws.
+std::optional<Lease> wait_for_lease(Database database, LeaseHolding& holding, const Scope& scope, BootClock::time_point give_up, const WaitTimes& times, const std::stop_token& stop,
+                                    const std::function<std::optional<Lease>()>& acquire);
+
+}  // namespace termgate::inline v0::detail

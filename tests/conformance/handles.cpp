@@ -1,0 +1,193 @@
+// HeldLease as every backend must keep it: renewed in the background, lost when it is lost, given back by its destructor, waited for, and many of them in one statement.
+#include <catch2/catch.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <termgate/database.hpp>
+#include <termgate/leader_loop.hpp>
+
+#include "backend.hpp"
+
+using namespace termgate;
+using namespace std::chrono_literals;
+using conformance::shared;
+using conformance::unique;
+
+namespace {
+
+// Whether the token is requested within `time`.
+bool requested_within(const std::stop_token& token, std::chrono::milliseconds time) {
+  std::mutex mutex;
+  std::condition_variable_any changed;
+  std::unique_lock lock(mutex);
+  changed.wait_for(lock, token, time, [] { return false; });
+  return token.stop_requested();
+}
+
+}  // namespace
+
+TEST_CASE("hold: a lease outlives its TTL by renewal and ends with its handle", "[handles][conformance]") {
+  auto& db = shared();
+  const Scope scope(unique("hold"));
+  std::int64_t term = 0;
+  std::stop_token lost;
+  {
+    HeldLease held = db.hold(scope, {.ttl = 1s});
+    term = held.term().value();
+    lost = held.lost();
+    CHECK(held.still_held());
+    CHECK(held.scope() == scope);
+    std::this_thread::sleep_for(1200ms);
+    CHECK(held.still_held());
+    CHECK_FALSE(lost.stop_requested());
+    const auto info = db.lease(scope);
+    REQUIRE(info);
+    CHECK(info->term == term);
+    CHECK(info->owner == held.owner());
+    CHECK(info->remaining_ms > 0);
+    CHECK(info->renewed_at_ms > info->acquired_at_ms);
+    CHECK_FALSE(db.try_hold(scope, {.ttl = 1s}));
+    db.write(scope, held.term(), [](Transaction&) {});
+  }
+  CHECK(lost.stop_requested());
+  CHECK(db.lease(scope)->released_at_ms);
+  // A token never restarts, and the old term is shut out.
+  HeldLease next = db.hold(scope, {.ttl = 1s, .wait = 0ms});
+  CHECK(next.term().value() == term + 1);
+  CHECK_THROWS_AS(db.write(scope, Term(term), [](Transaction&) {}), StaleTerm);
+}
+
+TEST_CASE("hold: a forced release is told to the holder with its next renewal", "[handles][conformance]") {
+  auto& db = shared();
+  const Scope scope(unique("forced"));
+  HeldLease held = db.hold(scope, {.ttl = 1s});
+  REQUIRE(db.force_release(scope, "test", "to see that its holder hears of it"));
+  CHECK(requested_within(held.lost(), 900ms));
+  CHECK_FALSE(held.still_held());
+  CHECK_FALSE(held.release());
+}
+
+TEST_CASE("hold: another's lease is waited for; in vain it is Blocked; a stop token ends the wait", "[handles][conformance]") {
+  auto& db = shared();
+  const Scope scope(unique("wait"));
+  auto first = std::make_optional(db.hold(scope, {.ttl = 2s}));
+  CHECK_THROWS_AS(db.hold(scope, {.ttl = 2s, .wait = 50ms}), Blocked);
+  {
+    std::stop_source stop;
+    const std::jthread stopper([&] {
+      std::this_thread::sleep_for(100ms);
+      stop.request_stop();
+    });
+    const auto begun = BootClock::now();
+    CHECK_THROWS_AS(db.hold(scope, {.ttl = 2s, .wait = 10s, .stop = stop.get_token()}), Cancelled);
+    CHECK(BootClock::now() - begun < 2s);
+    LeaseOptions options;
+    options.owner = "another";
+    options.stop = stop.get_token();
+    CHECK_THROWS_AS(db.acquire_lease(scope, 1s, options), Cancelled);
+  }
+  // A release is heard of: the lease would stand for another two seconds.
+  std::optional<HeldLease> second;
+  BootClock::time_point released, had;
+  std::jthread waiter([&] {
+    second = db.hold(scope, {.ttl = 2s, .wait = 10s});
+    had = BootClock::now();
+  });
+  std::this_thread::sleep_for(300ms);
+  const std::int64_t term = first->term().value();
+  released = BootClock::now();
+  first.reset();
+  waiter.join();
+  REQUIRE(second);
+  CHECK(second->term().value() == term + 1);
+  CHECK(had - released < 1s);
+}
+
+TEST_CASE("hold: many leases share renewals and none is lost", "[handles][conformance]") {
+  auto& db = shared();
+  std::vector<HeldLease> held;
+  for (int i = 0; i < 40; ++i) held.push_back(db.hold(Scope(unique("many")), {.ttl = 1500ms}));
+  std::this_thread::sleep_for(1800ms);
+  for (const HeldLease& lease : held) CHECK(lease.still_held());
+}
+
+TEST_CASE("hold: options out of their ranges are refused, and nothing is held", "[handles][conformance]") {
+  auto& db = shared();
+  const Scope scope(unique("bad"));
+  const HoldOptions bad[] = {{.ttl = 0ms}, {.ttl = -1s}, {.ttl = 99ms}, {.ttl = std::chrono::hours(24 * 365)}, {.ttl = 1s, .wait = -1ms}, {.ttl = 1s, .renew_every = 0ms}, {.ttl = 1s, .renew_every = 900ms},
+                             {.ttl = 1s, .margin = 600ms}, {.ttl = 1s, .margin = -1ms}, {.ttl = 1s, .poll = HoldOptions::Poll{0ms, 1s}}, {.ttl = 1s, .poll = HoldOptions::Poll{1s, 1ms}},
+                             {.ttl = 1s, .owner = std::string(300, 'o')}, {.ttl = 1s, .owner = std::string("a\0b", 3)}};
+  for (const HoldOptions& options : bad) CHECK_THROWS_AS(db.hold(scope, options), Error);
+  CHECK_FALSE(db.lease(scope));
+}
+
+TEST_CASE("hold: hostile names of scope and owner are renewed like others", "[handles][conformance]") {
+  auto& db = shared();
+  std::vector<HeldLease> held;
+  for (const char* name : {"\"}],", "\\", "a\tb", "'; DROP TABLE leases; --", "ünïcødé 🔒", "{\"scope\":1}"}) {
+    const std::string whole = unique(name);
+    try {
+      held.push_back(db.hold(Scope(whole), {.ttl = 1s, .owner = whole + " owner"}));
+    } catch (const InvalidInput&) {
+      continue;  // a name that no scope may have
+    }
+  }
+  REQUIRE(held.size() >= 4);
+  std::this_thread::sleep_for(1200ms);
+  for (const HeldLease& lease : held) {
+    CAPTURE(lease.scope().name());
+    CHECK(lease.still_held());
+  }
+}
+
+TEST_CASE("hold: two threads that want one scope are never inside together", "[F2][handles][conformance]") {
+  auto& db = shared();
+  const Scope scope(unique("turns"));
+  std::atomic<int> inside{0}, most{0}, turns{0};
+  const auto take_turns = [&] {
+    for (int i = 0; i < 5; ++i) {
+      const HeldLease held = db.hold(scope, {.ttl = 5s});
+      most = std::max<int>(most, ++inside);
+      std::this_thread::sleep_for(2ms);
+      --inside;
+      ++turns;
+    }
+  };
+  std::thread others[] = {std::thread(take_turns), std::thread(take_turns), std::thread(take_turns)};
+  for (std::thread& other : others) other.join();
+  CHECK(most == 1);
+  CHECK(turns == 15);
+}
+
+TEST_CASE("LeaderLoop: a tick beside the work runs only for the leader and under its term", "[handles][conformance]") {
+  auto& db = shared();
+  const Scope scope(unique("ticks"));
+  LeaderOptions options;
+  options.ttl = 2s;
+  LeaderLoop leader(db, scope, [](const Leadership& leads) {
+    std::mutex mutex;
+    std::condition_variable_any changed;
+    std::unique_lock lock(mutex);
+    changed.wait(lock, leads.stop_token(), [] { return false; });
+  }, options);
+  const auto end = BootClock::now() + 5s;
+  while (!leader.leadership() && BootClock::now() < end) std::this_thread::sleep_for(5ms);
+  LeaderLoop standby(db, scope, [](const Leadership&) {}, options);
+  int ticks = 0;
+  CHECK(leader.run_if_leader([&](const Leadership& leads) {
+    db.write(leads.scope(), leads.term(), [](Transaction&) {});
+    ++ticks;
+  }));
+  CHECK_FALSE(standby.run_if_leader([&](const Leadership&) { ++ticks; }));
+  CHECK(ticks == 1);
+  leader.stop();
+  CHECK_FALSE(leader.leadership());
+}

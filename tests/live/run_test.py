@@ -1,0 +1,383 @@
+#!/usr/bin/env python3
+"""`termgate run` and `termgate job` with real processes: what is stopped, killed, forks away, ignores TERM or detaches itself is ended before another can hold the lease.
+
+  run_test.py TERMGATE_COMMAND SERVER_SCRIPT
+
+On PostgreSQL (a server of its own) and on an SQLite file. TERMGATE_TEST_LONG: 1,000 takeovers a database in place of 20. That no two were inside is judged by the database's clock:
+COMMAND writes "in" and "alive" lines with it, and none may come after the next one's "in".
+"""
+import json
+import os
+import pty
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+from both_databases import BothDatabases  # noqa: E402
+
+TERMGATE, PG_SERVER = sys.argv[1], sys.argv[2]
+LONG = os.environ.get("TERMGATE_TEST_LONG")
+scratch = tempfile.TemporaryDirectory(prefix="termgate-run.")
+os.chmod(scratch.name, 0o755)  # the server runs as another user
+clean = {name: value for name, value in os.environ.items() if not name.startswith(("TERMGATE_", "PG"))}
+
+
+def shell(script):
+    return ["--", "sh", "-c", script]
+
+
+def alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+class Run(BothDatabases):
+    termgate, pg_server, folder, name = TERMGATE, PG_SERVER, scratch.name, "run"
+    number = 0
+
+    def both(self, play):
+        for database, url in (("postgresql", self.postgres), ("sqlite", self.sqlite)):
+            with self.subTest(database=database):
+                Run.number += 1
+                play(url, f"scope {Run.number}")
+
+    def command(self, url, *words):
+        return subprocess.run([TERMGATE, *words], env=dict(clean, TERMGATE_DB=url), capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+
+    def run_(self, url, scope, *words, **more):
+        return self.command(url, "run", "--scope", scope, *words, **more)
+
+    def begin(self, url, scope, *words, **more):
+        child = subprocess.Popen([TERMGATE, "run", "--scope", scope, *words], env=dict(clean, TERMGATE_DB=url), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, **more)
+        self.addCleanup(lambda: (child.poll() is None and child.kill(), child.wait(), child.stderr.close()))
+        return child
+
+    def file(self):
+        handle, path = tempfile.mkstemp(dir=scratch.name)
+        os.close(handle)
+        os.unlink(path)
+        return Path(path)
+
+    def wait_for(self, what, seconds=20):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            found = what()
+            if found:
+                return found
+            time.sleep(0.02)
+        self.fail("it has not come to that")
+
+    def number_in(self, path):
+        return self.wait_for(lambda: path.exists() and path.read_text().strip().isdigit() and int(path.read_text()))
+
+    def lease(self, url, scope):
+        return json.loads(self.command(url, "lease", "show", scope, "--json").stdout)
+
+    def test_passes_status_and_streams_through(self):
+        def play(url, scope):
+            for status in (0, 1, 5, 77):
+                done = self.run_(url, scope, *shell(f"echo out; echo err >&2; exit {status}"))
+                self.assertEqual((done.returncode, done.stdout), (status, "out\n"), done.stderr)
+                self.assertIn("err", done.stderr)
+            self.assertEqual(self.run_(url, scope, *shell("kill -USR1 $$")).returncode, 128 + signal.SIGUSR1)
+            done = subprocess.run([TERMGATE, "run", "--scope", scope, "--", "cat"], env=dict(clean, TERMGATE_DB=url), input="through\n", capture_output=True, text=True, timeout=60)
+            self.assertEqual(done.stdout, "through\n")
+            self.assertFalse(self.lease(url, scope)["held"])
+        self.both(play)
+
+    def test_terminal(self):
+        # COMMAND reads from the terminal, and Ctrl-C is its own.
+        for script, keys, said, status in (("read x; echo got $x; exit 6", b"hello\n", b"got hello", 6), ("trap 'echo told; exit 9' INT; read x", b"\x03", b"told", 9), ("sleep 30", b"\x03", b"^C", 130)):
+            pid, terminal = pty.fork()
+            if pid == 0:
+                os.execve(TERMGATE, ["termgate", "run", "--scope", "terminal", "--", "sh", "-c", "echo begun; " + script], dict(clean, TERMGATE_DB=self.sqlite))
+            heard = b""
+            while b"begun" not in heard:
+                heard += os.read(terminal, 1000)
+            time.sleep(0.3)
+            os.write(terminal, keys)
+            try:
+                while more := os.read(terminal, 1000):
+                    heard += more
+            except OSError:
+                pass  # its other end was closed
+            self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), status)
+            self.assertIn(said, heard)
+            os.close(terminal)
+
+    def test_environment(self):
+        def play(url, scope):
+            done = self.run_(url, scope, "--job", "j", *shell('printf "%s|%s|%s|%s" "$TERMGATE_SCOPE" "$TERMGATE_TERM" "$TERMGATE_RUN_ID" "$PGOPTIONS"'))
+            named, term, run, options = done.stdout.split("|")
+            self.assertEqual(named, scope)
+            self.assertEqual(int(term), self.lease(url, scope)["term"])
+            self.assertTrue(run)
+            self.assertEqual(options, f"-c termgate.scope={scope.replace(' ', chr(92) + ' ')} -c termgate.term={term}")
+            self.assertEqual(self.run_(url, scope, "--no-pgoptions", *shell('printf "%s" "$PGOPTIONS"')).stdout, "")
+        self.both(play)
+        # A psql inside is fenced, and one that has outlived its lease is refused.
+        self.command(self.postgres, "exec", "--scope", "ddl", "--term", "1", "CREATE TABLE fenced (n int)")
+        scope = "fenced tables"
+        subprocess.run(["psql", "-Xqd", self.postgres, "-c", f"SELECT termgate.protect('fenced', scope => '{scope}')"], check=True, capture_output=True)
+        psql = f"psql -XqAt -v ON_ERROR_STOP=1 '{self.postgres}' -c 'INSERT INTO fenced VALUES (1)'"
+        self.assertEqual(self.run_(self.postgres, scope, *shell(psql)).returncode, 0)
+        done = self.run_(self.postgres, scope, *shell(f"'{TERMGATE}' lease force-release --scope '{scope}' --reason test >/dev/null; {psql}"))
+        self.assertIn("TG001", done.stderr)
+
+    def test_bad_input(self):
+        url = self.sqlite
+        for words, status in ((["--", "/no/such/command"], 127), (["--", "/"], 126), ([], 102), (["--ttl", "0s", "--", "true"], 102), (["--ttl", "-1s", "--", "true"], 102),
+                              (["--ttl", "366d", "--", "true"], 102), (["--once-per", "0s", "--", "true"], 102), (["--wait", "soon", "--", "true"], 102), (["--nonsense", "--", "true"], 102),
+                              (["--", ""], 102)):
+            with self.subTest(words=words):
+                done = self.run_(url, "bad", *words)
+                self.assertEqual(done.returncode, status, done.stderr)
+                self.assertTrue(done.stderr.startswith("termgate: "), done.stderr)
+        self.assertEqual(self.run_(url, "", "--", "true").returncode, 109)
+        self.assertEqual(self.run_("sqlite:/no/such/folder/x.db", "s", "--", "true").returncode, 101)
+        self.assertFalse(self.lease(url, "bad").get("held"))
+
+    def test_hostile_scope(self):
+        def play(url, scope):
+            hostile = scope + " '\"; $(touch x) \\ -c role=postgres {}"
+            done = self.run_(url, hostile, *shell('printf "%s" "$TERMGATE_SCOPE"'))
+            self.assertEqual((done.returncode, done.stdout), (0, hostile), done.stderr)
+        self.both(play)
+
+    def test_another_holds_it(self):
+        def play(url, scope):
+            first = self.begin(url, scope, *shell("sleep 30"))
+            self.wait_for(lambda: self.lease(url, scope).get("held"))
+            done = self.run_(url, scope, *shell("echo inside"))
+            self.assertEqual((done.returncode, done.stdout), (104, ""))
+            self.assertIn("under term", done.stderr)
+            # With --once-per that is no failure.
+            self.assertEqual(self.run_(url, scope, "--once-per", "1d", *shell("echo inside")).returncode, 0)
+            waiter = self.begin(url, scope, "--wait", "20s", *shell("exit 3"))
+            time.sleep(0.3)
+            first.send_signal(signal.SIGTERM)  # passed through to COMMAND
+            self.assertEqual(first.wait(20), 128 + signal.SIGTERM)
+            self.assertEqual(waiter.wait(20), 3)
+        self.both(play)
+
+    def test_a_signal_ends_the_wait(self):
+        first = self.begin(self.sqlite, "wait", *shell("sleep 30"))
+        self.wait_for(lambda: self.lease(self.sqlite, "wait").get("held"))
+        waiter = self.begin(self.sqlite, "wait", "--wait", "30s", *shell("exit 3"))
+        time.sleep(0.3)
+        waiter.send_signal(signal.SIGINT)
+        self.assertEqual(waiter.wait(10), 128 + signal.SIGINT)
+        first.send_signal(signal.SIGTERM)
+        first.wait(20)
+
+    # The ways in which a child outlives its parent. $0 is where its number goes.
+    detached = {
+        "ignores TERM": 'trap "" TERM INT HUP; echo $$ > $0; while :; do sleep 0.05; done',
+        "double fork": '(trap "" TERM; sh -c "echo \\$\\$ > $0; trap \\"\\" TERM; while :; do sleep 0.05; done" & ) ; sleep 60',
+        "setsid": 'setsid sh -c "trap \\"\\" TERM; echo \\$\\$ > $0; while :; do sleep 0.05; done" & sleep 60',
+        "fills its output": 'echo $$ > $0; exec yes > /dev/null',
+    }
+
+    def outlive(self, url, scope, script, harm, ttl="2s"):
+        path = self.file()
+        first = self.begin(url, scope, "--ttl", ttl, "--", "sh", "-c", script, str(path))
+        child = self.number_in(path)
+        term = self.lease(url, scope)["term"]
+        harm(first)
+        # The next one waits for the lease. What it finds at its first moment: nothing of the one before.
+        second = subprocess.run([TERMGATE, "run", "--scope", scope, "--wait", "30s", "--ttl", "10s", *shell(f"kill -0 {child} 2>/dev/null && echo alive; echo $TERMGATE_TERM")],
+                                env=dict(clean, TERMGATE_DB=url), capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+        state = alive(child)
+        self.assertEqual(second.returncode, 0, second.stderr)
+        self.assertGreater(int(second.stdout.split()[-1]), term)
+        self.assertFalse(state, "a child has outlived its lease")
+        return first, second
+
+    def test_nothing_outlives_its_lease(self):
+        # [complaint] A child that outlives its lock.
+        for what, script in self.detached.items():
+            with self.subTest(child=what, harm="kill -9"):
+                self.both(lambda url, scope: self.outlive(url, scope, script, lambda first: first.kill()))
+        for harm in (signal.SIGSTOP,):
+            with self.subTest(harm=harm):
+                def stopped(url, scope):
+                    first, _ = self.outlive(url, scope, self.detached["setsid"], lambda first: first.send_signal(harm))
+                    first.send_signal(signal.SIGCONT)
+                    self.assertEqual(first.wait(20), 105)
+                self.both(stopped)
+
+    def test_all_of_it_stopped_past_the_ttl(self):
+        # As when a machine was suspended: nobody could act in time. What wakes up has 100 ms.
+        def play(url, scope):
+            path = self.file()
+            first = self.begin(url, scope, "--ttl", "1s", "--", "sh", "-c", self.detached["ignores TERM"], str(path))
+            child = self.number_in(path)
+            watchdog = int(Path(f"/proc/{child}/stat").read_text().rsplit(")", 1)[1].split()[1])
+            for pid in (child, first.pid, watchdog):
+                os.kill(pid, signal.SIGSTOP)
+            time.sleep(1.3)
+            for pid in (watchdog, child, first.pid):
+                os.kill(pid, signal.SIGCONT)
+            begun = time.monotonic()
+            self.wait_for(lambda: not alive(child), 5)
+            took = time.monotonic() - begun
+            print(f"ended {took * 1000:.0f} ms after waking ", end="", file=sys.stderr)
+            # A crowded machine wakes it up late.
+            self.assertLess(took, 2.0)
+            self.assertEqual(first.wait(20), 105)
+        self.both(play)
+
+    def test_watchdog_killed(self):
+        def play(url, scope):
+            def harm(first):
+                children = [int(pid) for pid in os.listdir("/proc") if pid.isdigit() and Path(f"/proc/{pid}/stat").exists() and int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1]) == first.pid]
+                self.assertEqual(len(children), 1)
+                os.kill(children[0], signal.SIGKILL)
+            first, _ = self.outlive(url, scope, self.detached["setsid"], harm)
+            self.assertEqual(first.wait(20), 101)
+        self.both(play)
+
+    def test_what_is_left_behind_is_ended_before_the_lease_is_given_back(self):
+        def play(url, scope):
+            path = self.file()
+            begun = time.monotonic()
+            done = self.run_(url, scope, "--ttl", "2s", "--", "sh", "-c", 'setsid sh -c "trap \\"\\" TERM; echo \\$\\$ > $0; sleep 60; sleep 60" & while ! [ -s $0 ]; do sleep 0.02; done; exit 4', str(path))
+            self.assertEqual(done.returncode, 4, done.stderr)
+            self.assertFalse(alive(self.number_in(path)))
+            self.assertLess(time.monotonic() - begun, 10)
+        self.both(play)
+
+    def test_forced_release_ends_it(self):
+        # [complaint] Loss that nobody is told of.
+        def play(url, scope):
+            path = self.file()
+            first = self.begin(url, scope, "--ttl", "3s", "--job", "j", "--", "sh", "-c", self.detached["ignores TERM"], str(path))
+            child = self.number_in(path)
+            self.command(url, "lease", "force-release", "--scope", scope, "--reason", "test")
+            self.assertEqual(first.wait(5), 105)
+            self.assertFalse(alive(child))
+            runs = [json.loads(line) for line in self.command(url, "job", "list", "--scope", scope, "--json").stdout.splitlines()]
+            self.assertEqual([run["status"] for run in runs], ["lost"])
+        self.both(play)
+
+    def test_once_per(self):
+        def play(url, scope):
+            path = self.file()
+            line = ["--once-per", "1d", "--job", "report", *shell(f"echo x >> {path}; exit $(cat {path}.status 2>/dev/null || echo 0)")]
+            Path(f"{path}.status").write_text("7")
+            self.assertEqual(self.run_(url, scope, *line).returncode, 7)
+            # A failed one may be tried again; three hosts at once.
+            Path(f"{path}.status").write_text("0")
+            three = [self.begin(url, scope, *line) for _ in range(3)]
+            self.assertEqual([one.wait(30) for one in three], [0, 0, 0])
+            for _ in range(2):
+                self.assertEqual(self.run_(url, scope, *line).returncode, 0)
+            self.assertEqual(path.read_text(), "x\nx\n")
+            # Its time has come again, less the slack.
+            self.assertEqual(self.run_(url, scope, "--once-per", "1s", "--job", "report", *shell("sleep 0.1")).returncode, 0)
+            time.sleep(1)
+            self.assertEqual(self.run_(url, scope, "--once-per", "1s", "--job", "report", *shell(f"echo y >> {path}")).returncode, 0)
+            self.assertEqual(path.read_text(), "x\nx\ny\n")
+        self.both(play)
+
+    def test_resume(self):
+        def play(url, scope):
+            beat = f"'{TERMGATE}' job beat --checkpoint"
+            done = self.run_(url, scope, "--job", "export", "--resume", *shell(f"echo \"${{TERMGATE_CHECKPOINT-none}}\"; {beat} 'page 1' && {beat} 'page 2' && exit 9"))
+            self.assertEqual((done.returncode, done.stdout), (9, "none\n"), done.stderr)
+            done = self.run_(url, scope, "--job", "export", "--resume", *shell("echo \"${TERMGATE_CHECKPOINT-none}\""))
+            self.assertEqual((done.returncode, done.stdout), (0, "page 2\n"), done.stderr)
+            self.assertEqual(self.run_(url, scope, "--job", "export", "--resume", *shell("echo \"${TERMGATE_CHECKPOINT-none}\"")).stdout, "none\n")
+            runs = [json.loads(line) for line in self.command(url, "job", "list", "--job", "export", "--scope", scope, "--json").stdout.splitlines()]
+            self.assertEqual([(run["status"], run["exit_code"]) for run in runs], [("completed", 0), ("completed", 0), ("failed", 9)])
+            self.assertEqual(json.loads(self.command(url, "job", "show", runs[2]["run_id"], "--json").stdout)["checkpoint"], "page 2")
+        self.both(play)
+
+    def test_job_by_hand(self):
+        def play(url, scope):
+            acquired = json.loads(self.command(url, "lease", "acquire", "--scope", scope, "--owner", "me", "--ttl", "20s", "--json").stdout)
+            started = self.command(url, "job", "start", "--job", "j", "--scope", scope, "--term", str(acquired["term"]), "--owner", "me")
+            run = started.stdout.strip()
+            self.assertEqual(started.returncode, 0, started.stderr)
+            self.assertEqual(self.command(url, "job", "beat", "--run", run, "--checkpoint", "a").returncode, 0)
+            renewed = self.command(url, "job", "beat", "--run", run, "--ttl", "60s", "--json")
+            self.assertGreater(json.loads(renewed.stdout)["beat_within_ms"], 50_000)
+            self.assertGreater(self.lease(url, scope)["remaining_ms"], 50_000)
+            self.command(url, "lease", "force-release", "--scope", scope, "--reason", "test")
+            # [complaint] A lost run that is shown as running for ever.
+            self.assertEqual(json.loads(self.command(url, "job", "show", "--run", run, "--json").stdout)["status"], "lost")
+            self.assertIn(self.command(url, "job", "beat", "--run", run, "--ttl", "60s").returncode, (3, 5))
+            self.assertIn(self.command(url, "job", "finish", "--run", run, "--exit-code", "0").returncode, (3, 5))
+            for bad in (["job", "beat", "--run", "x' OR 1=1"], ["job", "show", "--run", ""], ["job", "finish", "--run", run, "--status", "done"], ["job", "start", "--job", "", "--scope", scope, "--term", "1"],
+                        ["job", "beat"], ["job", "finish", "--run", run, "--exit-code", "999"]):
+                done = self.command(url, *bad)
+                self.assertNotEqual(done.returncode, 0, bad)
+                self.assertTrue(done.stderr.startswith("termgate: "), done.stderr)
+        self.both(play)
+
+    def test_never_two_inside(self):
+        # [F2] Holders are stopped and killed; what each COMMAND wrote, by the database's clock, must not overlap.
+        takeovers = 1000 if LONG else 20
+
+        def play(url, scope):
+            random.seed(f"{os.environ.get('TERMGATE_TEST_SEED', 1)} {scope}")
+            log = self.file()
+            if url.startswith("sqlite:"):
+                log.touch()
+                # One machine: its clock is the database's.
+                now = "date +%s%3N"
+            else:
+                now = f"psql -XqAt '{url}' -c 'SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint'"
+            # It detaches itself, ignores TERM, and says that it is alive for as long as it is.
+            script = self.file()
+            script.write_text(f'trap "" TERM\nwhile :; do echo "$TERMGATE_TERM $({now})" >> {log}; sleep 0.02; done\n')
+            inside = f"setsid sh {script} & sleep 1000"
+            begin = lambda: self.begin(url, scope, "--ttl", "1s", "--wait", "1h", *shell(inside), start_new_session=True)
+            hosts = [begin(), begin(), begin()]
+            stopped, harmed = [], set()
+            while len(harmed) < takeovers:
+                hosts = [host if host.poll() is None else begin() for host in hosts]
+                lease = self.lease(url, scope)
+                holder = next((host for host in hosts if f":{host.pid}:" in lease.get("owner", "")), None)
+                if not lease.get("held") or holder is None or lease["term"] in harmed or not log.exists() or f"{lease['term']} " not in log.read_text():
+                    time.sleep(0.02)
+                    continue
+                harmed.add(lease["term"])
+                time.sleep(random.random() * 0.2)
+                if random.random() < 0.5:
+                    holder.kill()
+                else:
+                    holder.send_signal(signal.SIGSTOP)
+                    stopped.append(holder)
+                    hosts[hosts.index(holder)] = begin()
+                if len(stopped) > 3:
+                    one = stopped.pop(0)
+                    one.send_signal(signal.SIGCONT)
+                    self.assertEqual(one.wait(20), 105)
+            for host in hosts + stopped:
+                host.kill()
+            first, last = {}, {}
+            for line in log.read_text().splitlines():
+                if len(line.split()) != 2:
+                    continue
+                term, at = map(int, line.split())
+                first.setdefault(term, at)
+                first[term] = min(first[term], at)
+                last[term] = max(last.get(term, at), at)
+            order = sorted(first)
+            for before, after in zip(order, order[1:]):
+                self.assertLessEqual(last[before], first[after], f"terms {before} and {after} were inside together")
+            print(f"{len(order)} takeovers, least gap {min(first[b] - last[a] for a, b in zip(order, order[1:]))} ms ", end="", file=sys.stderr)
+        self.both(play)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)
