@@ -33,3 +33,114 @@ BEGIN
     EXECUTE format('GRANT %s ON %s %s TO %s%s', g.privilege, g.kind, g.target, g.role, CASE WHEN g.grantable THEN ' WITH GRANT OPTION' ELSE '' END);
   END LOOP;
 END $$;
+
+-- What \df+ and \dv+ show, by name: signatures change, and a function that is not there is passed over. tests/live/pg_upgrade.cpp
+-- fails on a public function or view without a comment.
+DO $$
+DECLARE
+  f record;
+BEGIN
+  FOR f IN
+    WITH comments (kind, name, text) AS (VALUES
+    ('FUNCTION', 'check_term', 'The check: passes if the term is not below the fence of the scope, and holds the lock to the end' ||
+     ' of the transaction. A higher term raises the fence, in a transaction that holds no lock on the ' ||
+     'scope yet. Returns the fence.'),
+    ('FUNCTION', 'append', 'Checks the term and appends one write to a stream. Returns its sequence number. expected is the ' ||
+     'last number that the writer saw; the same write_id again returns the number of the first write.'),
+    ('FUNCTION', 'append_many', 'Appends a batch, all or nothing. Returns the last sequence number. With write ids, either all or' ||
+     ' none of the batch were written before.'),
+    ('FUNCTION', 'claim_write', 'The check for a write outside of streams that may be sent twice. If fresh is false, the write ' ||
+     'with this id has committed before: do not repeat it.'),
+    ('FUNCTION', 'record_refusal', 'Records refusals in the audit, after their own transactions were rolled back; library and proxy ' ||
+     'call it. Returns false within a second of the previous record of the scope: add the count to the' ||
+     ' next one.'),
+    ('FUNCTION', 'seal', 'Raises the fence without writing. Waits for writers with lower terms up to the grace, then ' ||
+     'evicts them. The same term again changes nothing.'),
+    ('FUNCTION', 'acquire_lease', 'Takes a free or expired lease, or the lease of the same owner, under a new term, and seals that ' ||
+     'term in the same transaction. Returns acquired = false at once if another owner holds the lease.' ||
+     ' An untrusted scope is trusted again afterwards.'),
+    ('FUNCTION', 'renew_lease', 'Extends a lease. Only its holder can, under the same term, before it expires; otherwise renewed ' ||
+     'is false.'),
+    ('FUNCTION', 'release_lease', 'Gives a lease up. Returns false if it did not belong to the caller. Term and fence stay.'),
+    ('FUNCTION', 'fence', 'The fence of a scope: no row if it was never raised. untrusted says why writes fail with TG004; ' ||
+     'it is NULL if they do not.'),
+    ('FUNCTION', 'lease', 'The lease of a scope, or no row. live: neither released nor expired, by the clock of the ' ||
+     'database.'),
+    ('FUNCTION', 'read_stream', 'The writes of a stream after a sequence number, in order. Numbers become visible in order, so a ' ||
+     'follower skips none.'),
+    ('FUNCTION', 'outcome', 'Whether the write with this id has committed, and as what. Takes no lock: an attempt that is ' ||
+     'still in progress is not found.'),
+    ('FUNCTION', 'doctor', 'What the fences do not cover, a row each. error: the guarantees do not hold there; warning: ' ||
+     'somebody could get round them; info.'),
+    ('FUNCTION', 'verify_findings', 'One row for each breach of the guarantees that the stored rows show. since leaves out older ' ||
+     'stream writes.'),
+    ('FUNCTION', 'server_time', 'The moving clock of the database, to compare with the expiry of leases.'),
+    ('FUNCTION', 'schema_version', 'The version of layer 1 in this schema.'),
+    ('FUNCTION', 'job_start', 'Opens a run of a job after the check, and returns its id. An older open run of the same job and ' ||
+     'scope becomes lost.'),
+    ('FUNCTION', 'job_heartbeat', 'Records that a run is alive, after the check. Returns false if the run is no longer open.'),
+    ('FUNCTION', 'job_finish', 'Ends a run as completed, failed, cancelled or lost. completed passes the check first. Returns ' ||
+     'false if the run is no longer open.'),
+    ('FUNCTION', 'protect', 'Installs triggers that refuse writes to a table unless the transaction has passed the check. ' ||
+     'Give scope_column or scope; mode observe counts and lets pass. Run it again after ATTACH ' ||
+     'PARTITION. Returns how many tables are covered.'),
+    ('FUNCTION', 'unprotect', 'Removes the triggers of protect. Returns how many tables are no longer covered.'),
+    ('FUNCTION', 'adopt', 'Counts the terms in a table of yours as evidence, and raises the fences to them. Needs an index ' ||
+     'on scope and term. Returns how many fences it raised.'),
+    ('FUNCTION', 'unadopt', 'Ends adopt. Returns whether the table was adopted. Fences stay as they are.'),
+    ('FUNCTION', 'force_release', 'Ends the lease of another owner and seals the next term, so that the holder is shut out at once.' ||
+     ' Returns false if there was no lease to end. Audited.'),
+    ('FUNCTION', 'reset_fence', 'Lowers a fence; nothing else can. A lease with a higher term ends. Returns the fence before. ' ||
+     'Audited.'),
+    ('FUNCTION', 'set_raise_by', 'Decides what raises the fence of a scope: writer (any write with a higher term) or seal (only ' ||
+     'seal).'),
+    ('FUNCTION', 'set_setting', 'Changes a setting of layer 1, for all sessions. The settings are in the view setting_list.'),
+    ('FUNCTION', 'prune', 'Deletes the writes of a stream with lower sequence numbers. Fence, numbering and write ids stay.' ||
+     ' Returns how many were deleted.'),
+    ('FUNCTION', 'prune_history', 'Deletes audit rows, ended job runs and observations older than this, at least 1 hour. Returns ' ||
+     'how many were deleted.'),
+    ('FUNCTION', 'stream_move', 'Makes another scope guard a stream. Returns false if it did already. Audited.'),
+    ('FUNCTION', 'declare_restored', 'After a restore: trusts one scope again, with a fence of at least above, which comes from the ' ||
+     'authority that issues the terms. Returns the fence. Audited.'),
+    ('FUNCTION', 'declare_nothing_lost', 'After a planned switchover or pg_upgrade: declares that no raise is missing, and trusts all ' ||
+     'scopes again. Returns how many were untrusted. Audited.'),
+    ('FUNCTION', 'declare_untrusted', 'After a restore that the database cannot detect (storage snapshot, bare base backup): makes all ' ||
+     'scopes untrusted. Returns how many. Audited.'),
+    ('FUNCTION', 'check_session', 'check_term with the scope and term given, or else declared by the session.'),
+    ('FUNCTION', 'check_claim', 'check_session, with a default for sessions that declare neither scope nor term.'),
+    ('FUNCTION', 'check_claim_text', 'check_claim in one text: term, fence and scope with a blank between them. The proxy calls it ' ||
+     'before every write.'),
+    ('FUNCTION', 'check_again', 'The check with what the session declares by now, for a transaction that ran code since its first' ||
+     ' check. If scope or term is not declared, fence is NULL and nothing is checked.'),
+    ('FUNCTION', 'check_prepared', 'Fails if a prepared transaction holds an untrusted scope: COMMIT PREPARED checks no fence.'),
+    ('FUNCTION', 'hold_session', 'check_session, and keeps the lock of the scope for the session until release_session: for ' ||
+     'statements that cannot run in a transaction, such as VACUUM. Call it in a transaction of its ' ||
+     'own.'),
+    ('FUNCTION', 'hold_claim', 'hold_session with the default of check_claim. If required is false and nothing is declared, it ' ||
+     'holds nothing and fence is NULL.'),
+    ('FUNCTION', 'release_session', 'Gives back the lock of hold_session and restores the earlier declaration. Returns whether the ' ||
+     'lock was held. Safe to call again.'),
+    ('VIEW', 'fence_status', 'All fences, a row for each scope. reset_from: the highest fence that a reset took down.'),
+    ('VIEW', 'lease_status', 'All leases. live: neither released nor expired, by the clock of the database.'),
+    ('VIEW', 'stream_status', 'All streams. first_no: the first write that pruning has left.'),
+    ('VIEW', 'job_history', 'All runs of jobs. An open run whose lease has ended, or whose term is below the fence, is shown ' ||
+     'as lost.'),
+    ('VIEW', 'audit_log', 'Acquisitions, releases, seals, raises, evictions, resets, operator actions and recorded ' ||
+     'refusals.'),
+    ('VIEW', 'setting_list', 'The settings of layer 1, each with its meaning. set_setting changes them.'),
+    ('VIEW', 'protected_tables', 'Tables that protect covers.'),
+    ('VIEW', 'adopted_tables', 'Tables whose terms count as evidence, by adopt.'),
+    ('VIEW', 'refusal_counts', 'How often each code was refused, plain SQL included, although the refused transaction was rolled' ||
+     ' back.')
+    ), present AS (
+      SELECT 'FUNCTION' AS kind, p.proname AS name, p.oid::regprocedure::text AS target FROM pg_proc p
+        JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = @schema_lit@
+      UNION ALL
+      SELECT 'VIEW', v.relname, v.oid::regclass::text FROM pg_class v
+        JOIN pg_namespace n ON n.oid = v.relnamespace WHERE n.nspname = @schema_lit@ AND v.relkind = 'v'
+    )
+    SELECT p.kind, p.target, c.text FROM comments c JOIN present p ON p.kind = c.kind AND p.name = c.name
+  LOOP
+    EXECUTE format('COMMENT ON %s %s IS %L', f.kind, f.target, f.text);
+  END LOOP;
+END $$;

@@ -28,6 +28,9 @@ const char* const everything =
     "UNION ALL SELECT p.oid::regprocedure || ' ' || a.grantee::regrole || ' ' || a.privilege_type FROM pg_proc p, aclexplode(p.proacl) a WHERE p.pronamespace = 'termgate'::regnamespace "
     "UNION ALL SELECT c.oid::regclass || ' ' || a.grantee::regrole || ' ' || a.privilege_type FROM pg_class c, aclexplode(c.relacl) a WHERE c.relnamespace = 'termgate'::regnamespace AND c.relkind = 'v' "
     "UNION ALL SELECT c.oid::regclass || ': ' || pg_get_viewdef(c.oid) FROM pg_class c WHERE c.relnamespace = 'termgate'::regnamespace AND c.relkind = 'v' "
+    "UNION ALL SELECT d.classoid::regclass || ' ' || pg_describe_object(d.classoid, d.objoid, d.objsubid) || ': ' || d.description FROM pg_description d "
+    "  WHERE (d.classoid = 'pg_proc'::regclass AND (SELECT p.pronamespace FROM pg_proc p WHERE p.oid = d.objoid) = 'termgate'::regnamespace) "
+    "     OR (d.classoid = 'pg_class'::regclass AND (SELECT c.relnamespace FROM pg_class c WHERE c.oid = d.objoid) = 'termgate'::regnamespace) "
     "UNION ALL SELECT pg_get_indexdef(i.indexrelid) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid WHERE c.relnamespace = 'termgate'::regnamespace "
     "UNION ALL SELECT g.tgrelid::regclass || ' ' || pg_get_triggerdef(g.oid) || g.tgenabled::text FROM pg_trigger g JOIN pg_class c ON c.oid = g.tgrelid WHERE c.relnamespace = 'termgate'::regnamespace "
     "UNION ALL SELECT a.attrelid::regclass || '.' || a.attname || ' ' || format_type(a.atttypid, a.atttypmod) || ' ' || a.attnotnull || coalesce(pg_get_expr(d.adbin, d.adrelid), '') "
@@ -92,6 +95,22 @@ TEST_CASE("upgrade: schema 13 becomes what a fresh install makes", "[F3][live]")
   now.must("DELETE FROM termgate.migrations WHERE version > 12");
   CHECK(Database::open(old.url()).install().from_version == 12);
   CHECK(PgSession(old.url()).value(everything) == expected);
+}
+
+TEST_CASE("install: every public function and view has a comment", "[live]") {
+  PgDatabase fresh("install_comments");
+  PgSession now(fresh.url());
+  REQUIRE(now.value("SELECT obj_description('termgate.check_term'::regproc, 'pg_proc')").find("The check") == 0);
+  // Names that begin with _ are internal.
+  const std::string missing =
+      "SELECT coalesce(string_agg(name, ', ' ORDER BY name), 'none') FROM ("
+      "SELECT p.proname AS name FROM pg_proc p WHERE p.pronamespace = 'termgate'::regnamespace AND p.proname !~ '^_' "
+      "  AND coalesce(obj_description(p.oid, 'pg_proc'), '') = '' "
+      "UNION ALL SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'termgate'::regnamespace AND c.relkind = 'v' AND c.relname !~ '^_' "
+      "  AND coalesce(obj_description(c.oid, 'pg_class'), '') = '') q";
+  CHECK(now.value(missing) == "none");
+  now.must("COMMENT ON FUNCTION termgate.unadopt(regclass) IS NULL; COMMENT ON VIEW termgate.audit_log IS NULL");
+  CHECK(now.value(missing) == "audit_log, unadopt");
 }
 
 TEST_CASE("upgrade: doctor names the tables that must be protected again", "[F6][live]") {
