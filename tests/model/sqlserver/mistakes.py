@@ -1,0 +1,110 @@
+"""Mistakes that must be found: the text of layer 1 as it was before it was mended (fixtures/before), and single changes of the text as it is."""
+import scenarios
+
+
+def frozen(name):
+    return next(entry for entry in scenarios.FROZEN if entry[0] == name)
+
+
+def meeting(name):
+    return next(entry for entry in scenarios.MEETINGS if entry[0] == name)
+
+
+# What the old text must be found out by: (name, what is found, under READ_COMMITTED_SNAPSHOT, how, entry).
+OLD = [
+    (
+        "acquire_lease whose looks wait for rows that are not committed",
+        r"acquire_lease of a waits S on stream_writes.*without end",
+        False,
+        "frozen",
+        frozen("append"),
+    ),
+    (
+        "a first look at the fence that waits for a raise that is not committed",
+        r"seal of x waits S on fences.*without end",
+        False,
+        "frozen",
+        frozen("check_term above the fence"),
+    ),
+    (
+        "HOLDLOCK at a new stream: a key range of the neighbour's",
+        r"the neighbour's append of b waits U on streams.primary \(b-events\), without end",
+        True,
+        "frozen",
+        frozen("append to a new stream"),
+    ),
+    (
+        "HOLDLOCK at a new scope: a key range of the neighbour's lease",
+        r"the neighbour's renew_lease of b waits U on leases.primary \(b\), without end",
+        True,
+        "frozen",
+        frozen("acquire_lease of a new scope"),
+    ),
+]
+# Changes of the text as it is: (name, file, what stands there, what is put there, what is found, READ_COMMITTED_SNAPSHOT, how, entry).
+NEW = [
+    (
+        "an unlocked look that is none",
+        "0002_check.sql",
+        "termgate.stream_writes w WITH (NOLOCK) WHERE w.scope_key = @scope_key;",
+        "termgate.stream_writes w WHERE w.scope_key = @scope_key;",
+        r"acquire_lease of a (waits S on stream_writes|ends with error 50006).*behind append of a",
+        False,
+        "frozen",
+        frozen("append"),
+    ),
+    (
+        "HOLDLOCK at a new stream",
+        "0003_append.sql",
+        "SELECT @known = 1 FROM termgate.streams s WITH (INDEX (streams_identity), READCOMMITTEDLOCK)",
+        "SELECT @known = 1 FROM termgate.streams s WITH (UPDLOCK, HOLDLOCK)",
+        r"the neighbour's append of b (waits|ends).*behind append to a new stream",
+        True,
+        "frozen",
+        frozen("append to a new stream"),
+    ),
+    (
+        "a check without its lock",
+        "0002_check.sql",
+        "EXEC termgate._share @scope, @key;",
+        "SET @raise = 0;",
+        r"^F2",
+        True,
+        "meeting",
+        meeting("a write and a seal"),
+    ),
+    (
+        "no eviction",
+        "0002_check.sql",
+        "EXEC termgate._kill @session, @login, @ended OUTPUT;",
+        "SET @ended = 0;",
+        r"seal of x ends with error 50006",
+        False,
+        "frozen",
+        frozen("check_term of x and a write"),
+    ),
+]
+
+
+def changed(name):
+    """What layer.load asks for: a file's text, with the mistake in it."""
+    _, file, before, after, *_ = next(mistake for mistake in NEW if mistake[0] == name)
+
+    def change(of, text):
+        if of == file:
+            if before not in text:
+                raise AssertionError(f"the mistake '{name}' has no place in {file} any more: {before}")
+            return text.replace(before, after)
+        return text
+
+    return change
+
+
+def tasks(here, folder, old):
+    """(name, pattern, task) of each; old: the text as it is has the faults itself."""
+    found = [
+        (f"in the old text: {name}", pattern, (here / "fixtures/before", rcsi, None, how, entry, "RC"))
+        for name, pattern, rcsi, how, entry in OLD
+    ]
+    found += [(name, pattern, (folder, rcsi, name, how, entry, "RC")) for name, _, _, _, pattern, rcsi, how, entry in NEW if not old]
+    return found

@@ -1,0 +1,247 @@
+"""Who meets whom. Scopes: a and b have leases (of A and B, term 1), x and y have terms from elsewhere (5); aa is new, and falls between a and b. In the
+order of keys each has a neighbour behind it, for key-range locks."""
+from search import Program
+
+SETUP = [
+    "EXEC termgate.set_setting N'eviction_grace_ms', N'100'",
+    "EXEC termgate.set_setting N'check_wait_ms', N'100'",
+    "EXEC termgate.acquire_lease N'a', N'A', 1000",
+    "EXEC termgate.acquire_lease N'b', N'B', 1000",
+    "EXEC termgate.seal N'x', 5",
+    "EXEC termgate.seal N'y', 5",
+    "DECLARE @n bigint; EXEC termgate.append N'a-events', 1, 0x01, NULL, N'a', NULL, @n OUTPUT",
+    "DECLARE @n bigint; EXEC termgate.append N'b-events', 1, 0x01, NULL, N'b', NULL, @n OUTPUT",
+    "DECLARE @n bigint; EXEC termgate.append N'x-events', 5, 0x01, NULL, N'x', NULL, @n OUTPUT",
+    "DECLARE @n bigint; EXEC termgate.append N'y-events', 5, 0x01, NULL, N'y', NULL, @n OUTPUT",
+    "CREATE TABLE dbo.work (id int PRIMARY KEY, scope_key varbinary(800), term bigint); CREATE TABLE dbo.guarded (id int PRIMARY KEY, scope_key varbinary(800), term bigint)",
+    "DECLARE @n bigint; EXEC termgate.protect @target = N'dbo.guarded', @scope = N'x', @protected = @n OUTPUT",
+]
+
+
+def key(scope):
+    return "0x" + scope.encode("utf-16-le").hex()
+
+
+def append(stream, term, scope="NULL", write_id="NULL"):
+    named = "NULL" if scope == "NULL" else f"N'{scope}'"
+    return f"DECLARE @n bigint; EXEC termgate.append N'{stream}', {term}, 0x02, NULL, {named}, {write_id}, @n OUTPUT"
+
+
+def append_many(stream, term):
+    return (
+        f"DECLARE @b termgate.payload_batch, @n bigint; INSERT INTO @b (position, payload, write_id) VALUES (0, 0x02, N'w1'), (1, 0x03, N'w2'); "
+        f"EXEC termgate.append_many N'{stream}', {term}, @b, NULL, NULL, @n OUTPUT"
+    )
+
+
+def check(scope, term):
+    return f"DECLARE @f bigint; EXEC termgate.check_term N'{scope}', {term}, @f OUTPUT"
+
+
+def work(scope, term, number, table="dbo.work"):
+    return f"INSERT INTO {table} (id, scope_key, term) VALUES ({number}, {key(scope)}, {term})"
+
+
+def claim(scope, term):
+    return f"DECLARE @fresh bit, @f bigint; EXEC termgate.claim_write N'{scope}', {term}, N'claim {term}', @fresh OUTPUT, @f OUTPUT"
+
+
+def enter(scope, term):
+    return f"EXEC termgate.enter N'{scope}', {term}, 77"
+
+
+def declared(scope, term):
+    return f"EXEC sp_set_session_context @key = N'termgate.scope', @value = N'{scope}'; EXEC sp_set_session_context @key = N'termgate.term', @value = N'{term}'"
+
+
+def acquire(scope, owner):
+    return f"EXEC termgate.acquire_lease N'{scope}', N'{owner}', 1000"
+
+
+def in_transaction(*texts):
+    return ["BEGIN TRANSACTION", *texts, "COMMIT TRANSACTION"]
+
+
+RELEASED = "DECLARE @r bit; "
+# What a client may be doing when it freezes: (name, scope, batches). In a transaction of its own unless the name says otherwise.
+FROZEN = [
+    ("append", "a", in_transaction(append("a-events", 1))),
+    ("append to a new stream", "a", in_transaction(append("a-new", 1, "a"))),
+    ("append with a write id", "a", in_transaction(append("a-events", 1, write_id="N'w5'"))),
+    ("append_many", "a", in_transaction(append_many("a-events", 1))),
+    ("check_term and a write", "a", in_transaction(check("a", 1), work("a", 1, 1))),
+    ("claim_write", "a", in_transaction(claim("a", 1))),
+    ("acquire_lease", "a", in_transaction(acquire("a", "A"))),
+    ("acquire_lease of a new scope", "aa", in_transaction(acquire("aa", "A"))),
+    ("renew_lease", "a", in_transaction("EXEC termgate.renew_lease N'a', N'A', 1, 1000")),
+    ("release_lease", "a", in_transaction(RELEASED + "EXEC termgate.release_lease N'a', N'A', 1, @r OUTPUT")),
+    ("force_release", "a", in_transaction(RELEASED + "EXEC termgate.force_release N'a', N'ops', N'why', @r OUTPUT")),
+    ("append of x", "x", in_transaction(append("x-events", 5))),
+    ("check_term of x and a write", "x", in_transaction(check("x", 5), work("x", 5, 1))),
+    ("check_term above the fence", "x", in_transaction(check("x", 7), work("x", 7, 1))),
+    ("check_term of a new scope", "xx", in_transaction(check("xx", 7), work("xx", 7, 1))),
+    ("append above the fence", "x", in_transaction(append("x-events", 7))),
+    ("seal", "x", in_transaction("EXEC termgate.seal N'x', 7")),
+    ("a protected write", "x", [declared("x", 5), *in_transaction(work("x", 5, 1, "dbo.guarded"))]),
+    ("the gate, outside a transaction", "x", [enter("x", 5), work("x", 5, 1, "dbo.guarded"), "EXEC termgate.leave N'x', 78"]),
+    ("the gate, in a transaction", "x", [enter("x", 5), *in_transaction(work("x", 5, 1, "dbo.guarded")), "EXEC termgate.leave N'x', 78"]),
+    ("reset_fence", "x", in_transaction("DECLARE @p bigint; EXEC termgate.reset_fence N'x', 3, N'ops', N'why', @p OUTPUT")),
+    ("set_raise_by", "x", in_transaction("EXEC termgate.set_raise_by N'x', N'writer'")),
+    ("stream_move", "a", in_transaction("DECLARE @m bit; EXEC termgate.stream_move N'a-events', N'x', N'ops', N'why', @m OUTPUT")),
+    ("prune", "a", in_transaction("DECLARE @p bigint; EXEC termgate.prune N'a-events', 1, @p OUTPUT")),
+    ("declare_restored", "x", in_transaction("DECLARE @f bigint; EXEC termgate.declare_restored N'x', 6, N'ops', N'why', @f OUTPUT")),
+    # Refused inside a transaction, for nobody could end whoever froze there.
+    (
+        "declare_nothing_lost, in a transaction",
+        "x",
+        in_transaction("DECLARE @s bigint; EXEC termgate.declare_nothing_lost N'ops', N'why', @s OUTPUT"),
+    ),
+    (
+        "declare_untrusted, in a transaction",
+        "x",
+        in_transaction("DECLARE @s bigint; EXEC termgate.declare_untrusted N'ops', N'why', @s OUTPUT"),
+    ),
+    ("set_setting, in a transaction", "x", in_transaction("EXEC termgate.set_setting N'payload_bytes_max', N'1000000'")),
+    (
+        "protect, in a transaction",
+        "x",
+        in_transaction("DECLARE @n bigint; EXEC termgate.protect @target = N'dbo.work', @scope = N'y', @protected = @n OUTPUT"),
+    ),
+    ("declare_nothing_lost", "x", ["DECLARE @s bigint; EXEC termgate.declare_nothing_lost N'ops', N'why', @s OUTPUT"]),
+    ("set_setting", "x", ["EXEC termgate.set_setting N'payload_bytes_max', N'1000000'"]),
+]
+# Raises, each a statement of its own: (name, scope, term or None, text).
+RAISES = [
+    ("acquire_lease", "a", None, acquire("a", "C")),
+    ("force_release", "a", None, RELEASED + "EXEC termgate.force_release N'a', N'ops', N'why', @r OUTPUT"),
+    ("acquire_lease", "aa", None, acquire("aa", "C")),
+    ("seal", "x", 9, "EXEC termgate.seal N'x', 9"),
+    ("check_term above the fence", "x", 9, check("x", 9)),
+    ("append above the fence", "x", 9, append("x-events", 9)),
+    ("claim_write above the fence", "x", 9, claim("x", 9)),
+    ("the gate above the fence", "x", 9, enter("x", 9)),
+    ("seal", "xx", 9, "EXEC termgate.seal N'xx', 9"),
+]
+# What goes on in scopes that the frozen client has nothing to do with.
+NEIGHBOURS = [
+    ("append", "b", append("b-events", 1)),
+    ("append to a new stream", "b", append("b-new", 1, "b")),
+    ("renew_lease", "b", "EXEC termgate.renew_lease N'b', N'B', 1, 1000"),
+    ("acquire_lease", "b", acquire("b", "D")),
+    ("append", "y", append("y-events", 5)),
+    ("check_term", "y", check("y", 5)),
+    ("seal", "y", "EXEC termgate.seal N'y', 9"),
+    ("acquire_lease of a new scope", "c", acquire("c", "D")),
+]
+LEVELS = ["RC", "RR", "SER", "SNAP", "RU"]
+
+
+# Whom the level SNAPSHOT might hurt: what begins a transaction with a call of layer 1.
+SNAPSHOTS = {"append", "check_term and a write", "claim_write", "the gate, in a transaction", "a protected write"}
+
+
+def program(entry, level):
+    """A program of (name, scope, batches)."""
+    found = Program(entry[0], entry[2], level)
+    found.scope = entry[1]
+    return found
+
+
+# Pairs and threes that meet freely, every order of their steps: (name, programs). Each program is (name, scope, batches).
+LEADER_A = ("leader A appends", "a", in_transaction(append("a-events", 1)))
+LEADER_X = ("leader of 5 writes", "x", in_transaction(check("x", 5), work("x", 5, 1)))
+MEETINGS = [
+    ("an append and a takeover", [LEADER_A, ("leader B takes over", "a", [acquire("a", "B"), append("a-events", "{term}")])]),
+    (
+        "an append to a new stream and a takeover",
+        [
+            ("leader A appends", "a", in_transaction(append("a-new", 1, "a"))),
+            ("leader B takes over", "a", [acquire("a", "B"), append("a-new", "{term}", "a")]),
+        ],
+    ),
+    (
+        "two takeovers",
+        [
+            ("leader A takes over", "a", [acquire("a", "A"), append("a-events", "{term}")]),
+            ("leader B takes over", "a", [acquire("a", "B"), append("a-events", "{term}")]),
+        ],
+    ),
+    (
+        "a renewal and a takeover",
+        [
+            ("leader A renews", "a", ["EXEC termgate.renew_lease N'a', N'A', 1, 1000", append("a-events", 1)]),
+            ("leader B takes over", "a", [acquire("a", "B"), append("a-events", "{term}")]),
+        ],
+    ),
+    ("a write and a seal", [LEADER_X, ("a seal", "x", ["EXEC termgate.seal N'x', 9"])]),
+    ("a write and an append above the fence", [LEADER_X, ("leader of 9 appends", "x", [append("x-events", 9)])]),
+    (
+        "two raises by a write",
+        [
+            ("leader of 7 writes", "x", in_transaction(check("x", 7), work("x", 7, 1))),
+            ("leader of 9 writes", "x", in_transaction(check("x", 9), work("x", 9, 2))),
+        ],
+    ),
+    (
+        "a protected write and a seal",
+        [("leader of 5 writes", "x", [declared("x", 5), work("x", 5, 1, "dbo.guarded")]), ("a seal", "x", ["EXEC termgate.seal N'x', 9"])],
+    ),
+    (
+        "the gate and a seal",
+        [
+            ("a client in the gate", "x", [enter("x", 5), work("x", 5, 1, "dbo.guarded"), "EXEC termgate.leave N'x', 78"]),
+            ("a seal", "x", ["EXEC termgate.seal N'x', 9"]),
+        ],
+    ),
+    (
+        "two writers of one stream",
+        [("writer 1", "a", in_transaction(append("a-events", 1))), ("writer 2", "a", in_transaction(append("a-events", 1)))],
+    ),
+    (
+        "two first writers of one stream",
+        [("writer 1", "a", in_transaction(append("a-new", 1, "a"))), ("writer 2", "a", in_transaction(append("a-new", 1, "a")))],
+    ),
+    (
+        "one write id twice",
+        [
+            ("writer 1", "a", in_transaction(append("a-events", 1, write_id="N'w5'"))),
+            ("writer 2", "a", in_transaction(append("a-events", 1, write_id="N'w5'"))),
+        ],
+    ),
+    ("two new scopes side by side", [("leader of aa", "aa", [acquire("aa", "A")]), ("leader of ab", "ab", [acquire("ab", "B")])]),
+    (
+        "a release by force and a takeover",
+        [
+            ("an operator", "a", [RELEASED + "EXEC termgate.force_release N'a', N'ops', N'why', @r OUTPUT"]),
+            ("leader B takes over", "a", [acquire("a", "B"), append("a-events", "{term}")]),
+        ],
+    ),
+]
+# Searches of seconds: a plain run makes them without row versions only.
+LARGE = {"two takeovers", "a renewal and a takeover", "a release by force and a takeover"}
+LONG_MEETINGS = [
+    (
+        "an append, a takeover, a release by force",
+        [
+            LEADER_A,
+            ("leader B takes over", "a", [acquire("a", "B"), append("a-events", "{term}")]),
+            ("an operator", "a", [RELEASED + "EXEC termgate.force_release N'a', N'ops', N'why', @r OUTPUT"]),
+        ],
+    ),
+    (
+        "an append, a takeover, a neighbour's append",
+        [
+            LEADER_A,
+            ("leader B takes over", "a", [acquire("a", "B")]),
+            ("the neighbour appends", "b", in_transaction(append("b-events", 1))),
+        ],
+    ),
+    (
+        "a write, a raise by a write, a seal",
+        [
+            LEADER_X,
+            ("leader of 7 writes", "x", in_transaction(check("x", 7), work("x", 7, 2))),
+            ("a seal", "x", ["EXEC termgate.seal N'x', 9"]),
+        ],
+    ),
+]
