@@ -218,6 +218,22 @@ class Docs(unittest.TestCase):
         settings = psql(ADMIN, "SELECT name || ' ' || value FROM termgate.settings ORDER BY name;").splitlines()
         self.assertEqual(settings, sorted(f"{name} {value}" for name, value in re.findall(r"^\| `(\w+)` \| `?(\w+)`? \|", page.split("## Settings")[1], re.M)))
 
+    # ---- docs/reference/errors.md -----------------------------------------------------------------
+
+    def test_the_error_reference(self):
+        # Every code and type that the sources name is on the page, and the page names no other.
+        page = (SOURCE / "docs/reference/errors.md").read_text(encoding="utf-8")
+        types = set(re.findall(r"^class TERMGATE_EXPORT (\w+) : public Error", (SOURCE / "fencing/include/termgate/error.hpp").read_text(encoding="utf-8"), re.M))
+        self.assertEqual(types, set(re.findall(r"`([A-Z]\w+)`", page)) & (types))
+        self.assertEqual(re.findall(r"^### (TG00\d): ", page, re.M), [f"TG00{number}" for number in range(1, 7)])
+        statuses = re.findall(r"^  \w+ = (\d),$", re.search(r"enum Exit : int \{(.*?)\};", (SOURCE / "cli/command.hpp").read_text(encoding="utf-8"), re.S).group(1), re.M)
+        self.assertEqual(statuses, re.findall(r"^\| (\d) \| ", page, re.M))
+        raised = set()
+        for path in (SOURCE / "proxy").rglob("*.cpp"):
+            raised |= set(re.findall(r'(?:end|cut|give_up|refuse|refuse_login|turn_away)\([^"()]*"([0-9][0-9A-Z]{4})"', path.read_text(encoding="utf-8")))
+        self.assertGreater(len(raised), 8)
+        self.assertEqual(raised - set(re.findall(r"^\| `(\w{5})` \| ", page, re.M)), set())
+
     # ---- docs/use/java-and-orms.md ------------------------------------------------------------------
 
     def python(self, place):
