@@ -656,12 +656,12 @@ TEST_CASE("jobs: an open run whose lease is over is shown as lost and may still 
   run(*driver, "SELECT termgate_acquire_lease('s', 'me', 100)");
   const std::string id = run(*driver, "SELECT termgate_job_start('Y', 's', 'me', 1)").rows[0][0].as_text();
   run(*driver, "SELECT termgate_job_start('Z', 'without a lease', 'me', 1)");
-  const auto status = [&](const char* job) { return read(*driver, driver->calls().jobs, {Value(job), Value(10)}).rows[0][7].as_text(); };
+  const auto status = [&](const char* job) { return read(*driver, driver->calls().jobs, {Value(job), Value(), Value(), Value(10)}).rows[0][7].as_text(); };
   CHECK(status("Y") == "started");
   std::this_thread::sleep_for(150ms);
   CHECK(status("Y") == "lost");
   CHECK(status("Z") == "started");
-  CHECK(run(*driver, driver->calls().job_finish, {Value(id), Value("completed"), Value(0), Value()}).rows[0][0].as_int() == 1);
+  CHECK(run(*driver, driver->calls().job_finish, {Value(id), Value("completed"), Value(0), Value(), Value()}).rows[0][0].as_int() == 1);
   CHECK(status("Y") == "completed");
 }
 
