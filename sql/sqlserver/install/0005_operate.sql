@@ -371,7 +371,8 @@ BEGIN
   BEGIN TRY
     EXEC @schema@._look;
     IF @own = 1 BEGIN TRANSACTION;
-    UPDATE @schema@.incarnation SET @since = trusted_since, trusted_since = 0;
+    SELECT @since = i.trusted_since FROM @schema@.incarnation i WITH (UPDLOCK, ROWLOCK);
+    UPDATE @schema@.incarnation SET trusted_since = 0;
     SELECT @scopes = COUNT(*) FROM @schema@.fences f WITH (NOLOCK) WHERE f.generation < @since;
     SET @detail = (SELECT @reason AS reason, @scopes AS scopes FOR JSON PATH, WITHOUT_ARRAY_WRAPPER);
     EXEC @schema@._audit 'declare_nothing_lost', NULL, @actor, @detail;
