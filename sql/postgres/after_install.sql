@@ -118,6 +118,8 @@ BEGIN
      'own.'),
     ('FUNCTION', 'hold_claim', 'hold_session with the default of check_claim. If required is false and nothing is declared, it ' ||
      'holds nothing and fence is NULL.'),
+    ('FUNCTION', 'renew_leases', 'renew_lease for many leases in one statement: up to 500, as a JSON array. One row for each, with ' ||
+     'its place in the array and its outcome.'),
     ('FUNCTION', 'release_session', 'Gives back the lock of hold_session and restores the earlier declaration. Returns whether the ' ||
      'lock was held. Safe to call again.'),
     ('VIEW', 'fence_status', 'All fences, a row for each scope. reset_from: the highest fence that a reset took down.'),
