@@ -600,6 +600,7 @@ TEST_CASE("calls: every one prepares with the parameters that sql/README.md give
            Case{calls.outcome, 1, {"scope", "term", "stream", "sequence_no", "created_at_ms"}},
            Case{calls.acquire_lease, 5, {"acquired", "term", "expires_at_ms", "owner_id", "remaining_ms"}},
            Case{calls.renew_lease, 4, {"renewed", "expires_at_ms", "remaining_ms"}},
+           Case{calls.renew_leases, 1, {"outcome"}},
            Case{calls.release_lease, 3, {"released"}},
            Case{calls.force_release, 3, {"released"}},
            Case{calls.lease, 1, lease},
@@ -630,11 +631,11 @@ TEST_CASE("calls: every one prepares with the parameters that sql/README.md give
            Case{calls.record_refusal, 6, {"recorded"}},
            Case{calls.job_start, 5, {"run_id"}},
            Case{calls.job_heartbeat, 2, {"beaten"}},
-           Case{calls.job_finish, 4, {"finished"}},
+           Case{calls.job_finish, 5, {"finished"}},
            Case{calls.jobs,
-                2,
+                4,
                 {"run_id", "job_name", "scope", "owner_id", "term", "started_at_ms", "completed_at_ms", "status", "last_heartbeat_ms",
-                 "exit_code", "checkpoint", "detail"}},
+                 "exit_code", "checkpoint", "detail", "now_ms"}},
        }) {
     INFO(row.sql);
     Db db;
