@@ -240,10 +240,14 @@ CREATE PROCEDURE @schema@.renew_leases @leases nvarchar(max) AS
 BEGIN
   SET NOCOUNT ON;
   SET XACT_ABORT ON;
-  SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+  SET IMPLICIT_TRANSACTIONS OFF;
+  SET ROWCOUNT 0;
+  SET LOCK_TIMEOUT 5000;
   DECLARE @asked TABLE (place int NOT NULL PRIMARY KEY, scope nvarchar(400), owner nvarchar(400), term bigint, ttl_ms bigint, outcome nvarchar(10));
   DECLARE @key varbinary(800), @own bit = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END, @now datetime2(3), @generation bigint, @place int = 0, @count int, @scope nvarchar(400), @owner nvarchar(400),
-          @term bigint, @ttl_ms bigint, @lease nvarchar(64), @role sysname = @schema_lit@ + N'_lock', @rc int;
+          @term bigint, @ttl_ms bigint, @lease nvarchar(64), @role sysname = @schema_lit@ + N'_lock', @rc int, @one int;
+  IF @own = 0 SELECT @one = r.one FROM @schema@.first_read r;
+  SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
   IF @leases IS NULL OR ISJSON(@leases) = 0 THROW 50005, 'TG005 the leases to renew must be a JSON array', 1;
   INSERT INTO @asked (place, scope, owner, term, ttl_ms)
     SELECT CAST(j.[key] AS int), JSON_VALUE(j.value, '$.scope'), JSON_VALUE(j.value, '$.owner'), CAST(JSON_VALUE(j.value, '$.term') AS bigint), CAST(JSON_VALUE(j.value, '$.ttl_ms') AS bigint) FROM OPENJSON(@leases) j;
@@ -252,27 +256,35 @@ BEGIN
   IF EXISTS (SELECT 1 FROM @asked a WHERE a.scope IS NULL OR a.owner IS NULL OR a.term IS NULL OR a.ttl_ms IS NULL OR a.ttl_ms NOT BETWEEN 100 AND 86400000)
     THROW 50005, 'TG005 each lease needs scope, owner, term and a ttl_ms from 100 to 86400000', 1;
   IF (SELECT COUNT(DISTINCT CONVERT(varbinary(800), a.scope)) FROM @asked a) <> @count THROW 50005, 'TG005 a scope is named twice among the leases to renew', 1;
-  IF @own = 1 BEGIN TRANSACTION;
-  WHILE @place < @count
-  BEGIN
-    SELECT @scope = a.scope, @owner = a.owner, @term = a.term, @ttl_ms = a.ttl_ms FROM @asked a WHERE a.place = @place;
-    SET @key = CONVERT(varbinary(800), @scope);
-    SET @lease = @schema@._resource(N'l', @key);
-    EXEC @rc = sp_getapplock @Resource = @lease, @LockMode = N'Exclusive', @LockOwner = N'Transaction', @LockTimeout = 0, @DbPrincipal = @role;
-    IF @rc < 0 UPDATE @asked SET outcome = N'busy' WHERE place = @place;
-    ELSE
+  BEGIN TRY
+    IF @own = 1 EXEC @schema@._look;
+    IF @own = 1 BEGIN TRANSACTION;
+    WHILE @place < @count
     BEGIN
-      SET @generation = NULL;
-      SELECT @generation = f.generation FROM @schema@.fences f WITH (READCOMMITTEDLOCK) WHERE f.scope_key = @key;
-      EXEC @schema@._need_trusted @scope, @generation;
-      SET @now = SYSUTCDATETIME();
-      UPDATE @schema@.leases SET expires_at = DATEADD(millisecond, @ttl_ms, @now), renewed_at = @now
-       WHERE scope_key = @key AND CONVERT(varbinary(800), owner_id) = CONVERT(varbinary(800), @owner) AND term = @term AND released_at IS NULL AND expires_at > @now;
-      UPDATE @asked SET outcome = CASE WHEN @@ROWCOUNT = 1 THEN N'renewed' ELSE N'lost' END WHERE place = @place;
+      SELECT @scope = a.scope, @owner = a.owner, @term = a.term, @ttl_ms = a.ttl_ms FROM @asked a WHERE a.place = @place;
+      SET @key = CONVERT(varbinary(800), @scope);
+      SET @lease = @schema@._resource(N'l', @key);
+      EXEC @rc = sp_getapplock @Resource = @lease, @LockMode = N'Exclusive', @LockOwner = N'Transaction', @LockTimeout = 0, @DbPrincipal = @role;
+      IF @rc < 0 UPDATE @asked SET outcome = N'busy' WHERE place = @place;
+      ELSE
+      BEGIN
+        SET @generation = NULL;
+        SELECT @generation = f.generation FROM @schema@.fences f WITH (NOLOCK) WHERE f.scope_key = @key;
+        EXEC @schema@._need_trusted @scope, @generation;
+        SET @now = SYSUTCDATETIME();
+        UPDATE @schema@.leases WITH (ROWLOCK) SET expires_at = DATEADD(millisecond, @ttl_ms, @now), renewed_at = @now
+         WHERE scope_key = @key AND CONVERT(varbinary(800), owner_id) = CONVERT(varbinary(800), @owner) AND term = @term AND released_at IS NULL AND expires_at > @now;
+        UPDATE @asked SET outcome = CASE WHEN @@ROWCOUNT = 1 THEN N'renewed' ELSE N'lost' END WHERE place = @place;
+      END
+      SET @place = @place + 1;
     END
-    SET @place = @place + 1;
-  END
-  IF @own = 1 COMMIT TRANSACTION;
+    IF @own = 1 COMMIT TRANSACTION;
+  END TRY
+  BEGIN CATCH
+    IF @own = 1 AND @@TRANCOUNT > 0 ROLLBACK TRANSACTION;
+    EXEC @schema@._late @scope;
+    THROW;
+  END CATCH
   SELECT a.outcome FROM @asked a ORDER BY a.place;
 END
 GO

@@ -9,6 +9,9 @@ from search import Program, Search, Touched, Tree, World
 
 # What the model leaves aside: views for people, doctor, grants.
 LEFT_ASIDE = {"0006_reading.sql", "0008_doctor.sql", "0009_grants.sql"}
+# Procedures that the model cannot read. renew_leases takes, for one lease after the other, what renew_lease takes, and waits for no lease's
+# lock; its argument is JSON.
+NOT_READ = re.compile(r"^\s*(--[^\n]*\n\s*)*CREATE PROCEDURE termgate\.renew_leases\b")
 
 
 def text_of(path):
@@ -28,6 +31,8 @@ def load(folder, change=None):
         if change is not None:
             text = change(path.name, text)
         for batch, line in tsql.batches_of(text):
+            if NOT_READ.match(batch):
+                continue
             try:
                 statements = tsql.read(batch, line)
                 if all(statement[0] in ("module", "nothing") for statement in statements):
