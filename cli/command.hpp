@@ -70,8 +70,8 @@ struct Command {
   std::vector<std::string> positional;  // option names that take the bare arguments; the last may be many
   std::function<int(const Arguments&)> run;
   bool hidden = false;
-  int exit_base = 0;          // added to the statuses of its own failures: `run` passes COMMAND's through
   bool own_database = false;  // names its server by options of its own: --db is none of them
+  int exit_base = 0;          // added to the statuses of its own failures: `run` passes COMMAND's through
 };
 
 // "500ms", "10s", "5m", "2h", "1d". Throws UsageError.
