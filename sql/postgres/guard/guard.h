@@ -130,6 +130,7 @@ extern bool statement_passes_by_itself(const PlannedStmt* plan);
 extern bool utility_is_free(const Node* statement);
 extern bool function_leaves_no_trace(Oid function);
 extern bool function_is_nextval(Oid function);
+extern bool function_is_notify(Oid function);
 
 // hooks.c
 extern void hooks_install(void);

@@ -54,6 +54,8 @@ bool function_leaves_no_trace(Oid function) {
 
 bool function_is_nextval(Oid function) { return function == 1574; }
 
+bool function_is_notify(Oid function) { return function == 3036; }
+
 // SELECT ... FOR UPDATE and its kin; rows that are only remembered are of the plan's own making.
 static bool locks_rows(const PlannedStmt* plan) {
   ListCell* cell;

@@ -261,7 +261,8 @@ class Claims(Guarded):
         self.assertEqual(session.run(f"SELECT termgate.check_term('{scope}', 1)"), "TG001", "and the refusal is layer 1's")
         self.assertEqual(session.run("SELECT * FROM termgate.doctor()", "SELECT * FROM termgate.fence_list" if False else "SELECT 1"), "ok")
         self.assertGreater(int(self.rig.value("SELECT count FROM termgate.refusal_counts WHERE code = 'TG001'")), 0)
-        # None of them is a way in for something else.
+        # None of them is a way in for something else. A release notifies by itself, and so much is layer 1's.
+        self.assertEqual(session.run("BEGIN", f"SELECT termgate.release_lease('{scope}', 'me', 2)", "SELECT pg_notify('termgate_leases', 'x')", "COMMIT"), "TG002")
         self.assertEqual(session.run("BEGIN", f"SELECT termgate.renew_lease('{scope}', 'me', 2, '10 s')", "INSERT INTO t VALUES (1, 1)", "COMMIT"), "TG002")
         self.assertEqual(session.run("BEGIN", f"SELECT termgate.renew_lease('{scope}', 'me', 2, '10 s')", "SELECT lo_create(0)", "COMMIT"), "TG002")
         self.assertEqual(session.run("BEGIN", f"SELECT termgate.seal('{self.scope}', 9)", "INSERT INTO t VALUES (1, 1)", "COMMIT"), "TG002", "a seal is no check")
