@@ -1,4 +1,5 @@
 #include "storm/faults.hpp"
+#include "storm/started.hpp"
 
 #include <fcntl.h>
 #include <sys/prctl.h>
@@ -90,15 +91,17 @@ void Crew::start(std::size_t index) {
   };
   const auto argv = pointers(words), envp = pointers(settings);
   const pid_t director = getpid();
+  Started started;
   leader.pid = fork();
   if (leader.pid < 0) throw Error("storm: no process for a leader");
   if (leader.pid == 0) {
-    // Before exec: the director may die, or stop this leader, while the new program is still being loaded.
+    // In front of exec: the director may die while the new program is still being loaded.
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != director) _exit(127);
     execve(plan_.program.c_str(), argv.data(), envp.data());
     _exit(127);
   }
+  started.wait();
   history_.add(log, leader.client);
 }
 

@@ -1,4 +1,5 @@
 #include "storm/proxies.hpp"
+#include "storm/started.hpp"
 
 #include <fcntl.h>
 #include <sys/prctl.h>
@@ -94,6 +95,7 @@ void Proxies::start(std::size_t index) {
   for (std::string& setting : settings) envp.push_back(setting.data());
   envp.push_back(nullptr);
   const pid_t director = getpid();
+  Started started;
   proxy.pid = fork();
   if (proxy.pid < 0) throw Error("storm: no process for a proxy");
   if (proxy.pid == 0) {
@@ -105,6 +107,7 @@ void Proxies::start(std::size_t index) {
     execve(plan_.program.c_str(), argv.data(), envp.data());
     _exit(127);
   }
+  started.wait();
 }
 
 void Proxies::start_all(milliseconds patience) {

@@ -99,6 +99,19 @@ def tables_of(url):
     return sh("psql", "-qXAt", url, "-c", "SELECT relname FROM pg_class WHERE relname LIKE 'storm%'").split()
 
 
+def holders_of(process):
+    """Processes that have the output of this one open, and what they are doing."""
+    pipes = {os.readlink(f"/proc/self/fd/{stream.fileno()}") for stream in (process.stdout, process.stderr)}
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if int(folder.name) != os.getpid() and any(os.readlink(fd) in pipes for fd in (folder / "fd").iterdir()):
+                found.append(((folder / "cmdline").read_bytes().replace(b"\0", b" ")[:200], (folder / "stat").read_text().split(")")[1].split()[:2], (folder / "wchan").read_text()))
+        except OSError:
+            pass
+    return found
+
+
 class Storm(BothDatabases):
     termgate, pg_server, folder, name = TERMGATE, PG_SERVER, scratch.name, "storm"
 
@@ -487,7 +500,10 @@ class Storm(BothDatabases):
         time.sleep(later)
         self.assertGreaterEqual(len(children), count)
         process.kill()
-        process.communicate(timeout=60)  # a process that outlived it would hold its output
+        try:
+            process.communicate(timeout=60)  # a process that outlived it would hold its output
+        except subprocess.TimeoutExpired:
+            self.fail(f"after {words}: still there: {holders_of(process)}")
         deadline = time.monotonic() + 5
         while any(Path(f"/proc/{child}").exists() and "Z" not in Path(f"/proc/{child}/stat").read_text().split()[2] for child in children) and time.monotonic() < deadline:
             time.sleep(0.05)
