@@ -95,9 +95,13 @@ std::vector<std::string> faults_of(const Arguments& arguments, const std::string
     }
     if (!fits(*found)) {
       if (sqlserver && !on_sqlserver(word)) throw UsageError(fmt::format("--faults {}: not on SQL Server", word));
-      if (sqlite && proxies) throw UsageError(fmt::format("--faults {}: not with --proxies on SQLite, where no server stands behind the proxies", word));
+      if (sqlite && proxies)
+        throw UsageError(fmt::format("--faults {}: not with --proxies on SQLite, where no server stands behind the proxies", word));
       const bool by_proxies = proxies ? !found->on_proxies : !found->on_direct;
-      throw UsageError(fmt::format("--faults {}: not {}", word, by_proxies ? proxies ? "with --proxies" : "without --proxies" : naive ? "with --naive" : "on SQLite"));
+      throw UsageError(fmt::format("--faults {}: not {}", word,
+                                   by_proxies ? proxies ? "with --proxies" : "without --proxies"
+                                   : naive    ? "with --naive"
+                                              : "on SQLite"));
     }
     if (std::find(faults.begin(), faults.end(), word) == faults.end()) faults.push_back(word);
     at = comma + 1;
@@ -128,14 +132,16 @@ Plan plan_of(const Arguments& arguments) {
 #else
   constexpr bool odbc = false;
 #endif
-  if (!is_sqlite(url) && !odbc && !url.starts_with("postgres")) throw UsageError("storm runs on sqlite:PATH, postgresql://…, sqlserver://… and odbc:…");
+  if (!is_sqlite(url) && !odbc && !url.starts_with("postgres"))
+    throw UsageError("storm runs on sqlite:PATH, postgresql://…, sqlserver://… and odbc:…");
   const bool sqlserver = engine_of(url) == Engine::sqlserver;
   if (sqlserver && !plan.naive.empty()) throw UsageError("--naive: on PostgreSQL and SQLite");
   if (odbc && arguments.has("proxies")) throw UsageError("--proxies: with postgresql://… or sqlite:PATH");
   if (!plan.naive.empty()) {
     const Naive* naive = find_naive(plan.naive);
     if (naive == nullptr) throw UsageError(fmt::format("there is no naive boundary \"{}\"; `--naive list` names them", plan.naive));
-    if (!naive->on_sqlite && is_sqlite(url)) throw UsageError(fmt::format("--naive {}: on PostgreSQL; SQLite's one write transaction makes it right", plan.naive));
+    if (!naive->on_sqlite && is_sqlite(url))
+      throw UsageError(fmt::format("--naive {}: on PostgreSQL; SQLite's one write transaction makes it right", plan.naive));
   }
   if (arguments.has("proxies")) {
 #ifdef TERMGATE_WITH_PROXY
@@ -163,7 +169,8 @@ Plan plan_of(const Arguments& arguments) {
   if (const auto file = arguments.maybe("server-clock")) {
     if (is_sqlite(url)) throw UsageError("--server-clock: an SQLite file has no server");
     if (!plan.naive.empty()) throw UsageError("--server-clock: not with --naive, whose mistakes need none");
-    if (!std::filesystem::is_regular_file(*file)) throw UsageError(fmt::format("--server-clock {}: there is no such file; the server's FAKETIME_TIMESTAMP_FILE is meant", *file));
+    if (!std::filesystem::is_regular_file(*file))
+      throw UsageError(fmt::format("--server-clock {}: there is no such file; the server's FAKETIME_TIMESTAMP_FILE is meant", *file));
     plan.server_clock = std::filesystem::absolute(*file).string();
   }
   plan.leaders = static_cast<int>(arguments.integer_or("leaders", 3, 2, 64));
@@ -176,7 +183,8 @@ Plan plan_of(const Arguments& arguments) {
   if (arguments.has("judge-every")) plan.round = arguments.duration_or("judge-every", milliseconds(5000));
   if (plan.round < std::chrono::seconds(1)) throw UsageError("--judge-every: from 1s");
   plan.pace = arguments.text_or("pace", "");
-  if (!plan.pace.empty() && plan.pace != "full" && plan.pace != "usual") throw UsageError(fmt::format("--pace {}: one of usual, full is wanted", plan.pace));
+  if (!plan.pace.empty() && plan.pace != "full" && plan.pace != "usual")
+    throw UsageError(fmt::format("--pace {}: one of usual, full is wanted", plan.pace));
   plan.ttl = arguments.duration_or("ttl", milliseconds(400));
   if (plan.ttl < milliseconds(100) || plan.ttl > milliseconds(60'000)) throw UsageError("--ttl: from 100ms to 60s");
   const auto now = static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
@@ -188,7 +196,8 @@ Plan plan_of(const Arguments& arguments) {
   // Grace and deadline of a takeover are by the server's clock.
   if (!plan.server_clock.empty()) {
     for (const std::string& fault : plan.faults) {
-      if (holds(fault) && arguments.maybe("faults")) throw UsageError(fmt::format("--faults {}: not with --server-clock, by whose clock takeovers wait", fault));
+      if (holds(fault) && arguments.maybe("faults"))
+        throw UsageError(fmt::format("--faults {}: not with --server-clock, by whose clock takeovers wait", fault));
     }
     std::erase_if(plan.faults, holds);
   }
@@ -200,7 +209,8 @@ Plan plan_of(const Arguments& arguments) {
 
 class Ground {
  public:
-  Ground(const Arguments& arguments, Plan& plan) : plan_(plan), url_(named(arguments.database_url(), plan.names.application() + "-director")) {
+  Ground(const Arguments& arguments, Plan& plan)
+      : plan_(plan), url_(named(arguments.database_url(), plan.names.application() + "-director")) {
     OpenOptions options;
     options.schema = plan.schema;
     options.connections_max = 8;
@@ -221,15 +231,18 @@ class Ground {
     try {
       if (!schema_.empty()) sql->run("CREATE SCHEMA " + schema_);
       for (const std::string& table : tables()) {
-        sql->run("CREATE TABLE " + table + " (op text NOT NULL, part bigint NOT NULL, scope text NOT NULL, term bigint NOT NULL, place bigint)");
+        sql->run("CREATE TABLE " + table +
+                 " (op text NOT NULL, part bigint NOT NULL, scope text NOT NULL, term bigint NOT NULL, place bigint)");
         sql->run("CREATE INDEX " + table + "_by_op ON " + table + " (op)");
       }
       sql->run("CREATE TABLE " + plan.names.counters() + " (scope text PRIMARY KEY, n bigint NOT NULL)");
       for (int index = 0; index < plan.scopes; ++index) {
-        for (const std::string& counter : {plan.names.scope(index), plan.names.beside(plan.names.scope(index))}) sql->run("INSERT INTO " + plan.names.counters() + " VALUES ($1, 0)", {counter});
+        for (const std::string& counter : {plan.names.scope(index), plan.names.beside(plan.names.scope(index))})
+          sql->run("INSERT INTO " + plan.names.counters() + " VALUES ($1, 0)", {counter});
       }
       if (!plan.naive.empty())
-        sql->run("CREATE TABLE " + plan.names.leases() + " (scope text PRIMARY KEY, owner text NOT NULL, term bigint NOT NULL, expires_ms bigint NOT NULL)");
+        sql->run("CREATE TABLE " + plan.names.leases() +
+                 " (scope text PRIMARY KEY, owner text NOT NULL, term bigint NOT NULL, expires_ms bigint NOT NULL)");
       Database::Protection protection;
       protection.scope_column = "scope";
       if (database_) database_->protect(plan.names.guarded(), protection);
@@ -346,7 +359,9 @@ class Ground {
     }
     try {
       const auto sql = connect(url_);
-      for (const std::string& table : {plan_.names.rows(), plan_.names.guarded(), plan_.names.adopted(), plan_.names.counters(), plan_.names.leases()}) sql->run("DROP TABLE IF EXISTS " + table);
+      for (const std::string& table :
+           {plan_.names.rows(), plan_.names.guarded(), plan_.names.adopted(), plan_.names.counters(), plan_.names.leases()})
+        sql->run("DROP TABLE IF EXISTS " + table);
       if (!schema_.empty()) sql->run("DROP SCHEMA IF EXISTS " + schema_);
       return true;
     } catch (const std::exception&) {
@@ -365,9 +380,13 @@ class Ground {
 
   // Whether the server has room for all connections, and what it allows.
   void measure(const Arguments& arguments, Sql& sql) {
-    const std::int64_t room = std::stoll(sql.run("SELECT current_setting('max_connections')::bigint - count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'").rows[0][0]);
+    const std::int64_t room = std::stoll(
+        sql.run("SELECT current_setting('max_connections')::bigint - count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'")
+            .rows[0][0]);
     const std::int64_t wanted = std::int64_t{plan_.leaders} * plan_.scopes * (2 * plan_.writers + 1) + 16 + 4 * plan_.proxies;
-    if (wanted > room) throw UsageError(fmt::format("{} leaders, {} scopes and {} writers need up to {} connections, and the server has room for {}", plan_.leaders, plan_.scopes, plan_.writers, wanted, room));
+    if (wanted > room)
+      throw UsageError(fmt::format("{} leaders, {} scopes and {} writers need up to {} connections, and the server has room for {}",
+                                   plan_.leaders, plan_.scopes, plan_.writers, wanted, room));
     const auto at = std::find(plan_.faults.begin(), plan_.faults.end(), "prepare");
     if (at == plan_.faults.end() || sql.run("SELECT current_setting('max_prepared_transactions')").rows[0][0] != "0") return;
     if (arguments.maybe("faults")) throw UsageError("--faults prepare: this server's max_prepared_transactions is 0");
@@ -403,14 +422,15 @@ std::jthread look(const Plan& plan, Database database, Log& log) {
 // ---- figures and verdict ---------------------------------------------------------------------------
 
 struct Figures {
-  std::size_t writes = 0, acknowledged = 0, stale = 0, stale_after_stop = 0, failed = 0, unanswered = 0, settled = 0, acquisitions = 0, takeovers = 0, looks = 0;
+  std::size_t writes = 0, acknowledged = 0, stale = 0, stale_after_stop = 0, failed = 0, unanswered = 0, settled = 0, acquisitions = 0,
+              takeovers = 0, looks = 0;
   std::map<std::string, std::size_t> codes;
 };
 
 Figures figures_of(const History& history, const std::vector<Crew::Stop>& stops) {
   Figures figures;
   const auto& operations = history.operations();
-  std::map<std::string_view, bool> open;                                            // by write: once without an answer; then whether it was settled
+  std::map<std::string_view, bool> open;  // by write: once without an answer; then whether it was settled
   std::map<std::pair<std::string_view, std::int64_t>, std::size_t> acquired;  // scope and term: by which operation
   for (std::size_t i = 0; i < operations.size(); ++i) {
     const Operation& one = operations[i];
@@ -452,7 +472,8 @@ Figures figures_of(const History& history, const std::vector<Crew::Stop>& stops)
   for (std::size_t i = 0; i < operations.size(); ++i) {
     const Operation& one = operations[i];
     const auto found = open.find(one.id);
-    if (one.kind == Operation::Kind::write && found != open.end() && one.outcome == Outcome::committed) found->second = true;  // TG001 says that this sending wrote nothing, not that an earlier one did not
+    if (one.kind == Operation::Kind::write && found != open.end() && one.outcome == Outcome::committed)
+      found->second = true;  // TG001 says that this sending wrote nothing, not that an earlier one did not
   }
   figures.unanswered = open.size();
   for (const auto& [id, settled] : open) figures.settled += settled ? 1 : 0;
@@ -460,8 +481,9 @@ Figures figures_of(const History& history, const std::vector<Crew::Stop>& stops)
 }
 
 std::string again(const Plan& plan, const Arguments& arguments) {
-  std::string text = fmt::format("termgate storm --seed {} --leaders {} --scopes {} --writers {} --seconds {} --ttl {}ms", plan.seed, plan.leaders, plan.scopes, plan.writers,
-                                 std::chrono::duration_cast<std::chrono::seconds>(plan.time).count(), plan.ttl.count());
+  std::string text =
+      fmt::format("termgate storm --seed {} --leaders {} --scopes {} --writers {} --seconds {} --ttl {}ms", plan.seed, plan.leaders,
+                  plan.scopes, plan.writers, std::chrono::duration_cast<std::chrono::seconds>(plan.time).count(), plan.ttl.count());
   if (const auto faults = arguments.maybe("faults")) text += " --faults " + *faults;
   if (const auto every = arguments.maybe("judge-every")) text += " --judge-every " + *every;
   if (!plan.server_restart.empty()) text += " --server-restart …";
@@ -485,7 +507,10 @@ struct Judgement {
 // Breaches first that show most with least: a wrong order in the rows needs no clock to be believed.
 void sort_breaches(std::vector<testkit::Breach>& breaches) {
   const auto weight = [](const testkit::Breach& breach) {
-    return std::pair(breach.kind == testkit::Breach::Kind::order ? 0 : breach.kind == testkit::Breach::Kind::seal ? 1 : 2, breach.operations.size());
+    return std::pair(breach.kind == testkit::Breach::Kind::order  ? 0
+                     : breach.kind == testkit::Breach::Kind::seal ? 1
+                                                                  : 2,
+                     breach.operations.size());
   };
   std::stable_sort(breaches.begin(), breaches.end(), [&](const auto& a, const auto& b) { return weight(a) < weight(b); });
 }
@@ -494,7 +519,8 @@ void sort_breaches(std::vector<testkit::Breach>& breaches) {
 void add_acquisitions(std::vector<testkit::Breach>& breaches, const std::vector<Operation>& operations) {
   std::map<std::pair<std::string_view, std::int64_t>, std::size_t> acquired;
   for (std::size_t i = 0; i < operations.size(); ++i) {
-    if (operations[i].kind == Operation::Kind::raise && operations[i].outcome == Outcome::committed) acquired.try_emplace({operations[i].scope, operations[i].term}, i);
+    if (operations[i].kind == Operation::Kind::raise && operations[i].outcome == Outcome::committed)
+      acquired.try_emplace({operations[i].scope, operations[i].term}, i);
   }
   for (testkit::Breach& breach : breaches) {
     std::set<std::size_t> those(breach.operations.begin(), breach.operations.end());
@@ -503,7 +529,8 @@ void add_acquisitions(std::vector<testkit::Breach>& breaches, const std::vector<
       if (found != acquired.end()) those.insert(found->second);
     }
     breach.operations.assign(those.begin(), those.end());
-    std::sort(breach.operations.begin(), breach.operations.end(), [&](std::size_t a, std::size_t b) { return operations[a].invoked < operations[b].invoked; });
+    std::sort(breach.operations.begin(), breach.operations.end(),
+              [&](std::size_t a, std::size_t b) { return operations[a].invoked < operations[b].invoked; });
   }
 }
 
@@ -519,7 +546,8 @@ Judgement judge(const Plan& plan, Ground& ground, const History& history, const 
     // The database's final state is missing; what clients saw of the fences can be judged without it.
     judgement.unjudged.push_back(fmt::format("the rows, for the database could not be read at the end: {}", error.what()));
     std::vector<Operation> seen;
-    std::copy_if(history.operations().begin(), history.operations().end(), std::back_inserter(seen), [](const Operation& one) { return one.kind != Operation::Kind::write; });
+    std::copy_if(history.operations().begin(), history.operations().end(), std::back_inserter(seen),
+                 [](const Operation& one) { return one.kind != Operation::Kind::write; });
     testkit::State state;
     for (int index = 0; index < plan.scopes; ++index) state.fences[plan.names.scope(index)] = Term::max_value;
     judgement.verdict = testkit::check(seen, state);
@@ -530,8 +558,8 @@ Judgement judge(const Plan& plan, Ground& ground, const History& history, const 
   return judgement;
 }
 
-int report(const Plan& plan, const Arguments& arguments, const History& history, const Judgement& judgement, const Crew& crew, const Faults& faults, std::int64_t evictions, double seconds,
-           bool cleared, const std::string& logs) {
+int report(const Plan& plan, const Arguments& arguments, const History& history, const Judgement& judgement, const Crew& crew,
+           const Faults& faults, std::int64_t evictions, double seconds, bool cleared, const std::string& logs) {
   const Figures figures = figures_of(history, crew.stops());
   const auto& verdict = judgement.verdict;
   const bool broken = !verdict.breaches.empty() || !judgement.findings.empty() || !judgement.hostages.empty();
@@ -539,16 +567,25 @@ int report(const Plan& plan, const Arguments& arguments, const History& history,
   if (arguments.json()) {
     boost::json::array breaches, unjudged;
     for (const auto& breach : verdict.breaches) {
-      breaches.push_back({{"law", testkit::law_of(breach.kind)}, {"kind", testkit::name_of(breach.kind)}, {"scope", breach.scope}, {"text", breach.text}, {"history", testkit::describe(breach, history.operations())}});
+      breaches.push_back({{"law", testkit::law_of(breach.kind)},
+                          {"kind", testkit::name_of(breach.kind)},
+                          {"scope", breach.scope},
+                          {"text", breach.text},
+                          {"history", testkit::describe(breach, history.operations())}});
     }
-    for (const Breach& finding : judgement.findings) breaches.push_back({{"law", "verify"}, {"kind", finding.kind}, {"scope", finding.scope}, {"text", finding.detail}, {"history", finding.object}});
-    for (const auto& [kind, scope, text] : judgement.hostages) breaches.push_back({{"law", "F4"}, {"kind", kind}, {"scope", scope}, {"text", text}, {"history", ""}});
+    for (const Breach& finding : judgement.findings)
+      breaches.push_back(
+          {{"law", "verify"}, {"kind", finding.kind}, {"scope", finding.scope}, {"text", finding.detail}, {"history", finding.object}});
+    for (const auto& [kind, scope, text] : judgement.hostages)
+      breaches.push_back({{"law", "F4"}, {"kind", kind}, {"scope", scope}, {"text", text}, {"history", ""}});
     for (const std::string& what : judgement.unjudged) unjudged.emplace_back(what);
     boost::json::object done, failed;
     for (const auto& [name, count] : faults.done()) done[name] = count;
     for (const auto& [code, count] : figures.codes) failed[code] = count;
     print_json({{"verdict", word},
-                {"database", is_sqlite(plan.url) ? "sqlite" : engine_of(plan.url) == Engine::sqlserver ? "sqlserver" : "postgresql"},
+                {"database", is_sqlite(plan.url)                        ? "sqlite"
+                             : engine_of(plan.url) == Engine::sqlserver ? "sqlserver"
+                                                                        : "postgresql"},
                 {"proxies", plan.proxies},
                 {"enforce", plan.proxies == 0 ? boost::json::value() : boost::json::value(plan.enforce)},
                 {"naive", plan.naive.empty() ? boost::json::value() : boost::json::value(plan.naive)},
@@ -577,21 +614,28 @@ int report(const Plan& plan, const Arguments& arguments, const History& history,
     return word == std::string_view("kept") ? Exit::done : Exit::failed;
   }
   std::string proxies;
-  if (plan.proxies > 0) proxies = fmt::format(" through {} {}{}", plan.proxies, plan.proxies == 1 ? "proxy" : "proxies", plan.enforce == "on" ? "" : ", which only observe");
-  print_line(fmt::format("storm {} on {}{}{}: {:.1f} s, {} leaders, {} scopes, {} writers for each, TTL {}", plan.seed, name_of(engine_of(plan.url)),
-                         plan.naive.empty() ? "" : fmt::format(", naive boundary {}", plan.naive), proxies, seconds, plan.leaders, plan.scopes, plan.writers, length(plan.ttl.count())));
+  if (plan.proxies > 0)
+    proxies = fmt::format(" through {} {}{}", plan.proxies, plan.proxies == 1 ? "proxy" : "proxies",
+                          plan.enforce == "on" ? "" : ", which only observe");
+  print_line(fmt::format("storm {} on {}{}{}: {:.1f} s, {} leaders, {} scopes, {} writers for each, TTL {}", plan.seed,
+                         name_of(engine_of(plan.url)), plan.naive.empty() ? "" : fmt::format(", naive boundary {}", plan.naive), proxies,
+                         seconds, plan.leaders, plan.scopes, plan.writers, length(plan.ttl.count())));
   print_line(fmt::format("  writes        {} sent, {} acknowledged", figures.writes, figures.acknowledged));
-  print_line(fmt::format("  refused       {} as stale, {} of them by leaders that had been stopped", figures.stale, figures.stale_after_stop));
+  print_line(
+      fmt::format("  refused       {} as stale, {} of them by leaders that had been stopped", figures.stale, figures.stale_after_stop));
   std::string failed;
   for (const auto& [code, count] : figures.codes) failed += fmt::format("{}{} {}", failed.empty() ? "" : ", ", code, count);
   print_line(fmt::format("  failed        {} otherwise{}", figures.failed, failed.empty() ? "" : ": " + failed));
-  print_line(fmt::format("  unanswered    {}: {} settled by being sent again; of the rest {} had committed, {} had not", figures.unanswered, figures.settled, verdict.unknown_committed,
-                         verdict.unknown_absent));
-  print_line(fmt::format("  acquisitions  {}, {} of them from another leader; sessions evicted {}", figures.acquisitions, figures.takeovers, evictions));
+  print_line(fmt::format("  unanswered    {}: {} settled by being sent again; of the rest {} had committed, {} had not", figures.unanswered,
+                         figures.settled, verdict.unknown_committed, verdict.unknown_absent));
+  print_line(fmt::format("  acquisitions  {}, {} of them from another leader; sessions evicted {}", figures.acquisitions, figures.takeovers,
+                         evictions));
   std::string done;
   for (const auto& [name, count] : faults.done()) done += fmt::format("{}{} {}", done.empty() ? "" : ", ", name, count);
   print_line(fmt::format("  faults        {}", done.empty() ? "none" : done));
-  if (faults.pieces_delayed() > 0) print_line(fmt::format("  delayed       {} pieces; {} of them left after what had come later on another connection", faults.pieces_delayed(), faults.pieces_overtaken()));
+  if (faults.pieces_delayed() > 0)
+    print_line(fmt::format("  delayed       {} pieces; {} of them left after what had come later on another connection",
+                           faults.pieces_delayed(), faults.pieces_overtaken()));
   if (plan.naive.empty()) print_line(fmt::format("  looks         {} at the fences", figures.looks));
   for (const std::string& what : judgement.unjudged) print_line("  NOT JUDGED    " + printable(what));
   // A write of several rows is a breach for each of them: its history is told once.
@@ -602,13 +646,20 @@ int report(const Plan& plan, const Arguments& arguments, const History& history,
     else print_line("\n" + testkit::describe(breach, history.operations()));
   }
   if (more > 0) print_line(fmt::format("and {}{} more breaches", verdict.breaches.size() >= 100 ? "at least " : "", more));
-  for (const Breach& finding : judgement.findings) print_line(printable(fmt::format("verify: {} {} {}: {}", finding.kind, finding.scope, finding.object, finding.detail)));
-  for (const auto& [kind, scope, text] : judgement.hostages) print_line(printable(fmt::format("F4 {}, scope \"{}\": {}", kind, scope, text)));
-  print_line(broken ? "THE LAW IS BROKEN." : judgement.unjudged.empty() ? "The law is kept." : "No breach was seen, and not all could be judged.");
+  for (const Breach& finding : judgement.findings)
+    print_line(printable(fmt::format("verify: {} {} {}: {}", finding.kind, finding.scope, finding.object, finding.detail)));
+  for (const auto& [kind, scope, text] : judgement.hostages)
+    print_line(printable(fmt::format("F4 {}, scope \"{}\": {}", kind, scope, text)));
+  print_line(broken                       ? "THE LAW IS BROKEN."
+             : judgement.unjudged.empty() ? "The law is kept."
+                                          : "No breach was seen, and not all could be judged.");
   if (broken) print_line("Again, by the same schedule: " + again(plan, arguments));
   if (cleared && plan.naive.empty()) print_line("Its tables and stream writes are gone; its fences stay, as fences do (F3).");
-  const std::string tables = fmt::format("{}, {}, {}", plan.names.rows(), plan.names.counters(), plan.naive.empty() ? plan.names.guarded() : plan.names.leases());
-  if (!cleared) print_line(logs.empty() ? fmt::format("Could not be taken away: tables {}", tables) : fmt::format("Kept: tables {}; logs {}", tables, logs));
+  const std::string tables =
+      fmt::format("{}, {}, {}", plan.names.rows(), plan.names.counters(), plan.naive.empty() ? plan.names.guarded() : plan.names.leases());
+  if (!cleared)
+    print_line(logs.empty() ? fmt::format("Could not be taken away: tables {}", tables)
+                            : fmt::format("Kept: tables {}; logs {}", tables, logs));
   return word == std::string_view("kept") ? Exit::done : Exit::failed;
 }
 
@@ -624,7 +675,9 @@ std::unique_ptr<Clocks> clocks_of(const Arguments& arguments, Plan& plan) {
     return nullptr;
   }
   const std::string library = given ? *given : find_libfaketime();
-  const std::string problem = library.empty() ? "libfaketime was not found (Debian's package libfaketime; --libfaketime PATH where it is elsewhere)" : libfaketime_problem(library, plan.folder, plan.program);
+  const std::string problem = library.empty()
+                                  ? "libfaketime was not found (Debian's package libfaketime; --libfaketime PATH where it is elsewhere)"
+                                  : libfaketime_problem(library, plan.folder, plan.program);
   if (problem.empty()) return std::make_unique<Clocks>(std::filesystem::absolute(library).string(), plan.folder, plan.ttl);
   if (given) throw UsageError("--libfaketime " + problem);
   if (arguments.maybe("faults")) throw UsageError("--faults clock: " + problem);
@@ -720,9 +773,10 @@ int run(const Arguments& arguments) {
           history.read_on();
           const Figures figures = figures_of(history, crew.stops());
           cost = std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - now);
-          const std::string line = fmt::format("storm {}: {} of {} s: {} writes, {} refused as stale, {} takeovers, {} unanswered", plan.seed,
-                                               std::chrono::duration_cast<std::chrono::seconds>(now - begun).count(), std::chrono::duration_cast<std::chrono::seconds>(plan.time).count(),
-                                               figures.acknowledged, figures.stale, figures.takeovers, figures.unanswered);
+          const std::string line = fmt::format("storm {}: {} of {} s: {} writes, {} refused as stale, {} takeovers, {} unanswered",
+                                               plan.seed, std::chrono::duration_cast<std::chrono::seconds>(now - begun).count(),
+                                               std::chrono::duration_cast<std::chrono::seconds>(plan.time).count(), figures.acknowledged,
+                                               figures.stale, figures.takeovers, figures.unanswered);
           if (isatty(STDERR_FILENO)) progress.show(line);
           else if (!arguments.json()) fmt::print(stderr, "{}\n", line);
         }
@@ -748,12 +802,15 @@ int run(const Arguments& arguments) {
       history.read_on();
       judgement = judge(plan, ground, history, faults);
       for (std::string& problem : faults.problems()) judgement.unjudged.push_back(std::move(problem));
-    } while (judgement.verdict.breaches.empty() && judgement.hostages.empty() && judgement.unjudged.empty() && std::chrono::steady_clock::now() < end && !interrupted);
+    } while (judgement.verdict.breaches.empty() && judgement.hostages.empty() && judgement.unjudged.empty() &&
+             std::chrono::steady_clock::now() < end && !interrupted);
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
-    if (crew.ended_by_themselves() > 0) judgement.unjudged.push_back(fmt::format("{} leaders ended by themselves; what they say stands above", crew.ended_by_themselves()));
+    if (crew.ended_by_themselves() > 0)
+      judgement.unjudged.push_back(fmt::format("{} leaders ended by themselves; what they say stands above", crew.ended_by_themselves()));
 #ifdef TERMGATE_WITH_POSTGRES
     if (proxies != nullptr && proxies->ended_by_themselves() > 0)
-      judgement.unjudged.push_back(fmt::format("{} proxies ended by themselves, the last one with: {}", proxies->ended_by_themselves(), proxies->last_words()));
+      judgement.unjudged.push_back(
+          fmt::format("{} proxies ended by themselves, the last one with: {}", proxies->ended_by_themselves(), proxies->last_words()));
 #endif
     std::int64_t evictions = 0;
     try {
@@ -761,7 +818,8 @@ int run(const Arguments& arguments) {
     } catch (const Error&) {
       // Unjudged already.
     }
-    const bool keep = arguments.flag("keep") || !judgement.findings.empty() || !judgement.hostages.empty() || (!judgement.verdict.breaches.empty() && right);
+    const bool keep = arguments.flag("keep") || !judgement.findings.empty() || !judgement.hostages.empty() ||
+                      (!judgement.verdict.breaches.empty() && right);
     folder.keep = keep;
     const bool cleared = !keep && ground.clear();
     status = report(plan, arguments, history, judgement, crew, faults, evictions, seconds, cleared, keep ? folder.path() : "");
@@ -774,45 +832,68 @@ int run(const Arguments& arguments) {
 
 void add_storm_command(std::vector<Command>& commands) {
   std::string help =
-      "Leaders, real processes, take over from one another and write with many connections, while they are stopped (SIGSTOP), killed, cut off and blocked by a\n"
-      "schedule that --seed repeats. Then what each of them saw is held against what the database holds (docs/evidence/storm.md). For a database that may be disturbed.\n\n"
+      "Leaders, real processes, take over from one another and write with many connections, while they are stopped (SIGSTOP), killed, cut "
+      "off and blocked by a\n"
+      "schedule that --seed repeats. Then what each of them saw is held against what the database holds (docs/evidence/storm.md). For a "
+      "database that may be disturbed.\n\n"
       "  termgate storm --db postgresql://postgres@127.0.0.1/scratch --seconds 60\n"
-      "  termgate storm --db postgresql://postgres@127.0.0.1/scratch --proxies 2     through proxies of its own, which are killed and cut off too\n"
+      "  termgate storm --db postgresql://postgres@127.0.0.1/scratch --proxies 2     through proxies of its own, which are killed and cut "
+      "off too\n"
       "  termgate storm --db postgresql://postgres@127.0.0.1/scratch --server-restart 'pg_ctl -D DIR -m immediate restart'\n"
       "  termgate storm --db sqlserver://USER:PASSWORD@127.0.0.1/scratch     through ODBC, and odbc:… to PostgreSQL too\n"
       "  termgate storm --db sqlite:scratch.db --proxies 2     the same before a file, beside a leader that writes it directly\n"
       "  termgate storm --db sqlite:scratch.db --naive max-term     a wrong boundary in the same storm; --naive list\n\n"
       "Exit status: 0 the law is kept, 1 it is broken or could not be judged, 2 wrong usage. Faults:\n";
   for (const storm::Fault& fault : storm::all_faults()) help += fmt::format("  {:<18}{}\n", fault.name, fault.what);
-  commands.push_back({"storm",
-                      "a stale-leader storm, checked afterwards",
-                      help,
-                      [](po::options_description& o) {
-                        const auto text = [] { return po::value<std::string>(); };
-                        o.add_options()("leaders", text(), "processes (default 3, 2 to 64)")("scopes", text(), "that they fight for (default 2)")("writers", text(), "threads for each leader and scope (default 2)")(
-                            "seconds", text(), "how long (default 60)")("seed", text(), "of everybody's choices (default: from the clock)")("ttl", text(), "of the leases (default 400ms)")(
-                            "pace", text(), "of the writers: usual, with rests between writes and inside of them, or full, with hardly any (default usual)")(
-                            "faults", text(), "which, with commas between them; none (default: all that the database can have)")("naive", text(), "a wrong boundary in the place of Termgate's; list names them")(
-                            "proxies", text(), "write through so many proxies, started by the storm, and let them check (1 to 8)")("enforce", text(), "of the proxies: on, or observe, which is found broken (on)")(
-                            "libfaketime", text(), "the library that steps the leaders' and proxies' clocks (default: where Debian has it)")(
-                            "server-clock", text(), "the FAKETIME_TIMESTAMP_FILE of the PostgreSQL server, whose clock the storm is to step")(
-                            "server-restart", text(), "a command that kills the PostgreSQL server hard and starts it again; run by the shell every few seconds (PostgreSQL)")(
-                            "judge-every", text(), "judge in the middle too, and end at the first breach (default: at the end)")(
-                            "keep", po::bool_switch(), "leave tables and logs where they are");
-                      },
-                      {},
-                      storm::run});
-  commands.push_back({"storm-leader",
-                      "one leader of a storm",
+  commands.push_back(
+      {"storm",
+       "a stale-leader storm, checked afterwards",
+       help,
+       [](po::options_description& o) {
+         const auto text = [] { return po::value<std::string>(); };
+         o.add_options()("leaders", text(), "processes (default 3, 2 to 64)")("scopes", text(), "that they fight for (default 2)")(
+             "writers", text(), "threads for each leader and scope (default 2)")("seconds", text(), "how long (default 60)")(
+             "seed", text(), "of everybody's choices (default: from the clock)")("ttl", text(), "of the leases (default 400ms)")(
+             "pace", text(),
+             "of the writers: usual, with rests between writes and inside of them, or full, with hardly any (default usual)")(
+             "faults", text(), "which, with commas between them; none (default: all that the database can have)")(
+             "naive", text(), "a wrong boundary in the place of Termgate's; list names them")(
+             "proxies", text(), "write through so many proxies, started by the storm, and let them check (1 to 8)")(
+             "enforce", text(), "of the proxies: on, or observe, which is found broken (on)")(
+             "libfaketime", text(), "the library that steps the leaders' and proxies' clocks (default: where Debian has it)")(
+             "server-clock", text(), "the FAKETIME_TIMESTAMP_FILE of the PostgreSQL server, whose clock the storm is to step")(
+             "server-restart", text(),
+             "a command that kills the PostgreSQL server hard and starts it again; run by the shell every few seconds (PostgreSQL)")(
+             "judge-every", text(), "judge in the middle too, and end at the first breach (default: at the end)")(
+             "keep", po::bool_switch(), "leave tables and logs where they are");
+       },
+       {},
+       storm::run});
+  commands.push_back(
+      {"storm-leader",
+       "one leader of a storm",
+       "Started by `termgate storm`.",
+       [](po::options_description& o) {
+         for (const char* name : {"who", "run", "seed", "scopes", "writers", "ttl", "pace", "naive", "log", "proxies", "skew"})
+           o.add_options()(name, po::value<std::string>(), "");
+       },
+       {},
+       storm::lead,
+       true});
+  commands.push_back({"storm-holder",
+                      "a leader that freezes in a transaction",
                       "Started by `termgate storm`.",
-                      [](po::options_description& o) {
-                        for (const char* name : {"who", "run", "seed", "scopes", "writers", "ttl", "pace", "naive", "log", "proxies", "skew"}) o.add_options()(name, po::value<std::string>(), "");
-                      },
+                      [](po::options_description&) {},
                       {},
-                      storm::lead,
+                      storm::hold,
                       true});
-  commands.push_back({"storm-holder", "a leader that freezes in a transaction", "Started by `termgate storm`.", [](po::options_description&) {}, {}, storm::hold, true});
-  commands.push_back({"storm-clock", "the clocks that a process of a storm sees", "Started by `termgate storm`.", [](po::options_description&) {}, {}, storm::print_clocks, true});
+  commands.push_back({"storm-clock",
+                      "the clocks that a process of a storm sees",
+                      "Started by `termgate storm`.",
+                      [](po::options_description&) {},
+                      {},
+                      storm::print_clocks,
+                      true});
 }
 
 }  // namespace termgate::cli
