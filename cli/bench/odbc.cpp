@@ -104,6 +104,7 @@ class OdbcTarget final : public Target {
     }
   }
 
+  // Long: one case for each scenario.
   std::unique_ptr<Writer> writer(std::string_view scenario, const Load& load, int index, std::uint64_t seed) override {
     Choice choice(load, seed, index);
     const std::vector<std::string> payloads(static_cast<std::size_t>(load.batch), payload(load, seed, index));

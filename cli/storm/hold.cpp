@@ -184,6 +184,7 @@ milliseconds Faults::takeover_wait() {
 
 // A leader of one of the storm's scopes wins its lease, freezes in the middle of a transaction, and its lease runs out. The next one must
 // get through, whatever the frozen one holds. Then that one is resumed and tries to commit.
+// Long: one fault from its beginning to what came of it.
 void Faults::hold(Choice& choice, const std::string& fault) {
   const std::string scope = scope_of(choice), tag = fmt::format("{}", choice.number(0, INT64_MAX - 1));
   const bool stopped = choice.in(50);

@@ -49,6 +49,7 @@ void Session::set_modes(const dialect::TransactionModes& modes) {
   if (modes.read_only) set_read_only(*modes.read_only);
 }
 
+// Long: one case for each command of a transaction.
 std::string Session::run_control(const TransactionControl& control) {
   using What = TransactionControl::What;
   const auto notice = [&](std::string_view sqlstate, std::string_view text) {
@@ -325,6 +326,7 @@ std::string Session::run_execute(Portal& portal, const dialect::ExecuteStatement
   return tag_of(*inner);
 }
 
+// Long: one case for each kind of command.
 std::string Session::run_utility(Portal& portal, const Plan& plan) {
   if (const auto* control = plan.utility<TransactionControl>()) return run_control(*control);
   if (const auto* set = plan.utility<dialect::SetVariable>()) {

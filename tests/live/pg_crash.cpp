@@ -36,6 +36,7 @@ const Scope billing{"billing"};
 
 }  // namespace
 
+// Long: one story, told in its order.
 TEST_CASE("crash: a server killed in the middle of COMMIT leaves every write as it was reported", "[F3][F5][live]") {
   OwnServer server(TERMGATE_TEST_PG_SERVER, "15");
   auto db = Database::open(server.url(), {.connections_max = 12});

@@ -41,6 +41,7 @@ struct Tables {
 
 }  // namespace
 
+// Long: the table of its cases.
 TEST_CASE("protect: a partition or child is guarded however its rows arrive", "[F6][live]") {
   Tables t;
   const bool merge = t.admin.value("SELECT current_setting('server_version_num')::int >= 150000") == "t";

@@ -375,6 +375,7 @@ class PostgresModel {
   }
 
   // `alone`: the one statement of its message, and not in a block, so that it may end its transaction. Rows and the tag go to `out`.
+  // Long: one case for each kind of statement of the model.
   std::optional<Failure> run(std::string_view sql, bool alone, bool extended, const std::vector<std::optional<std::string>>& values = {}) {
     const What what = meaning(sql);
     if (tx_.failed && !leaves(what))
@@ -662,6 +663,7 @@ class PostgresModel {
     end();
   }
 
+  // Long: one case for each message of the protocol.
   void message(char type, std::string_view body) {
     if (type == 'X') {
       end();

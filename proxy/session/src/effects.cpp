@@ -144,6 +144,7 @@ void setting(Effects& effects, const Statement& statement) {
 
 }  // namespace
 
+// Long: one case for each kind of statement, and nothing else.
 Effects effects_of(const Statement& statement, std::string_view sql) {
   Effects effects;
   effects.kind = statement.kind;

@@ -173,6 +173,7 @@ class Classifier {
   }
 
  private:
+  // Long: one case for each first word of a statement, and nothing else.
   bool read(Tape& tape, Tokens tokens, Statement& statement, bool& plain) {
     if (tape.at_end()) {
       statement.kind = Kind::empty;

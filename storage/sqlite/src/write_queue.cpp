@@ -167,6 +167,7 @@ void WriteQueue::commit(std::shared_ptr<Group> held) {
   }
 }
 
+// Long: the steps of one member of a group commit, each of which the next one rests on.
 void WriteQueue::run(const How& how, const std::function<void(Connection&)>& work, bool* wants_flush) {
   const bool alone = how.alone || how.timeout.has_value() || how.read_only || how.flushed;
   const auto deadline = how.timeout ? std::optional(Clock::now() + *how.timeout) : std::nullopt;

@@ -14,6 +14,7 @@
 using namespace termgate;
 using namespace sqlite_server_lab;
 
+// Long: the table of its cases.
 TEST_CASE("sqlite_server: the network reaches neither the file system nor the fences", "[F3][F6][sqlite_server]") {
   Lab lab;
   Client client(lab.engine);

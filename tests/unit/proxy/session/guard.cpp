@@ -228,6 +228,7 @@ Act faulty_decide(Fault fault, const Unit& unit, const TransactionView& view, St
 }
 
 // One transaction of random units. The message of a breach, or empty.
+// Long: a random story: its units are made, run and judged in one loop.
 std::string one_transaction(World& world, Fault planted) {
   World::Claim none{};
   world.view = TransactionView{};

@@ -64,6 +64,7 @@ inline std::vector<std::string> functions_of(std::string_view tree, bool& named_
 }
 
 // Why `classified` cannot be right, or empty.
+// Long: one case for each kind of statement.
 inline std::string objection(const std::string& sql, const Classified& classified) {
   const Trees trees = trees_of(sql);
   if (!trees.good) {

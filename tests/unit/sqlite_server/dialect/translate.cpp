@@ -211,6 +211,7 @@ TEST_CASE("dialect: no depth of text overflows a stack of two megabytes", "[dial
   CHECK(refused(std::string(2 << 20, ' ')).sqlstate == "54000");
 }
 
+// Long: the table of its constructs.
 TEST_CASE("dialect: what is nested is written once: a short text never becomes a long one", "[dialect]") {
   static const char* const constructs[] = {
       R"((@)::text)",
