@@ -3,7 +3,7 @@
 #   cmake -DSQL_DIR=… -DOUT_DIR=… -P embed.cmake
 #
 #   sql/<database>/install/NNNN_what.sql -> termgate::sql::<database>_migrations(), in order
-#   sql/<database>/calls/what.sql        -> member `what` of termgate::sql::<database>_calls()
+#   sql/<database>/calls/what.sql        -> termgate::sql::<database>_calls()[termgate::sql::Call::what]
 #   sql/<database>/<folder>/what.sql     -> termgate::sql::<database>_<folder>::what
 #   … with lines `-- name: one`          -> termgate::sql::<database>_<folder>::one, from that line to the next
 #   sql/<database>/what.sql              -> termgate::sql::<database>::what
@@ -11,7 +11,7 @@
 # A call that one database has and another lacks is an error here: the library sends the same list to all.
 cmake_minimum_required(VERSION 3.25)  # or "@name@" in a string would be a variable
 set(databases postgres sqlite sqlserver)
-set(header "// Generated from sql/ by sql/embed.cmake: edit the .sql files.\n#pragma once\n\n#include <span>\n#include <string_view>\n\nnamespace termgate::sql {\n\nstruct Migration {\n  int version;\n  std::string_view name;\n  std::string_view text;\n};\n\n")
+set(header "// Generated from sql/ by sql/embed.cmake: edit the .sql files.\n#pragma once\n\n#include <cstddef>\n#include <cstdint>\n#include <span>\n#include <string_view>\n\nnamespace termgate::sql {\n\nstruct Migration {\n  int version;\n  std::string_view name;\n  std::string_view text;\n};\n\n")
 set(source "#include \"sql/statements.hpp\"\n\nnamespace termgate::sql {\n\n")
 
 # What install/ creates, as two arrays of names, and as a list of T-SQL literals: uninstall.sql drops these and nothing else.
@@ -98,33 +98,32 @@ endforeach()
 list(REMOVE_DUPLICATES all_calls)
 list(SORT all_calls)
 
-string(APPEND header "// One statement a member; parameters and result columns stand in sql/README.md.\nstruct Calls {\n")
+set(enumerators "")
+set(names "")
+list(LENGTH all_calls call_count)
 foreach(call IN LISTS all_calls)
   string(REGEX REPLACE "\\.sql$" "" name "${call}")
-  string(APPEND header "  std::string_view ${name};\n")
+  string(APPEND enumerators "  ${name},\n")
+  string(APPEND names "    \"${name}\",\n")
 endforeach()
-string(APPEND header "};\n\n// For those who go through all of them.\ninline constexpr std::string_view Calls::*all_calls[] = {\n")
-foreach(call IN LISTS all_calls)
-  string(REGEX REPLACE "\\.sql$" "" name "${call}")
-  string(APPEND header "    &Calls::${name},\n")
-endforeach()
-string(APPEND header "};\n\n")
+string(APPEND header "// What the library asks of a database; parameters and result columns stand in sql/README.md.\nenum class Call : std::uint8_t {\n${enumerators}};\ninline constexpr std::size_t call_count = ${call_count};\ninline constexpr std::string_view call_names[call_count] = {\n${names}};\n\n")
+string(APPEND header "// One database's statement for each call.\nstruct Calls {\n  std::string_view texts[call_count];\n  constexpr std::string_view operator[](Call call) const noexcept { return texts[static_cast<std::size_t>(call)]; }\n};\n\n")
 
 foreach(database IN LISTS databases)
   if(NOT calls_${database})
     continue()
   endif()
   string(APPEND header "const Calls& ${database}_calls() noexcept;\nstd::span<const Migration> ${database}_migrations() noexcept;\n")
-  string(APPEND source "const Calls& ${database}_calls() noexcept {\n  static constexpr Calls calls{\n")
+  string(APPEND source "const Calls& ${database}_calls() noexcept {\n  static constexpr Calls calls{{\n")
   foreach(call IN LISTS all_calls)
     string(REGEX REPLACE "\\.sql$" "" name "${call}")
     if(NOT EXISTS "${SQL_DIR}/${database}/calls/${call}")
       message(FATAL_ERROR "sql/${database}/calls/${call} is missing: the library sends it to every database (sql/README.md)")
     endif()
     literal(text "${SQL_DIR}/${database}/calls/${call}")
-    string(APPEND source "      .${name} = ${text},\n")
+    string(APPEND source "      // ${name}\n      ${text},\n")
   endforeach()
-  string(APPEND source "  };\n  return calls;\n}\n\n")
+  string(APPEND source "  }};\n  return calls;\n}\n\n")
 
   file(GLOB migrations RELATIVE "${SQL_DIR}/${database}/install" "${SQL_DIR}/${database}/install/*.sql")
   list(SORT migrations)

@@ -245,7 +245,8 @@ class OdbcTarget final : public Target {
     auto frozen = std::make_shared<Connection>(url_);
     frozen->run(tsql_ ? "BEGIN TRANSACTION" : "BEGIN");
     const odbc::Dialect& dialect = odbc::dialect_of(control_.family());
-    frozen->run_prepared(marked(dialect.with_schema(dialect.calls().check_term, schema_), 2), {Value(scope.name()), Value(term.value())});
+    frozen->run_prepared(marked(dialect.with_schema(dialect.calls()[sql::Call::check_term], schema_), 2),
+                         {Value(scope.name()), Value(term.value())});
     frozen->run_prepared(marked("INSERT INTO " + plain_ + " (scope, term, payload) VALUES ($1, $2, $3)", 3),
                          {Value(scope.name()), Value(term.value()), Value(Bytes{"frozen"})});
     return frozen;

@@ -18,10 +18,12 @@
 #include <termgate/detail/refusal_log.hpp>
 
 #include "lease_keeper.hpp"
+#include "named_row.hpp"
 #include "sql/statements.hpp"
 
 namespace termgate::inline v0 {
 
+using sql::Call;
 using std::chrono::milliseconds;
 
 namespace detail {
@@ -36,8 +38,6 @@ struct DatabaseState {
   ~DatabaseState() {
     for (const Refusals& rest : refusals.take_all()) report(rest);
   }
-
-  const sql::Calls& calls() const { return driver->calls(); }
 
   // Runs `attempt`; a refusal is written to the audit afterwards and goes on its way.
   template <class Attempt>
@@ -54,14 +54,14 @@ struct DatabaseState {
   }
 
   template <class... Arguments>
-  Rows read(std::string_view statement, Arguments&&... arguments) {
+  Rows read(Call call, Arguments&&... arguments) {
     const Value values[] = {Value(), Value(std::forward<Arguments>(arguments))...};
-    return driver->call(statement, {values + 1, sizeof...(Arguments)}, true);
+    return driver->call(call, {values + 1, sizeof...(Arguments)}, true);
   }
   template <class... Arguments>
-  Rows run(std::string_view statement, Arguments&&... arguments) {
+  Rows run(Call call, Arguments&&... arguments) {
     const Value values[] = {Value(), Value(std::forward<Arguments>(arguments))...};
-    return audited([&] { return driver->call(statement, {values + 1, sizeof...(Arguments)}, false); });
+    return audited([&] { return driver->call(call, {values + 1, sizeof...(Arguments)}, false); });
   }
 
   // Nothing hangs on it: a role that may not write to the audit, or a database that has gone, must not hide the refusal itself.
@@ -69,7 +69,7 @@ struct DatabaseState {
     try {
       const Value values[] = {Value(due.scope),    Value(due.term),    Value(due.count),
                               Value(due.first_ms), Value(due.last_ms), Value("library")};
-      const Rows rows = driver->call(calls().record_refusal, values, false, milliseconds(1000));
+      const Rows rows = driver->call(Call::record_refusal, values, false, milliseconds(1000));
       if (!rows.one()[0].as_bool()) refusals.put_back(due);
     } catch (const std::exception&) {}
   }
@@ -78,13 +78,15 @@ struct DatabaseState {
   // database (F3), unless an audited reset took it down: the database's own record of resets tells. `ask` runs
   // a call: inside an open transaction that is the transaction's own connection.
   void compare_with_memory(const std::string& scope, std::int64_t fence, std::int64_t remembered) {
-    compare_with_memory(scope, fence, remembered, [&] { return read(calls().fence, scope); });
+    compare_with_memory(scope, fence, remembered, [&] { return read(Call::fence, scope); });
   }
   template <class Ask>
   void compare_with_memory(const std::string& scope, std::int64_t fence, std::int64_t remembered, Ask ask) {
     if (fence >= remembered) return;
     const Rows rows = ask();
-    if (!rows.empty() && !rows.rows[0][6].is_null() && rows.rows[0][6].as_int() >= remembered) {
+    const auto reset_from =
+        convert_first<std::optional<std::int64_t>>(rows, [](const auto& row) { return row["reset_from"].as_optional_int(); });
+    if (reset_from && *reset_from && **reset_from >= remembered) {
       memory.forget(scope);
       return;
     }
@@ -120,14 +122,15 @@ struct DatabaseState {
     }
     // Not named: a stream that has no other scope yet takes its own name.
     if (memory.highest(stream.name()) <= term.value()) return;
-    const Rows rows = read(calls().stream, stream.name());
-    check_ahead(Scope(rows.empty() ? stream.name() : rows.rows[0][0].as_text()), term);
+    const Rows rows = read(Call::stream, stream.name());
+    const auto scope = convert_first<std::string>(rows, [](const auto& row) { return row["scope"].as_text(); });
+    check_ahead(Scope(scope.value_or(stream.name())), term);
   }
 
   std::int64_t check(const Scope& scope, Term term, std::optional<milliseconds> timeout = {}) {
     const std::int64_t remembered = memory.highest(scope.name());
     const Value values[] = {Value(scope.name()), Value(term.value())};
-    const std::int64_t fence = audited([&] { return driver->call(calls().check_term, values, false, timeout); }).one()[0].as_int();
+    const std::int64_t fence = audited([&] { return driver->call(Call::check_term, values, false, timeout); }).one()[0].as_int();
     compare_with_memory(scope.name(), fence, remembered);
     memory.saw(scope.name(), fence);
     return fence;
@@ -136,29 +139,42 @@ struct DatabaseState {
 
 namespace {
 
-template <class Item, class Convert>
-std::vector<Item> convert_all(const Rows& rows, Convert convert) {
-  std::vector<Item> items;
-  items.reserve(rows.rows.size());
-  for (const Row& row : rows.rows) items.push_back(convert(row));
-  return items;
+FenceInfo to_fence(const NamedRow& row) {
+  return {row["scope"].as_text(),
+          row["term"].as_int(),
+          row["raised_at_ms"].as_optional_int().value_or(0),
+          row["raised_by"].as_text(),
+          row["raise_by"].as_text(),
+          row["untrusted"].as_bool(),
+          row["reset_from"].as_optional_int()};
 }
 
-template <class Item, class Convert>
-std::optional<Item> convert_first(const Rows& rows, Convert convert) {
-  if (rows.empty()) return std::nullopt;
-  return convert(rows.rows.front());
+LeaseInfo to_lease(const NamedRow& row) {
+  return {row["scope"].as_text(),
+          row["owner_id"].as_text(),
+          row["term"].as_int(),
+          row["expires_at_ms"].as_int(),
+          row["acquired_at_ms"].as_int(),
+          row["renewed_at_ms"].as_optional_int().value_or(0),
+          row["released_at_ms"].as_optional_int(),
+          row["endpoint"].as_text(),
+          row["remaining_ms"].as_int()};
 }
 
-FenceInfo to_fence(const Row& row) {
-  return {row[0].as_text(), row[1].as_int(),         row[2].as_optional_int().value_or(0), row[3].as_text(), row[4].as_text(),
-          row[5].as_bool(), row[6].as_optional_int()};
-}
-
-LeaseInfo to_lease(const Row& row) {
-  return {row[0].as_text(),         row[1].as_text(), row[2].as_int(),
-          row[3].as_int(),          row[4].as_int(),  row[5].as_optional_int().value_or(0),
-          row[6].as_optional_int(), row[7].as_text(), row[8].as_int()};
+JobRunInfo to_job_run(const NamedRow& row) {
+  return {row["run_id"].as_text(),
+          row["job_name"].as_text(),
+          row["scope"].as_text(),
+          row["owner_id"].as_text(),
+          row["term"].as_int(),
+          row["started_at_ms"].as_int(),
+          row["completed_at_ms"].as_optional_int(),
+          row["status"].as_text(),
+          row["last_heartbeat_ms"].as_optional_int(),
+          row["exit_code"].as_optional_int(),
+          row["checkpoint"].as_optional_text(),
+          row["detail"].as_optional_text(),
+          row["now_ms"].as_int()};
 }
 
 std::optional<std::int64_t> milliseconds_of(const std::optional<milliseconds>& time) {
@@ -191,7 +207,7 @@ std::optional<std::string> payload_in_parts(DatabaseState& state, const std::str
   if (bytes > part_bytes) payload.reserve(bytes);
   while (payload.size() < bytes) {
     const std::size_t due = std::min(part_bytes, bytes - payload.size());
-    Rows rows = state.read(state.calls().read_payload, stream, sequence_no, payload.size(), due);
+    Rows rows = state.read(Call::read_payload, stream, sequence_no, payload.size(), due);
     if (rows.empty()) return std::nullopt;
     std::string part = std::move(rows.rows.front().front()).take_bytes();
     if (part.size() != due) {
@@ -244,6 +260,15 @@ LeaseHolding& holding_of(DatabaseState& state) noexcept { return *state.holding;
 using detail::convert_all;
 using detail::convert_first;
 
+Rows Transaction::run(sql::Call call, const Value* values, std::size_t count) {
+  try {
+    return session_.call(call, {values, count});
+  } catch (...) {
+    failed_ = std::current_exception();
+    throw;
+  }
+}
+
 Rows Transaction::execute(std::string_view sql, const Value* values, std::size_t count) {
   try {
     Rows rows = session_.execute(sql, {values, count});
@@ -258,16 +283,16 @@ Rows Transaction::execute(std::string_view sql, const Value* values, std::size_t
 SequenceNo Transaction::append(const Stream& stream, std::string_view payload, std::optional<SequenceNo> expected) {
   detail::check_payload(state_, payload);
   return SequenceNo(
-      exec(state_.calls().append, stream.name(), term_.value(), BytesView{payload}, detail::number_of(expected), scope_.name(), nullptr)
+      call(Call::append, stream.name(), term_.value(), BytesView{payload}, detail::number_of(expected), scope_.name(), nullptr)
           .one()[0]
           .as_int());
 }
 
 Term Transaction::check(const Scope& scope, Term term) {
   const std::int64_t remembered = state_.memory.highest(scope.name());
-  const Term fence(exec(state_.calls().check_term, scope.name(), term.value()).one()[0].as_int());
+  const Term fence(call(Call::check_term, scope.name(), term.value()).one()[0].as_int());
   try {
-    state_.compare_with_memory(scope.name(), fence.value(), remembered, [&] { return exec(state_.calls().fence, scope.name()); });
+    state_.compare_with_memory(scope.name(), fence.value(), remembered, [&] { return call(Call::fence, scope.name()); });
   } catch (...) {
     failed_ = std::current_exception();
     throw;
@@ -316,9 +341,10 @@ Wrote Database::write(const Scope& scope, Term term, const std::function<void(Tr
       const auto in_transaction = [&](detail::OpenTransaction& session) {
         Transaction transaction(*state_, session, scope, term);
         if (options.write_id) {
-          const Rows claimed = transaction.exec(state_->calls().claim_write, scope.name(), term.value(), options.write_id->text());
-          fence = claimed.one()[1].as_int();
-          if (!claimed.one()[0].as_bool()) {
+          const Rows claimed = transaction.call(Call::claim_write, scope.name(), term.value(), options.write_id->text());
+          const auto claim = detail::only_row(claimed);
+          fence = claim["fence"].as_int();
+          if (!claim["fresh"].as_bool()) {
             wrote = Wrote::before;
             return;
           }
@@ -352,8 +378,8 @@ SequenceNo Database::append(const Stream& stream, Term term, std::string_view pa
   detail::check_payload(*state_, payload);
   // With a write id the id is looked up before the term is compared.
   if (!options.write_id) state_->check_before_append(stream, options.scope, term);
-  const Rows rows = state_->run(state_->calls().append, stream.name(), term.value(), BytesView{payload},
-                                detail::number_of(options.expected), detail::name_of(options.scope), detail::text_of(options.write_id));
+  const Rows rows = state_->run(Call::append, stream.name(), term.value(), BytesView{payload}, detail::number_of(options.expected),
+                                detail::name_of(options.scope), detail::text_of(options.write_id));
   // With a write id the answer may be about a write of long ago.
   if (options.scope && !options.write_id) state_->memory.saw(options.scope->name(), term.value());
   return SequenceNo(rows.one()[0].as_int());
@@ -382,7 +408,7 @@ SequenceNo Database::append_many(const Stream& stream, Term term, const std::vec
     for (const WriteId& id : write_ids) texts.emplace_back(id.text());
     ids = Value(std::move(texts));
   }
-  const Rows rows = state_->run(state_->calls().append_many, stream.name(), term.value(), BytesArrayView{payloads},
+  const Rows rows = state_->run(Call::append_many, stream.name(), term.value(), BytesArrayView{payloads},
                                 detail::number_of(options.expected), detail::name_of(options.scope), std::move(ids));
   if (options.scope && write_ids.empty()) state_->memory.saw(options.scope->name(), term.value());
   return SequenceNo(rows.one()[0].as_int());
@@ -392,11 +418,13 @@ Term Database::check(const Scope& scope, Term term) { return Term(state_->check(
 
 SealReceipt Database::seal(const Scope& scope, Term term, std::optional<milliseconds> grace) {
   const std::int64_t remembered = state_->memory.highest(scope.name());
-  const Rows rows = state_->run(state_->calls().seal, scope.name(), term.value(), detail::milliseconds_of(grace));
-  const Row& row = rows.one();
-  state_->compare_with_memory(scope.name(), row[0].as_int(), remembered);
-  state_->memory.saw(scope.name(), row[0].as_int());
-  return {Term(row[0].as_int()), row[1].as_optional_int().value_or(0), static_cast<int>(row[2].as_int()), row[3].as_int()};
+  const Rows rows = state_->run(Call::seal, scope.name(), term.value(), detail::milliseconds_of(grace));
+  const auto row = detail::only_row(rows);
+  const std::int64_t fence = row["fence"].as_int();
+  state_->compare_with_memory(scope.name(), fence, remembered);
+  state_->memory.saw(scope.name(), fence);
+  return {Term(fence), row["previous"].as_optional_int().value_or(0), static_cast<int>(row["evicted"].as_int()),
+          row["sealed_at_ms"].as_int()};
 }
 
 const std::string& Database::default_owner() {
@@ -417,7 +445,7 @@ std::optional<Lease> Database::try_acquire_lease(const Scope& scope, millisecond
     // Where serializable is the default, two that acquire at once may meet a conflict: then nothing was done.
     for (int attempt = 1;; ++attempt) {
       try {
-        return state_->run(state_->calls().acquire_lease, scope.name(), owner, ttl.count(),
+        return state_->run(Call::acquire_lease, scope.name(), owner, ttl.count(),
                            options.endpoint.empty() ? Value() : Value(options.endpoint), detail::milliseconds_of(options.grace));
       } catch (const Conflict&) {
         if (attempt == 10) throw;
@@ -425,9 +453,9 @@ std::optional<Lease> Database::try_acquire_lease(const Scope& scope, millisecond
     }
   };
   const Rows rows = ask();
-  const Row& row = rows.one();
-  if (!row[0].as_bool()) return std::nullopt;
-  const Term term(row[1].as_int());
+  const auto row = detail::only_row(rows);
+  if (!row["acquired"].as_bool()) return std::nullopt;
+  const Term term(row["term"].as_int());
   // A term that was given before, or a lower one: the database has forgotten acquisitions (F3).
   state_->compare_with_memory(scope.name(), term.value() - 1, remembered);
   state_->memory.saw(scope.name(), term.value());
@@ -444,8 +472,8 @@ Lease Database::acquire_lease(const Scope& scope, milliseconds ttl, const LeaseO
 
 Lease Database::renew_lease(const Scope& scope, Term term, const std::string& owner, milliseconds ttl) {
   const auto sent = Lease::Clock::now();
-  const Rows rows = state_->run(state_->calls().renew_lease, scope.name(), owner, term.value(), ttl.count());
-  if (!rows.one()[0].as_bool()) {
+  const Rows rows = state_->run(Call::renew_lease, scope.name(), owner, term.value(), ttl.count());
+  if (!detail::only_row(rows)["renewed"].as_bool()) {
     throw LeaseLost(
         fmt::format("the lease of scope \"{}\" with term {} is no longer held by {}: stop leading", scope.name(), term.value(), owner));
   }
@@ -455,34 +483,34 @@ Lease Database::renew_lease(const Scope& scope, Term term, const std::string& ow
 void Database::renew_lease(Lease& lease) { lease = renew_lease(lease.scope(), lease.term(), lease.owner(), lease.ttl()); }
 
 bool Database::release_lease(const Scope& scope, Term term, const std::string& owner) {
-  const bool released = state_->run(state_->calls().release_lease, scope.name(), owner, term.value()).one()[0].as_bool();
+  const bool released = state_->run(Call::release_lease, scope.name(), owner, term.value()).one()[0].as_bool();
   if (released) state_->holding->waiters().hint(scope.name());
   return released;
 }
 
 bool Database::force_release(const Scope& scope, std::string_view actor, std::string_view reason) {
-  const bool released = state_->run(state_->calls().force_release, scope.name(), actor, reason).one()[0].as_bool();
+  const bool released = state_->run(Call::force_release, scope.name(), actor, reason).one()[0].as_bool();
   if (released) state_->holding->waiters().hint(scope.name());
   return released;
 }
 
 std::string Database::start_job(std::string_view job, const Scope& scope, Term term, const std::string& owner,
                                 const std::optional<std::string>& detail) {
-  return state_->run(state_->calls().job_start, job, scope.name(), owner, term.value(), detail).one()[0].as_text();
+  return state_->run(Call::job_start, job, scope.name(), owner, term.value(), detail).one()[0].as_text();
 }
 
 bool Database::beat_job(const std::string& run_id, const std::optional<std::string>& checkpoint, Lease* renew) {
   const detail::JobId id(run_id);
-  if (renew == nullptr) return state_->run(state_->calls().job_heartbeat, id.value(kind()), checkpoint).one()[0].as_bool();
+  if (renew == nullptr) return state_->run(Call::job_heartbeat, id.value(kind()), checkpoint).one()[0].as_bool();
   bool alive = false;
   const auto sent = Lease::Clock::now();
   state_->audited([&] {
     state_->driver->transact({}, [&](detail::OpenTransaction& session) {
       const Value beat[] = {id.value(kind()), Value(checkpoint)};
-      alive = session.execute(state_->calls().job_heartbeat, beat).one()[0].as_bool();
+      alive = session.call(Call::job_heartbeat, beat).one()[0].as_bool();
       const Value renewal[] = {Value(renew->scope().name()), Value(renew->owner()), Value(renew->term().value()),
                                Value(renew->ttl().count())};
-      if (session.execute(state_->calls().renew_lease, renewal).one()[0].as_bool()) return;
+      if (session.call(Call::renew_lease, renewal).one()[0].as_bool()) return;
       throw LeaseLost(fmt::format("the lease of scope \"{}\" with term {} is no longer held by {}: stop leading", renew->scope().name(),
                                   renew->term().value(), renew->owner()));
     });
@@ -493,41 +521,34 @@ bool Database::beat_job(const std::string& run_id, const std::optional<std::stri
 
 bool Database::finish_job(const std::string& run_id, std::string_view status, std::optional<std::int64_t> exit_code,
                           const std::optional<std::string>& detail, const std::optional<std::string>& checkpoint) {
-  return state_->run(state_->calls().job_finish, detail::JobId(run_id).value(kind()), status, exit_code, detail, checkpoint)
-      .one()[0]
-      .as_bool();
+  return state_->run(Call::job_finish, detail::JobId(run_id).value(kind()), status, exit_code, detail, checkpoint).one()[0].as_bool();
 }
 
 std::vector<JobRunInfo> Database::jobs(const JobFilter& filter, int limit) {
   Value run_id;
   if (filter.run_id) run_id = detail::JobId(*filter.run_id).value(kind());
-  return convert_all<JobRunInfo>(state_->read(state_->calls().jobs, filter.job, filter.scope, run_id, limit), [](const Row& row) {
-    return JobRunInfo{row[0].as_text(),         row[1].as_text(),         row[2].as_text(),           row[3].as_text(),
-                      row[4].as_int(),          row[5].as_int(),          row[6].as_optional_int(),   row[7].as_text(),
-                      row[8].as_optional_int(), row[9].as_optional_int(), row[10].as_optional_text(), row[11].as_optional_text(),
-                      row[12].as_int()};
-  });
+  return convert_all<JobRunInfo>(state_->read(Call::jobs, filter.job, filter.scope, run_id, limit), detail::to_job_run);
 }
 
 bool Database::record_refusals(const Scope& scope, Term term, std::int64_t count, std::int64_t first_ms, std::int64_t last_ms,
                                std::string_view client) {
-  return state_->run(state_->calls().record_refusal, scope.name(), term.value(), count, first_ms, last_ms, client).one()[0].as_bool();
+  return state_->run(Call::record_refusal, scope.name(), term.value(), count, first_ms, last_ms, client).one()[0].as_bool();
 }
 
 std::optional<FenceInfo> Database::fence(const Scope& scope) {
-  return convert_first<FenceInfo>(state_->read(state_->calls().fence, scope.name()), detail::to_fence);
+  return convert_first<FenceInfo>(state_->read(Call::fence, scope.name()), detail::to_fence);
 }
 
 std::vector<FenceInfo> Database::fences(std::string_view after, int limit) {
-  return convert_all<FenceInfo>(state_->read(state_->calls().fences, after, limit), detail::to_fence);
+  return convert_all<FenceInfo>(state_->read(Call::fences, after, limit), detail::to_fence);
 }
 
 std::optional<LeaseInfo> Database::lease(const Scope& scope) {
-  return convert_first<LeaseInfo>(state_->read(state_->calls().lease, scope.name()), detail::to_lease);
+  return convert_first<LeaseInfo>(state_->read(Call::lease, scope.name()), detail::to_lease);
 }
 
 std::vector<LeaseInfo> Database::leases(std::string_view after, int limit) {
-  return convert_all<LeaseInfo>(state_->read(state_->calls().leases, after, limit), detail::to_lease);
+  return convert_all<LeaseInfo>(state_->read(Call::leases, after, limit), detail::to_lease);
 }
 
 std::vector<StreamWrite> Database::read_stream(const Stream& stream, SequenceNo after, int limit, std::size_t bytes_max) {
@@ -537,25 +558,28 @@ std::vector<StreamWrite> Database::read_stream(const Stream& stream, SequenceNo 
   const std::size_t in_page = std::min(part_bytes, std::max(bytes_max / static_cast<std::size_t>(std::max(limit, 1)), small));
   std::int64_t pruned = 0;
   for (int attempt = 0; attempt < 10; ++attempt) {
-    Rows rows = state_->read(state_->calls().read_stream, stream.name(), after.value(), limit, in_page);
+    Rows rows = state_->read(Call::read_stream, stream.name(), after.value(), limit, in_page);
     std::vector<StreamWrite> writes;
     writes.reserve(rows.rows.size());
     std::size_t total = 0;
     pruned = 0;
-    for (Row& row : rows.rows) {
-      const auto bytes = static_cast<std::size_t>(row[6].as_int());
+    const auto payload_at = std::find(rows.columns.begin(), rows.columns.end(), "payload") - rows.columns.begin();
+    for (Row& held : rows.rows) {
+      const detail::NamedRow row(rows, held);
+      const auto bytes = static_cast<std::size_t>(row["payload_bytes"].as_int());
       if (!writes.empty() && (bytes > bytes_max || total > bytes_max - bytes)) break;
       total += bytes;
-      const std::int64_t number = row[0].as_int();
-      std::optional<std::string> payload = bytes <= in_page ? std::optional(std::move(row[3]).take_bytes())
-                                                            : detail::payload_in_parts(*state_, stream.name(), number, bytes, part_bytes);
+      const std::int64_t number = row["sequence_no"].as_int();
+      std::optional<std::string> payload = bytes <= in_page
+                                               ? std::optional(std::move(held.at(static_cast<std::size_t>(payload_at))).take_bytes())
+                                               : detail::payload_in_parts(*state_, stream.name(), number, bytes, part_bytes);
       if (!payload) {
         // What came before it stands as it was read; the next call tells what is there behind it.
         pruned = number;
         break;
       }
-      writes.push_back(
-          {SequenceNo(number), row[1].as_text(), Term(row[2].as_int()), *std::move(payload), row[4].as_int(), row[5].as_optional_text()});
+      writes.push_back({SequenceNo(number), row["scope"].as_text(), Term(row["term"].as_int()), *std::move(payload),
+                        row["created_at_ms"].as_int(), row["write_id"].as_optional_text()});
     }
     // Where nothing came before it, the page is read anew, as it is by now.
     if (!writes.empty() || pruned == 0) return writes;
@@ -565,91 +589,94 @@ std::vector<StreamWrite> Database::read_stream(const Stream& stream, SequenceNo 
 }
 
 std::optional<StreamInfo> Database::stream(const Stream& stream) {
-  return convert_first<StreamInfo>(state_->read(state_->calls().stream, stream.name()), [&](const Row& row) {
-    return StreamInfo{stream.name(), row[0].as_text(), row[1].as_int(), row[2].as_optional_int(), row[3].as_int()};
+  return convert_first<StreamInfo>(state_->read(Call::stream, stream.name()), [&](const auto& row) {
+    return StreamInfo{stream.name(), row["scope"].as_text(), row["last_no"].as_int(), row["first_no"].as_optional_int(),
+                      row["created_at_ms"].as_int()};
   });
 }
 
 std::vector<StreamInfo> Database::streams(std::string_view after, int limit) {
-  return convert_all<StreamInfo>(state_->read(state_->calls().streams, after, limit), [](const Row& row) {
-    return StreamInfo{row[0].as_text(), row[1].as_text(), row[2].as_int(), std::nullopt, row[3].as_int()};
+  return convert_all<StreamInfo>(state_->read(Call::streams, after, limit), [](const auto& row) {
+    return StreamInfo{row["stream"].as_text(), row["scope"].as_text(), row["last_no"].as_int(), std::nullopt,
+                      row["created_at_ms"].as_int()};
   });
 }
 
 std::optional<WriteOutcome> Database::outcome(const WriteId& write_id) {
-  return convert_first<WriteOutcome>(state_->read(state_->calls().outcome, write_id.text()), [](const Row& row) {
-    return WriteOutcome{row[0].as_text(), Term(row[1].as_int()), row[2].as_optional_text(), row[3].as_optional_int(), row[4].as_int()};
+  return convert_first<WriteOutcome>(state_->read(Call::outcome, write_id.text()), [](const auto& row) {
+    return WriteOutcome{row["scope"].as_text(), Term(row["term"].as_int()), row["stream"].as_optional_text(),
+                        row["sequence_no"].as_optional_int(), row["created_at_ms"].as_int()};
   });
 }
 
-Rows Database::query(std::string_view sql, const std::vector<Value>& values) { return state_->driver->call(sql, values, true); }
+Rows Database::query(std::string_view sql, const std::vector<Value>& values) { return state_->driver->query(sql, values); }
 
 std::int64_t Database::reset_fence(const Scope& scope, Term term, std::string_view actor, std::string_view reason) {
-  const std::int64_t previous = state_->run(state_->calls().reset_fence, scope.name(), term.value(), actor, reason).one()[0].as_int();
+  const std::int64_t previous = state_->run(Call::reset_fence, scope.name(), term.value(), actor, reason).one()[0].as_int();
   state_->memory.forget(scope.name());
   return previous;
 }
 
 Term Database::declare_restored(const Scope& scope, Term above, std::string_view actor, std::string_view reason) {
-  return Term(state_->run(state_->calls().declare_restored, scope.name(), above.value(), actor, reason).one()[0].as_int());
+  return Term(state_->run(Call::declare_restored, scope.name(), above.value(), actor, reason).one()[0].as_int());
 }
 
 std::int64_t Database::declare_nothing_lost(std::string_view actor, std::string_view reason) {
-  return state_->run(state_->calls().declare_nothing_lost, actor, reason).one()[0].as_int();
+  return state_->run(Call::declare_nothing_lost, actor, reason).one()[0].as_int();
 }
 
 std::int64_t Database::declare_untrusted(std::string_view actor, std::string_view reason) {
-  return state_->run(state_->calls().declare_untrusted, actor, reason).one()[0].as_int();
+  return state_->run(Call::declare_untrusted, actor, reason).one()[0].as_int();
 }
 
-void Database::set_raise_by(const Scope& scope, std::string_view mode) { state_->run(state_->calls().set_raise_by, scope.name(), mode); }
+void Database::set_raise_by(const Scope& scope, std::string_view mode) { state_->run(Call::set_raise_by, scope.name(), mode); }
 
 std::int64_t Database::prune(const Stream& stream, SequenceNo before) {
-  return state_->run(state_->calls().prune, stream.name(), before.value()).one()[0].as_int();
+  return state_->run(Call::prune, stream.name(), before.value()).one()[0].as_int();
 }
 
 std::int64_t Database::prune_history(milliseconds older_than) {
-  return state_->run(state_->calls().prune_history, older_than.count()).one()[0].as_int();
+  return state_->run(Call::prune_history, older_than.count()).one()[0].as_int();
 }
 
 bool Database::move_stream(const Stream& stream, const Scope& scope, std::string_view actor, std::string_view reason) {
-  return state_->run(state_->calls().stream_move, stream.name(), scope.name(), actor, reason).one()[0].as_bool();
+  return state_->run(Call::stream_move, stream.name(), scope.name(), actor, reason).one()[0].as_bool();
 }
 
 std::int64_t Database::protect(std::string_view table, const Protection& protection) {
-  return state_->run(state_->calls().protect, table, protection.scope_column, protection.scope, protection.mode).one()[0].as_int();
+  return state_->run(Call::protect, table, protection.scope_column, protection.scope, protection.mode).one()[0].as_int();
 }
 
-bool Database::unprotect(std::string_view table) { return state_->run(state_->calls().unprotect, table).one()[0].as_bool(); }
+bool Database::unprotect(std::string_view table) { return state_->run(Call::unprotect, table).one()[0].as_bool(); }
 
 std::int64_t Database::adopt(std::string_view table, std::string_view scope_column, std::string_view term_column) {
-  return state_->run(state_->calls().adopt, table, scope_column, term_column).one()[0].as_int();
+  return state_->run(Call::adopt, table, scope_column, term_column).one()[0].as_int();
 }
 
-bool Database::unadopt(std::string_view table) { return state_->run(state_->calls().unadopt, table).one()[0].as_bool(); }
+bool Database::unadopt(std::string_view table) { return state_->run(Call::unadopt, table).one()[0].as_bool(); }
 
 std::vector<Advice> Database::doctor() {
-  return convert_all<Advice>(state_->read(state_->calls().doctor), [](const Row& row) {
-    return Advice{row[0].as_text(), row[1].as_text(), row[2].as_text(), row[3].as_text()};
+  return convert_all<Advice>(state_->read(Call::doctor), [](const auto& row) {
+    return Advice{row["severity"].as_text(), row["object"].as_text(), row["problem"].as_text(), row["remedy"].as_text()};
   });
 }
 
 std::vector<Breach> Database::verify(std::optional<std::int64_t> since_ms) {
-  return convert_all<Breach>(state_->read(state_->calls().verify, since_ms), [](const Row& row) {
-    return Breach{row[0].as_text(), row[1].as_text(), row[2].as_text(), row[3].as_text()};
+  return convert_all<Breach>(state_->read(Call::verify, since_ms), [](const auto& row) {
+    return Breach{row["kind"].as_text(), row["scope"].as_text(), row["object"].as_text(), row["detail"].as_text()};
   });
 }
 
-Rows Database::settings() { return state_->read(state_->calls().settings); }
-void Database::set_setting(std::string_view name, std::string_view value) { state_->run(state_->calls().set_setting, name, value); }
+Rows Database::settings() { return state_->read(Call::settings); }
+void Database::set_setting(std::string_view name, std::string_view value) { state_->run(Call::set_setting, name, value); }
 void Database::set_settings(const std::vector<std::pair<std::string, std::string>>& names_and_values) {
   state_->driver->transact({}, [&](detail::OpenTransaction& session) {
     for (const auto& [name, value] : names_and_values) {
       const Value values[] = {Value(name), Value(value)};
-      session.execute(state_->calls().set_setting, values);
+      session.call(Call::set_setting, values);
     }
   });
 }
-Rows Database::explain(const Scope& scope, int limit) { return state_->read(state_->calls().explain, scope.name(), limit); }
+Rows Database::explain(const Scope& scope, int limit) { return state_->read(Call::explain, scope.name(), limit); }
 
 }  // namespace termgate::inline v0

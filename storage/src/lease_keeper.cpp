@@ -123,7 +123,7 @@ void LeaseKeeper::renew() {
     // Its connection is made now, and not when the first lease is due.
     Driver& driver = renewals_();
     const Value none[] = {Value("[]")};
-    if (driver.kind() != "sqlite") driver.call(driver.calls().renew_leases, none, false);
+    if (driver.kind() != "sqlite") driver.call(sql::Call::renew_leases, none, false);
   } catch (...) {
     // What is wrong with the database the first acquisition tells.
   }
@@ -171,7 +171,7 @@ std::vector<Outcome> LeaseKeeper::ask(const std::vector<std::shared_ptr<KeptLeas
   Driver& driver = renewals_();
   const Value values[] = {Value(std::move(json))};
   // A server that has fallen silent is given up in time for another try.
-  const Rows rows = driver.call(driver.calls().renew_leases, values, false, std::max(shortest / 3, milliseconds(50)));
+  const Rows rows = driver.call(sql::Call::renew_leases, values, false, std::max(shortest / 3, milliseconds(50)));
   if (rows.rows.size() != leases.size()) throw DatabaseError(fmt::format("{} answers to {} renewals", rows.rows.size(), leases.size()));
   std::vector<Outcome> outcomes;
   outcomes.reserve(leases.size());

@@ -33,6 +33,10 @@
 #include <termgate/value.hpp>
 #include <termgate/write_id.hpp>
 
+namespace termgate::sql {
+enum class Call : std::uint8_t;  // internal
+}
+
 namespace termgate::inline v0 {
 
 namespace detail {
@@ -184,6 +188,12 @@ class Transaction {
   friend class Database;
   Transaction(detail::DatabaseState& state, detail::OpenTransaction& session, Scope scope, Term term)
       : state_(state), session_(session), scope_(std::move(scope)), term_(term) {}
+  template <class... Arguments>
+  Rows call(sql::Call call, Arguments&&... arguments) {
+    const Value values[] = {Value(), Value(std::forward<Arguments>(arguments))...};
+    return run(call, values + 1, sizeof...(Arguments));
+  }
+  Rows run(sql::Call call, const Value* values, std::size_t count);
   Rows execute(std::string_view sql, const Value* values, std::size_t count);
 
   detail::DatabaseState& state_;

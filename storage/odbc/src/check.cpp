@@ -113,7 +113,8 @@ Term check(SQLHDBC connection, const Scope& scope, Term term, std::string_view s
     // odbc-postgresql begins a transaction by itself before the first statement, and tells of no other.
     if (family == Family::postgresql && in_autocommit(connection)) throw InvalidInput(std::string(no_transaction));
     const Dialect& dialect = dialect_of(family);
-    const std::string_view text = family == Family::sqlserver ? sql::sqlserver::check_in_transaction : dialect.calls().check_term;
+    const std::string_view text =
+        family == Family::sqlserver ? sql::sqlserver::check_in_transaction : dialect.calls()[sql::Call::check_term];
     const auto fence = run(connection, marked(dialect.with_schema(text, schema), 2, family), scope, term);
     if (!fence) throw InvalidInput(std::string(no_transaction));
     return Term(*fence);

@@ -3,14 +3,15 @@
 #include <termgate/detail/odbc_driver.hpp>
 
 #include <algorithm>
-#include <condition_variable>
-#include <deque>
-#include <mutex>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
+#include <termgate/detail/connection_pool.hpp>
+#include <termgate/detail/installer.hpp>
 #include <termgate/detail/schema.hpp>
 #include <termgate/error.hpp>
 
@@ -57,9 +58,12 @@ class OdbcTransaction final : public OpenTransaction {
   OdbcTransaction(const OdbcDriver& driver, Connection& connection, const Patience& patience)
       : driver_(driver), connection_(connection), patience_(patience) {}
 
+  Rows call(sql::Call call, std::span<const Value> parameters) override;
   Rows execute(std::string_view sql, std::span<const Value> parameters) override;
 
  private:
+  Rows send(std::string_view sql, std::span<const Value> parameters, bool ours);
+
   const OdbcDriver& driver_;
   Connection& connection_;
   const Patience patience_;
@@ -69,14 +73,14 @@ class OdbcTransaction final : public OpenTransaction {
 class OdbcDriver final : public Driver {
  public:
   OdbcDriver(ConnectionString text, OdbcOptions options)
-      : text_(std::move(text)), options_(std::move(options)), dialect_(odbc::dialect_of(odbc::family_of(text_.maker))) {
+      : text_(std::move(text)),
+        options_(std::move(options)),
+        dialect_(odbc::dialect_of(odbc::family_of(text_.maker))),
+        pool_(options_.connections_max, {.connect = [this] { return connect(); }, .is_alive = is_alive, .is_reusable = is_reusable}) {
     need_schema_name(options_.schema);
-    for (auto call : sql::all_calls) texts_.push_back(with_schema(dialect_.calls().*call));
-    std::size_t at = 0;
-    for (auto call : sql::all_calls) calls_.*call = texts_[at++];
+    for (const std::string_view one : dialect_.calls().texts) calls_.push_back(with_schema(one));
   }
 
-  const sql::Calls& calls() const noexcept override { return calls_; }
   std::string_view kind() const noexcept override { return dialect_.kind; }
   // Only SQL Server has a large payload in pieces; a driver before PostgreSQL makes one text of it, twice its length.
   PayloadLimits payload_limits() const noexcept override {
@@ -85,52 +89,51 @@ class OdbcDriver final : public Driver {
 
   void transact(const TransactOptions& options, const std::function<void(OpenTransaction&)>& work) override {
     const auto start = Clock::now();
-    PooledConnection lent(*this, options.timeout);
+    Pool::PooledConnection lent = lend(options.timeout);
     if (options.timeout && Clock::now() - start >= *options.timeout) {
-      lent.mark_reusable();
       throw Unavailable(fmt::format("the write's timeout of {} ms was over before a connection was there; nothing was written",
                                     options.timeout->count()));
     }
     begin(lent, dialect_.begin(options));
-    Connection& connection = *lent;
     try {
       const Patience patience = patience_of(options.timeout, start);
-      OdbcTransaction session(*this, connection, patience);
+      OdbcTransaction session(*this, *lent, patience);
       work(session);
       static_cast<void>(patience.next());
-      if (connection.looks_dead()) throw Unavailable("the server ended the session; nothing was written");
+      if (lent->looks_dead()) throw Unavailable("the server ended the session; nothing was written");
     } catch (...) {
-      roll_back(connection);
-      lent.mark_reusable();
+      roll_back(lent);
       throw;
     }
-    guarded(Phase::commit, [&] { connection.run(dialect_.commit, options_.answer_wait); });
-    lent.mark_reusable();
+    commit(lent);
   }
 
-  Rows call(std::string_view sql, std::span<const Value> parameters, bool read_only, std::optional<milliseconds> timeout) override {
-    PooledConnection lent(*this, timeout);
-    Connection& connection = *lent;
-    const Patience patience = patience_of(timeout, Clock::now());
+  Rows call(sql::Call call, std::span<const Value> parameters, bool read_only, std::optional<milliseconds> timeout) override {
+    return run_alone(text_of(call), parameters, read_only, timeout, true);
+  }
+
+  // The user's own query: the database itself holds it to reading.
+  Rows query(std::string_view sql, std::span<const Value> parameters) override {
+    if (dialect_.family == Family::sqlserver) odbc::need_query(sql);
+    odbc::need_one_statement(sql, dialect_.family);
+    Pool::PooledConnection lent = lend(std::nullopt);
+    TransactOptions options;
+    options.read_only = true;
+    begin(lent, dialect_.begin(options));
+    Rows rows;
     try {
-      Rows rows;
-      if (read_only && !is_ours(sql)) {
-        rows = query(lent, sql, parameters, patience);
-      } else {
-        // A single statement is its own commit: once sent, a lost connection leaves a write unknown.
-        rows = send(connection, sql, parameters, patience, read_only ? Phase::before_commit : Phase::commit);
-      }
-      lent.mark_reusable();
-      return rows;
+      rows = send(*lent, sql, parameters, patience_of(std::nullopt, Clock::now()), Phase::before_commit, false);
     } catch (...) {
-      lent.mark_reusable();
+      roll_back(lent);
       throw;
     }
+    roll_back(lent);
+    return rows;
   }
 
   InstallReport install() override {
     InstallReport report;
-    PooledConnection lent(*this, std::nullopt);
+    Pool::PooledConnection lent = lend(std::nullopt);
     begin(lent, {});
     Connection& connection = *lent;
     try {
@@ -139,62 +142,51 @@ class OdbcDriver final : public Driver {
         // Babelfish knows no EXECUTE AS OWNER; procedures there run as their caller.
         const bool as_owner = dialect_.family != Family::sqlserver ||
                               !connection.run("SELECT CASE WHEN SERVERPROPERTY('Babelfish') IS NULL THEN 0 ELSE 1 END").one()[0].as_bool();
-        report.from_version = version_in(connection);
-        const auto migrations = dialect_.migrations();
-        report.to_version = migrations.empty() ? 0 : migrations.back().version;
-        // Binary N works on the schema of N-1 and N+1 (docs/contract.md, section 9).
-        if (report.from_version > report.to_version + 1) {
-          throw DatabaseError(
-              fmt::format("the database has version {} of Termgate's tables and this command knows {}: install a newer termgate",
-                          report.from_version, report.to_version));
-        }
-        const bool pending = report.from_version < report.to_version;
-        if (pending && !dialect_.before_install.empty()) run_script(connection, dialect_.before_install);
-        for (const auto& migration : migrations) {
-          if (!pending || (!dialect_.files_run_again && migration.version <= report.from_version)) continue;
-          run_script(connection, as_owner ? std::string(migration.text) : without_owner(migration.text));
-          const Value values[] = {Value(migration.version), Value(migration.name)};
+        const auto run = [&](std::string_view script) { run_script(connection, as_owner ? std::string(script) : without_owner(script)); };
+        const auto note = [&](int version, std::string_view name) {
+          const Value values[] = {Value(version), Value(name)};
           connection.execute(odbc::marked(with_schema(dialect_.note_migration), 2, dialect_.family), values, false, milliseconds(0));
-        }
-        if (pending && !dialect_.after_install.empty()) run_script(connection, dialect_.after_install);
-        report.to_version = std::max(report.to_version, report.from_version);
+        };
+        report = install_layer1(dialect_.migrations(), version_in(connection),
+                                {.run = run,
+                                 .note = note,
+                                 .before = dialect_.before_install,
+                                 .after = dialect_.after_install,
+                                 .files_run_again = dialect_.files_run_again});
       });
     } catch (...) {
-      roll_back(connection);
-      if (dialect_.family != Family::sqlserver) lent.mark_reusable();
+      roll_back(lent);
+      // On SQL Server the session keeps the installation's settings, so it is not used again.
+      if (dialect_.family == Family::sqlserver) lent.begun();
       throw;
     }
-    guarded(Phase::commit, [&] { connection.run(dialect_.commit); });
-    // On SQL Server the session keeps the installation's settings, so it is not used again.
-    if (dialect_.family != Family::sqlserver) lent.mark_reusable();
+    commit(lent);
+    if (dialect_.family == Family::sqlserver) lent.begun();
     return report;
   }
 
   int installed_version() override {
-    PooledConnection lent(*this, std::nullopt);
+    Pool::PooledConnection lent = lend(std::nullopt);
     int version = 0;
     guarded(Phase::before_commit, [&] { version = version_in(*lent); });
-    lent.mark_reusable();
     return version;
   }
 
   void uninstall() override {
-    PooledConnection lent(*this, std::nullopt);
+    Pool::PooledConnection lent = lend(std::nullopt);
     begin(lent, dialect_.begin({}));
     try {
       guarded(Phase::before_commit, [&] { run_script(*lent, dialect_.uninstall); });
     } catch (...) {
-      roll_back(*lent);
-      lent.mark_reusable();
+      roll_back(lent);
       throw;
     }
-    guarded(Phase::commit, [&] { (*lent).run(dialect_.commit); });
-    lent.mark_reusable();
+    commit(lent);
   }
 
   void grant(std::string_view role, std::string_view level) override {
     const Value values[] = {Value(role), Value(level)};
-    call(with_schema(dialect_.grant), values, false, std::nullopt);
+    run_alone(with_schema(dialect_.grant), values, false, std::nullopt, false);
   }
 
   Rows revoke(std::string_view role) override {
@@ -204,7 +196,7 @@ class OdbcDriver final : public Driver {
           options_.schema, role));
     }
     const Value values[] = {Value(role)};
-    return call(with_schema(dialect_.revoke), values, false, std::nullopt);
+    return run_alone(with_schema(dialect_.revoke), values, false, std::nullopt, false);
   }
 
   // Runs `step`; what ODBC says no to comes out as ours, without the password.
@@ -225,8 +217,9 @@ class OdbcDriver final : public Driver {
     if (wanted != given) throw InvalidInput(fmt::format("TG005 the statement has {} parameters and {} values were given", wanted, given));
   }
 
-  Rows send(Connection& connection, std::string_view sql, std::span<const Value> parameters, const Patience& patience, Phase phase) const {
-    const bool ours = is_ours(sql);
+  // `ours`: a statement of sql/, which is kept prepared.
+  Rows send(Connection& connection, std::string_view sql, std::span<const Value> parameters, const Patience& patience, Phase phase,
+            bool ours) const {
     if (!ours) odbc::need_one_statement(sql, dialect_.family);
     const auto is_batch = [](const Value& value) { return batch_of(value).has_value(); };
     if (dialect_.family == Family::sqlserver && ours &&
@@ -248,68 +241,43 @@ class OdbcDriver final : public Driver {
     if (timeout) patience.until = start + *timeout, patience.whole = *timeout;
     return patience;
   }
+  const std::string& text_of(sql::Call call) const { return calls_[static_cast<std::size_t>(call)]; }
   bool error_ends_transaction() const { return dialect_.error_ends_transaction; }
 
  private:
-  // A connection out of the pool, for the length of one call. Not given back: thrown away.
-  class PooledConnection {
-   public:
-    PooledConnection(OdbcDriver& driver, std::optional<milliseconds> timeout) : driver_(driver), outer_(innermost) {
-      for (const PooledConnection* open = innermost; open != nullptr; open = open->outer_) {
-        if (&open->driver_ == &driver) {
-          throw InvalidInput(
-              "TG005 a call of this Database from inside its own transaction: use the Transaction that the callback was given");
-        }
-      }
-      connection_ = driver.take(timeout, fresh_);
-      innermost = this;
-    }
-    ~PooledConnection() {
-      innermost = outer_;
-      if (!clean_ || connection_ == nullptr || connection_->broken() || connection_->looks_dead()) connection_.reset();
-      driver_.put_back(std::move(connection_));
-    }
-    PooledConnection(const PooledConnection&) = delete;
-    PooledConnection& operator=(const PooledConnection&) = delete;
-    Connection& operator*() { return *connection_; }
-    // Says that the connection stands outside any transaction and may be used again, if it is still there.
-    void mark_reusable() { clean_ = true; }
-    // The pool's connection had died: a new one instead. False: this one is new.
-    bool renew() {
-      if (fresh_) return false;
-      connection_.reset();
-      connection_ = driver_.connect();
-      fresh_ = true;
-      return true;
-    }
+  using Pool = ConnectionPool<Connection>;
 
-   private:
-    OdbcDriver& driver_;
-    std::unique_ptr<Connection> connection_;
-    bool clean_ = false;
-    bool fresh_ = false;
-    const PooledConnection* outer_;
-    static thread_local const PooledConnection* innermost;  // this thread's calls in progress
-  };
+  Pool::PooledConnection lend(std::optional<milliseconds> timeout) {
+    return pool_.lend(std::min(timeout.value_or(options_.check_wait), options_.check_wait));
+  }
 
-  struct Idle {
-    std::unique_ptr<Connection> connection;
-    Clock::time_point since;
-  };
+  // A statement of ours as a transaction of its own.
+  Rows run_alone(std::string_view sql, std::span<const Value> parameters, bool read_only, std::optional<milliseconds> timeout, bool ours) {
+    Pool::PooledConnection lent = lend(timeout);
+    // Once sent, a lost connection leaves a write unknown.
+    return send(*lent, sql, parameters, patience_of(timeout, Clock::now()), read_only ? Phase::before_commit : Phase::commit, ours);
+  }
 
   std::string with_schema(std::string_view text) const { return dialect_.with_schema(text, options_.schema); }
 
   // BEGIN on a connection that the server closed meanwhile: nothing was sent yet, so another connection is as good. An empty text only
   // asks.
-  void begin(PooledConnection& lent, const std::string& text) {
+  void begin(Pool::PooledConnection& lent, const std::string& text) {
+    const auto ask = [&] { lent->run(text.empty() ? std::string_view("SELECT 1") : text, options_.answer_wait); };
+    lent.begun();
     guarded(Phase::before_commit, [&] {
       try {
-        (*lent).run(text.empty() ? std::string_view("SELECT 1") : text, options_.answer_wait);
+        ask();
       } catch (const OdbcError&) {
-        if (!(*lent).broken() || !lent.renew()) throw;
-        (*lent).run(text.empty() ? std::string_view("SELECT 1") : text, options_.answer_wait);
+        if (!lent->broken() || !lent.renew()) throw;
+        ask();
       }
     });
+  }
+
+  void commit(Pool::PooledConnection& lent) {
+    guarded(Phase::commit, [&] { lent->run(dialect_.commit, options_.answer_wait); });
+    lent.ended();
   }
 
   // SQL Server takes no array as a parameter, and a large payload whole would be held twice and more by the driver: both go into a
@@ -382,30 +350,13 @@ class OdbcDriver final : public Driver {
         fmt::format("TG005 the payload has {} bytes: the setting payload_bytes_max allows {}", bytes, rows.rows[0][0].as_int()));
   }
 
-  // The user's own query: the database itself holds it to reading.
-  Rows query(PooledConnection& lent, std::string_view sql, std::span<const Value> parameters, const Patience& patience) {
-    if (dialect_.family == Family::sqlserver) odbc::need_query(sql);
-    odbc::need_one_statement(sql, dialect_.family);
-    TransactOptions options;
-    options.read_only = true;
-    begin(lent, dialect_.begin(options));
-    Rows rows;
-    try {
-      rows = send(*lent, sql, parameters, patience, Phase::before_commit);
-    } catch (...) {
-      roll_back(*lent);
-      throw;
-    }
-    roll_back(*lent);
-    return rows;
-  }
-
   // Keeps the error that led here: a connection that cannot even roll back is thrown away.
-  void roll_back(Connection& connection) noexcept {
+  void roll_back(Pool::PooledConnection& lent) noexcept {
     try {
-      if (connection.broken()) return;
-      connection.run(dialect_.roll_back, options_.answer_wait);
-    } catch (...) { connection.give_up(); }
+      if (lent->broken()) return;
+      lent->run(dialect_.roll_back, options_.answer_wait);
+      lent.ended();
+    } catch (...) { lent->give_up(); }
   }
 
   static std::string without_owner(std::string_view script) {
@@ -424,10 +375,6 @@ class OdbcDriver final : public Driver {
     return static_cast<int>(connection.run(with_schema(dialect_.version)).one()[0].as_int());
   }
 
-  bool is_ours(std::string_view sql) const {
-    return std::any_of(texts_.begin(), texts_.end(), [&](const std::string& text) { return text.data() == sql.data(); });
-  }
-
   std::unique_ptr<Connection> connect() const {
     std::unique_ptr<Connection> connection;
     guarded(Phase::connect, [&] {
@@ -437,76 +384,34 @@ class OdbcDriver final : public Driver {
     return connection;
   }
 
-  std::unique_ptr<Connection> take(std::optional<milliseconds> timeout, bool& fresh) {
-    for (;;) {
-      std::optional<Idle> idle;
-      {
-        std::unique_lock lock(mutex_);
-        const auto wait = std::min(timeout.value_or(options_.check_wait), options_.check_wait);
-        if (!changed_.wait_for(lock, wait, [&] { return !idle_.empty() || open_ < options_.connections_max; })) {
-          throw Blocked(
-              fmt::format("TG006 all {} connections of this process to the database are busy; see OpenOptions::connections_max", open_));
-        }
-        if (idle_.empty()) {
-          ++open_;
-        } else {
-          idle = std::move(idle_.back());
-          idle_.pop_back();
-        }
-      }
-      try {
-        if (!idle) {
-          fresh = true;
-          return connect();
-        }
-        if (is_alive(*idle)) return std::move(idle->connection);
-      } catch (...) {
-        put_back(nullptr);
-        throw;
-      }
-      idle->connection.reset();
-      put_back(nullptr);
-    }
-  }
-
-  static bool is_alive(const Idle& idle) {
-    if (idle.connection->looks_dead()) return false;
-    if (Clock::now() - idle.since < idle_trusted) return true;
+  static bool is_alive(Connection& connection) {
+    if (connection.looks_dead()) return false;
+    if (Clock::now() - connection.idle_since < idle_trusted) return true;
     try {
-      idle.connection->run("SELECT 1", login_wait);
+      connection.run("SELECT 1", login_wait);
       return true;
     } catch (const OdbcError&) { return false; }
   }
-
-  // Null: one is gone.
-  void put_back(std::unique_ptr<Connection> connection) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (connection) idle_.push_back({std::move(connection), Clock::now()});
-      else --open_;
-    }
-    changed_.notify_one();
+  static bool is_reusable(Connection& connection) {
+    connection.idle_since = Clock::now();
+    return !connection.broken() && !connection.looks_dead();
   }
 
   const ConnectionString text_;
   const OdbcOptions options_;
   const odbc::Dialect& dialect_;
-  std::deque<std::string> texts_;  // what calls_ points into
-  sql::Calls calls_;
-
-  std::mutex mutex_;  // guards idle_ and open_
-  std::condition_variable changed_;
-  std::vector<Idle> idle_;
-  int open_ = 0;
+  std::vector<std::string> calls_;  // by sql::Call, with the schema's name
+  Pool pool_;
 };
 
-thread_local const OdbcDriver::PooledConnection* OdbcDriver::PooledConnection::innermost = nullptr;
+Rows OdbcTransaction::call(sql::Call call, std::span<const Value> parameters) { return send(driver_.text_of(call), parameters, true); }
+Rows OdbcTransaction::execute(std::string_view sql, std::span<const Value> parameters) { return send(sql, parameters, false); }
 
-Rows OdbcTransaction::execute(std::string_view sql, std::span<const Value> parameters) {
+Rows OdbcTransaction::send(std::string_view sql, std::span<const Value> parameters, bool ours) {
   if (over_) throw DatabaseError("an error before has ended this transaction: nothing can follow it");
   static_cast<void>(patience_.next());  // an error before anything was sent does not end the transaction
   try {
-    return driver_.send(connection_, sql, parameters, patience_, Phase::before_commit);
+    return driver_.send(connection_, sql, parameters, patience_, Phase::before_commit, ours);
   } catch (...) {
     over_ = driver_.error_ends_transaction();
     throw;

@@ -112,8 +112,8 @@ PostgresFenceFeed::PostgresFenceFeed(std::string url, std::string_view database,
   inside_->conninfo += "&fallback_application_name=termgate%20watch";
   if (!database.empty()) inside_->conninfo += "&dbname=" + encoded(database);
   inside_->schema = std::move(schema);
-  inside_->fences_sql = with_schema(sql::postgres_calls().fences, inside_->schema);
-  inside_->fence_sql = with_schema(sql::postgres_calls().fence, inside_->schema);
+  inside_->fences_sql = with_schema(sql::postgres_calls()[sql::Call::fences], inside_->schema);
+  inside_->fence_sql = with_schema(sql::postgres_calls()[sql::Call::fence], inside_->schema);
   inside_->wakeup = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   if (inside_->wakeup < 0) throw Unavailable("no descriptor is left for the feed of raised fences");
 }

@@ -10,16 +10,15 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
-#include <condition_variable>
-#include <deque>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <utility>
 
 #include <fmt/format.h>
 #include <pqxx/pqxx>
 
+#include <termgate/detail/connection_pool.hpp>
+#include <termgate/detail/installer.hpp>
 #include <termgate/error.hpp>
 
 #include "conninfo.hpp"
@@ -321,9 +320,14 @@ class PostgresTransaction final : public OpenTransaction {
  public:
   using Clock = Watchdog::Clock;
 
-  PostgresTransaction(Connection& connection, const std::string& url, Silence silence, std::optional<milliseconds> timeout,
-                      Clock::time_point start)
-      : connection_(connection), url_(url), silence_(silence), timeout_(timeout), start_(start) {}
+  PostgresTransaction(Connection& connection, std::span<const std::string> calls, const std::string& url, Silence silence,
+                      std::optional<milliseconds> timeout, Clock::time_point start)
+      : connection_(connection), calls_(calls), url_(url), silence_(silence), timeout_(timeout), start_(start) {}
+
+  Rows call(sql::Call call, std::span<const Value> parameters) override {
+    keep_time();
+    return send(calls_[static_cast<std::size_t>(call)], parameters);
+  }
 
   Rows execute(std::string_view sql, std::span<const Value> parameters) override {
     refuse_transaction_control(sql);
@@ -358,6 +362,7 @@ class PostgresTransaction final : public OpenTransaction {
   }
 
   Connection& connection_;
+  const std::span<const std::string> calls_;
   const std::string& url_;
   const Silence silence_;
   const std::optional<milliseconds> timeout_;
@@ -367,187 +372,152 @@ class PostgresTransaction final : public OpenTransaction {
 
 class PostgresDriver final : public Driver {
  public:
-  PostgresDriver(std::string url, PostgresOptions options) : url_(std::move(url)), options_(std::move(options)) {
+  PostgresDriver(std::string url, PostgresOptions options)
+      : url_(std::move(url)),
+        options_(std::move(options)),
+        conninfo_(conninfo_of(url_, std::getenv("PGCONNECT_TIMEOUT") != nullptr)),
+        pool_(options_.connections_max, {.connect = [this] { return connect(); },
+                                         .is_alive = [](Connection& connection) { return connection.looks_alive(); },
+                                         .is_reusable = [](Connection& connection) { return connection.is_open(); }}) {
     need_schema_name(options_.schema);
-    for (auto call : sql::all_calls) texts_.push_back(with_schema(sql::postgres_calls().*call, options_.schema));
-    std::size_t at = 0;
-    for (auto call : sql::all_calls) calls_.*call = texts_[at++];
-    conninfo_ = conninfo_of(url_, std::getenv("PGCONNECT_TIMEOUT") != nullptr);
+    for (const std::string_view text : sql::postgres_calls().texts) calls_.push_back(with_schema(text, options_.schema));
   }
 
-  const sql::Calls& calls() const noexcept override { return calls_; }
   std::string_view kind() const noexcept override { return "postgresql"; }
   PayloadLimits payload_limits() const noexcept override { return {std::size_t{256} << 20, std::size_t{16} << 20}; }
 
   void transact(const TransactOptions& options, const std::function<void(OpenTransaction&)>& work) override {
     const auto start = Watchdog::Clock::now();
-    PooledConnection lent(*this, options.timeout);
-    Connection& connection = *lent;
+    Pool::PooledConnection lent = lend(options.timeout);
     if (options.timeout && Watchdog::Clock::now() - start >= *options.timeout) {
-      lent.mark_reusable();
       throw Unavailable(fmt::format("the write's timeout of {} ms was over before a connection was there; nothing was written",
                                     options.timeout->count()));
     }
     {
       // The server ends the work in time; where it has fallen silent, the connection is given up soon after.
       std::optional<Watchdog::Watch> watch;
-      if (options.timeout) watch.emplace(watchdog_, connection.socket(), start + *options.timeout + timeout_margin);
+      if (options.timeout) watch.emplace(watchdog_, lent->socket(), start + *options.timeout + timeout_margin);
       try {
-        silence().bounded(connection, Phase::before_commit, url_, [&] { connection.run_script(begin_text(options)); });
-        PostgresTransaction session(connection, url_, silence(), options.timeout, start);
+        begin(lent, begin_text(options));
+        PostgresTransaction session(*lent, calls_, url_, silence(), options.timeout, start);
         work(session);
         session.end_time();
-        step(connection, Phase::before_commit, [&] { connection.expect_alive(); });
+        step(*lent, Phase::before_commit, [&] { lent->expect_alive(); });
       } catch (const Unavailable&) {
-        roll_back(connection);
-        lent.mark_reusable();
+        roll_back(lent);
         if (!watch || !watch->over()) throw;
         throw Unavailable(
             fmt::format("the write's timeout of {} ms is over and the server is silent: the connection was given up; nothing was written",
                         options.timeout->count()));
       } catch (...) {
-        roll_back(connection);
-        lent.mark_reusable();
+        roll_back(lent);
         throw;
       }
     }
-    commit(connection);
-    lent.mark_reusable();
+    commit(lent);
   }
 
-  Rows call(std::string_view sql, std::span<const Value> parameters, bool read_only, std::optional<milliseconds> timeout) override {
-    PooledConnection lent(*this, timeout);
-    Connection& connection = *lent;
-    // A timeout of the server's own would need a transaction, and with it three more round trips.
-    Silence limited = silence();
-    if (timeout && (limited.answer_wait.count() == 0 || limited.answer_wait > *timeout)) limited.answer_wait = *timeout + timeout_margin;
-    // A single statement is its own commit: once sent, a lost connection leaves a write unknown.
-    const Phase phase = read_only ? Phase::before_commit : Phase::commit;
-    const bool user_text = read_only && !is_ours(sql);
+  Rows call(sql::Call call, std::span<const Value> parameters, bool read_only, std::optional<milliseconds> timeout) override {
+    return run_alone(calls_[static_cast<std::size_t>(call)], parameters, read_only, timeout);
+  }
+
+  // The user's own query: the database itself holds it to reading.
+  Rows query(std::string_view sql, std::span<const Value> parameters) override {
+    refuse_transaction_control(sql);
+    Pool::PooledConnection lent = lend();
+    begin(lent, "BEGIN READ ONLY");
     Rows rows;
     try {
-      if (user_text) {
-        // The user's own query: the database itself holds it to reading.
-        refuse_transaction_control(sql);
-        limited.bounded(connection, phase, url_, [&] {
-          connection.run_script("BEGIN READ ONLY");
-          try {
-            rows = rows_of(connection.run(sql, parameters));
-          } catch (...) {
-            roll_back(connection);
-            throw;
-          }
-          connection.run_script("COMMIT");
-        });
-      } else {
-        limited.bounded(connection, Phase::before_commit, url_, [&] { connection.prepare(sql); });
-        rows = limited.bounded(connection, phase, url_, [&] { return rows_of(connection.run(sql, parameters)); });
-      }
+      rows = silence().bounded(*lent, Phase::before_commit, url_, [&] { return rows_of(lent->run(sql, parameters)); });
     } catch (...) {
-      lent.mark_reusable();
+      roll_back(lent);
       throw;
     }
-    lent.mark_reusable();
+    silence().bounded(*lent, Phase::before_commit, url_, [&] { lent->run_script("COMMIT"); });
+    lent.ended();
     return rows;
   }
 
   InstallReport install() override {
     InstallReport report;
-    PooledConnection lent(*this);
+    Pool::PooledConnection lent = lend();
     Connection& connection = *lent;
     // Whatever the role's defaults are: the second of two installers must see what the first has done.
-    step(connection, Phase::before_commit, [&] { connection.run_script("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"); });
+    begin(lent, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE");
     try {
       // Nothing of other roles' may be found by a name of ours.
       connection.run_script("SET LOCAL search_path = pg_catalog, pg_temp");
       // Two installers at once take turns; the second finds the work done.
       connection.run_script("SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('termgate migrations', 0))");
-      report.from_version = version_in(connection);
-      const auto migrations = sql::postgres_migrations();
-      report.to_version = migrations.empty() ? 0 : migrations.back().version;
-      refuse_newer(report.from_version, report.to_version);
       // All files run again, in order: each function has one home, and is made anew from there (sql/README.md).
-      const bool pending = report.from_version < report.to_version;
-      if (pending) connection.run_script(with_schema(sql::postgres::before_install, options_.schema));
-      for (const auto& migration : migrations) {
-        if (!pending) break;
-        connection.run_script(with_schema(migration.text, options_.schema));
-        connection.run_script(
-            with_schema(fmt::format("INSERT INTO @schema@.migrations (version, name) VALUES ({}, '{}') ON CONFLICT DO NOTHING",
-                                    migration.version, migration.name),
-                        options_.schema));
-      }
-      if (pending) connection.run_script(with_schema(sql::postgres::after_install, options_.schema));
-      report.to_version = std::max(report.to_version, report.from_version);
+      const auto run = [&](std::string_view script) { connection.run_script(with_schema(script, options_.schema)); };
+      const auto note = [&](int version, std::string_view name) {
+        run(fmt::format("INSERT INTO @schema@.migrations (version, name) VALUES ({}, '{}') ON CONFLICT DO NOTHING", version, name));
+      };
+      report = install_layer1(sql::postgres_migrations(), version_in(connection),
+                              {.run = run,
+                               .note = note,
+                               .before = sql::postgres::before_install,
+                               .after = sql::postgres::after_install,
+                               .files_run_again = true});
     } catch (...) {
-      roll_back(connection);
-      lent.mark_reusable();
+      roll_back(lent);
       rethrow_as_ours(Phase::before_commit, url_, connection.is_open());
     }
-    commit(connection);
-    lent.mark_reusable();
+    commit(lent);
     return report;
   }
 
   int installed_version() override {
-    PooledConnection lent(*this);
+    Pool::PooledConnection lent = lend();
     int version = 0;
     step(*lent, Phase::before_commit, [&] { version = version_in(*lent); });
-    lent.mark_reusable();
     return version;
   }
 
   void uninstall() override {
-    PooledConnection lent(*this);
+    Pool::PooledConnection lent = lend();
+    lent.begun();
     step(*lent, Phase::commit,
-         [&] { (*lent).run_script("BEGIN;\n" + with_schema(sql::postgres::uninstall, options_.schema) + ";\nCOMMIT"); });
-    lent.mark_reusable();
+         [&] { lent->run_script("BEGIN;\n" + with_schema(sql::postgres::uninstall, options_.schema) + ";\nCOMMIT"); });
+    lent.ended();
   }
 
   void grant(std::string_view role, std::string_view level) override {
     const Value values[] = {Value(role), Value(level)};
-    call(with_schema("SELECT @schema@._grant($1::name, $2)", options_.schema), values, false, std::nullopt);
+    run_alone(with_schema("SELECT @schema@._grant($1::name, $2)", options_.schema), values, false, std::nullopt);
   }
 
   Rows revoke(std::string_view role) override {
     const Value values[] = {Value(role)};
-    return call(with_schema("SELECT level, through FROM @schema@._revoke($1::name)", options_.schema), values, false, std::nullopt);
+    return run_alone(with_schema("SELECT level, through FROM @schema@._revoke($1::name)", options_.schema), values, false, std::nullopt);
   }
 
  private:
-  // A connection out of the pool, for the length of one call. Not given back: thrown away.
-  class PooledConnection {
-   public:
-    explicit PooledConnection(PostgresDriver& driver, std::optional<milliseconds> timeout = {}) : driver_(driver), outer_(innermost) {
-      for (const PooledConnection* open = innermost; open != nullptr; open = open->outer_) {
-        if (&open->driver_ == &driver) {
-          throw InvalidInput(
-              "TG005 a call of this Database from inside its own transaction: use the Transaction that the callback was given");
-        }
-      }
-      connection_ = driver.take(timeout);
-      innermost = this;
-    }
-    ~PooledConnection() {
-      innermost = outer_;
-      if (!clean_ || !connection_->is_open()) connection_.reset();
-      driver_.put_back(std::move(connection_));
-    }
-    PooledConnection(const PooledConnection&) = delete;
-    PooledConnection& operator=(const PooledConnection&) = delete;
-    Connection& operator*() { return *connection_; }
-    // Says that the connection stands outside any transaction and may be used again, if it is still open.
-    void mark_reusable() { clean_ = true; }
+  using Pool = ConnectionPool<Connection>;
 
-   private:
-    friend class PostgresDriver;
-    PostgresDriver& driver_;
-    std::unique_ptr<Connection> connection_;
-    bool clean_ = false;
-    const PooledConnection* outer_;
-    // This thread's calls in progress. A plain pointer: it outlives the thread's other objects, and a Database may be closed late.
-    static thread_local const PooledConnection* innermost;
-  };
+  // A statement of ours as a transaction of its own.
+  Rows run_alone(std::string_view sql, std::span<const Value> parameters, bool read_only, std::optional<milliseconds> timeout) {
+    Pool::PooledConnection lent = lend(timeout);
+    // A timeout of the server's own would need a transaction, and with it three more round trips.
+    Silence limited = silence();
+    if (timeout && (limited.answer_wait.count() == 0 || limited.answer_wait > *timeout)) limited.answer_wait = *timeout + timeout_margin;
+    // A single statement is its own commit: once sent, a lost connection leaves a write unknown.
+    const Phase phase = read_only ? Phase::before_commit : Phase::commit;
+    limited.bounded(*lent, Phase::before_commit, url_, [&] { lent->prepare(sql); });
+    return limited.bounded(*lent, phase, url_, [&] { return rows_of(lent->run(sql, parameters)); });
+  }
+
+  Pool::PooledConnection lend(std::optional<milliseconds> timeout = {}) {
+    if (process_ends) throw Unavailable("the program is ending; nothing was written");
+    return pool_.lend(std::min(timeout.value_or(options_.check_wait), options_.check_wait));
+  }
+
+  std::unique_ptr<Connection> connect() const {
+    try {
+      return std::make_unique<Connection>(conninfo_);
+    } catch (...) { rethrow_as_ours(Phase::before_commit, url_); }
+  }
 
   template <class Step>
   void step(Connection& connection, Phase phase, Step what) {
@@ -557,51 +527,6 @@ class PostgresDriver final : public Driver {
   }
 
   Silence silence() { return {watchdog_, options_.answer_wait}; }
-
-  std::unique_ptr<Connection> take(std::optional<milliseconds> timeout) {
-    if (process_ends) throw Unavailable("the program is ending; nothing was written");
-    {
-      std::unique_lock lock(mutex_);
-      const auto wait = std::min(timeout.value_or(options_.check_wait), options_.check_wait);
-      if (!changed_.wait_for(lock, wait, [&] { return !idle_.empty() || open_ < options_.connections_max; })) {
-        throw Blocked(
-            fmt::format("TG006 all {} connections of this process to the database are busy; see OpenOptions::connections_max", open_));
-      }
-      while (!idle_.empty()) {
-        auto connection = std::move(idle_.back());
-        idle_.pop_back();
-        if (connection->looks_alive()) return connection;
-        --open_;
-      }
-      ++open_;
-    }
-    try {
-      return std::make_unique<Connection>(conninfo_);
-    } catch (...) {
-      forget_one();
-      rethrow_as_ours(Phase::before_commit, url_);
-    }
-  }
-
-  void put_back(std::unique_ptr<Connection> connection) {
-    if (!connection) {
-      forget_one();
-      return;
-    }
-    {
-      const std::lock_guard lock(mutex_);
-      idle_.push_back(std::move(connection));
-    }
-    changed_.notify_one();
-  }
-
-  void forget_one() {
-    {
-      const std::lock_guard lock(mutex_);
-      --open_;
-    }
-    changed_.notify_one();
-  }
 
   static std::string begin_text(const TransactOptions& options) {
     std::string text = "BEGIN";
@@ -614,20 +539,23 @@ class PostgresDriver final : public Driver {
     return text + (options.read_only ? " READ ONLY" : " READ WRITE");
   }
 
+  void begin(Pool::PooledConnection& lent, const std::string& text) {
+    lent.begun();
+    silence().bounded(*lent, Phase::before_commit, url_, [&] { lent->run_script(text); });
+  }
+
   // Keeps the error that led here: a connection that cannot even roll back is closed and thrown away.
-  void roll_back(Connection& connection) noexcept {
+  void roll_back(Pool::PooledConnection& lent) noexcept {
     try {
-      if (!connection.is_open()) return;
-      silence().bounded(connection, Phase::before_commit, url_, [&] { connection.run_script("ROLLBACK"); });
+      if (!lent->is_open()) return;
+      silence().bounded(*lent, Phase::before_commit, url_, [&] { lent->run_script("ROLLBACK"); });
+      lent.ended();
     } catch (...) {}
   }
 
-  void commit(Connection& connection) {
-    silence().bounded(connection, Phase::commit, url_, [&] { connection.run_script("COMMIT"); });
-  }
-
-  bool is_ours(std::string_view sql) const {
-    return std::any_of(texts_.begin(), texts_.end(), [&](const std::string& text) { return text.data() == sql.data(); });
+  void commit(Pool::PooledConnection& lent) {
+    silence().bounded(*lent, Phase::commit, url_, [&] { lent->run_script("COMMIT"); });
+    lent.ended();
   }
 
   int version_in(Connection& connection) {
@@ -642,28 +570,14 @@ class PostgresDriver final : public Driver {
   // to_regclass parses its argument as an identifier, so the schema goes in quoted.
   std::string quoted_schema_literal() const { return quoted_with(options_.schema, '"'); }
 
-  static void refuse_newer(int installed, int ours) {
-    // Binary N works on the schema of N-1 and N+1 (docs/contract.md, section 9).
-    if (installed > ours + 1) {
-      throw DatabaseError(fmt::format(
-          "the database has version {} of Termgate's tables and this command knows {}: install a newer termgate", installed, ours));
-    }
-  }
-
   const std::string url_;
   const PostgresOptions options_;
-  std::string conninfo_;
-  std::deque<std::string> texts_;  // what calls_ points into
-  sql::Calls calls_;
+  const std::string conninfo_;
+  std::vector<std::string> calls_;  // by sql::Call, with the schema's name
 
   Watchdog watchdog_;
-  std::mutex mutex_;  // guards idle_ and open_
-  std::condition_variable changed_;
-  std::vector<std::unique_ptr<Connection>> idle_;
-  int open_ = 0;
+  Pool pool_;
 };
-
-thread_local const PostgresDriver::PooledConnection* PostgresDriver::PooledConnection::innermost = nullptr;
 
 }  // namespace
 

@@ -46,19 +46,23 @@ class SqliteTransaction final : public OpenTransaction {
   // not flush: a check or a claim, as Database::write begins. A later one is refused, for what went before it cannot
   // be run again.
   explicit SqliteTransaction(Connection& connection, WriteQueue* queue = nullptr) : connection_(connection), queue_(queue) {}
-  Rows execute(std::string_view sql, std::span<const Value> parameters) override {
+  Rows call(sql::Call call, std::span<const Value> parameters) override { return run(call, parameters); }
+  Rows execute(std::string_view sql, std::span<const Value> parameters) override { return run(sql, parameters); }
+
+ private:
+  template <class Statement>
+  Rows run(Statement statement, std::span<const Value> parameters) {
     WriteQueue* queue = std::exchange(queue_, nullptr);
-    if (queue == nullptr) return connection_.execute(sql, parameters);
+    if (queue == nullptr) return connection_.execute(statement, parameters);
     try {
-      return connection_.execute(sql, parameters);
+      return connection_.execute(statement, parameters);
     } catch (const InvalidInput&) {
       if (!connection_.layer1().take_wants_flush()) throw;
     }
     queue->begin_flushed();
-    return connection_.execute(sql, parameters);
+    return connection_.execute(statement, parameters);
   }
 
- private:
   Connection& connection_;
   WriteQueue* queue_;
 };
@@ -67,7 +71,6 @@ class SqliteDriver final : public Driver {
  public:
   SqliteDriver(OpenAs how, int connections_max) : how_(std::move(how)), readers_max_(std::max(connections_max - 1, 1)) {}
 
-  const sql::Calls& calls() const noexcept override { return sql::sqlite_calls(); }
   std::string_view kind() const noexcept override { return "sqlite"; }
   // Read as a whole: SQLite holds all of a value even where a part of it is asked for.
   PayloadLimits payload_limits() const noexcept override { return {std::size_t{256} << 20, std::size_t{256} << 20}; }
@@ -89,13 +92,22 @@ class SqliteDriver final : public Driver {
     });
   }
 
-  Rows call(std::string_view sql, std::span<const Value> parameters, bool read_only,
-            std::optional<std::chrono::milliseconds> timeout) override {
+  Rows query(std::string_view sql, std::span<const Value> parameters) override {
+    refuse_nested();
+    Rows rows;
+    read(std::nullopt, [&](Connection& connection) {
+      const AtWork marked(this);
+      rows = connection.execute(sql, parameters);
+    });
+    return rows;
+  }
+
+  Rows call(sql::Call call, std::span<const Value> parameters, bool read_only, std::optional<std::chrono::milliseconds> timeout) override {
     refuse_nested();
     Rows rows;
     const auto one = [&](Connection& connection) {
       const AtWork marked(this);
-      rows = connection.execute(sql, parameters);
+      rows = connection.execute(call, parameters);
     };
     if (read_only) {
       read(timeout, one);
@@ -103,7 +115,7 @@ class SqliteDriver final : public Driver {
     }
     bool wants_flush = false;
     // Whose check it is, for a holder that could be ended for it (F4).
-    const bool checks = (sql.data() == calls().check_term.data() || sql.data() == calls().seal.data()) && parameters.size() >= 2;
+    const bool checks = (call == sql::Call::check_term || call == sql::Call::seal) && parameters.size() >= 2;
     const std::string scope = checks ? parameters[0].as_text() : std::string();
     const std::int64_t term = checks ? parameters[1].as_int() : 0;
     try {

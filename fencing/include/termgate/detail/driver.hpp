@@ -2,8 +2,8 @@
 // Internal; not part of the public API.
 //
 // A driver moves statements and values and turns the database's errors into termgate::Error types. It
-// holds no law: what a check or a seal is stands in sql/<database>/, and Database sends the statements of
-// sql/<database>/calls/ (listed in sql/README.md) through this port.
+// has no rules of fencing: what a check or a seal is, sql/<database>/ says, and Database makes the calls
+// of sql/<database>/calls/ (listed in sql/README.md) through this port.
 #pragma once
 
 #include <chrono>
@@ -21,7 +21,7 @@
 #include <termgate/value.hpp>
 
 namespace termgate::sql {
-struct Calls;  // generated from sql/<database>/calls/ by sql/embed.cmake: one string_view a statement
+enum class Call : std::uint8_t;  // generated from sql/<database>/calls/ by sql/embed.cmake
 }
 
 namespace termgate::inline v0::detail {
@@ -36,7 +36,8 @@ struct TransactOptions {
 class OpenTransaction {
  public:
   virtual ~OpenTransaction() = default;
-  // Runs one statement; `$1`, `$2` … are parameters on every database, outside quotes and comments.
+  virtual Rows call(sql::Call call, std::span<const Value> parameters) = 0;
+  // Runs the user's statement; `$1`, `$2` … are parameters on every database, outside quotes and comments.
   virtual Rows execute(std::string_view sql, std::span<const Value> parameters) = 0;
 };
 
@@ -56,7 +57,6 @@ class Driver {
  public:
   virtual ~Driver() = default;
 
-  virtual const sql::Calls& calls() const noexcept = 0;
   // "postgresql", "sqlserver" or "sqlite"; for messages and bench.
   virtual std::string_view kind() const noexcept = 0;
   virtual PayloadLimits payload_limits() const noexcept = 0;
@@ -66,10 +66,13 @@ class Driver {
   // the caller's thread. Calling transact or call from inside `work` is refused with InvalidInput.
   virtual void transact(const TransactOptions& options, const std::function<void(OpenTransaction&)>& work) = 0;
 
-  // One statement as a transaction of its own, in one round trip where the database allows it. `timeout`: how long it
+  // One call as a transaction of its own, in one round trip where the database allows it. `timeout`: how long it
   // may take; a write that is given up on the way may be of unknown outcome.
-  virtual Rows call(std::string_view sql, std::span<const Value> parameters, bool read_only,
+  virtual Rows call(sql::Call call, std::span<const Value> parameters, bool read_only,
                     std::optional<std::chrono::milliseconds> timeout = std::nullopt) = 0;
+
+  // The user's own query, which the database holds to reading.
+  virtual Rows query(std::string_view sql, std::span<const Value> parameters) = 0;
 
   // Layer 1: installs or upgrades (idempotent, one transaction), tells the installed version (0: none),
   // takes it away, gives a role its grant ("read", "write", "lead", "operate").

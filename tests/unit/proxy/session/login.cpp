@@ -240,18 +240,18 @@ TEST_CASE("session: replication is refused unless a rule lets it through", "[F6]
   script.replay();
 
   const auto allowed = [](Enforce enforce) {
-    Script script = from_the_first_byte();
+    Script one = from_the_first_byte();
     Admission admission;
     admission.replication = true;
     admission.enforce = enforce;
-    script.client(startup(0, {{"user", "ann"}, {"replication", "database"}})).acts({Kind::admit});
-    script.event(Admitted{admission}).acts({Kind::connect_server});
+    one.client(startup(0, {{"user", "ann"}, {"replication", "database"}})).acts({Kind::admit});
+    one.event(Admitted{admission}).acts({Kind::connect_server});
     if (enforce == Enforce::on)
-      script.event(ServerConnected{})
+      one.event(ServerConnected{})
           .to_server(startup(0, {{"user", "ann"}, {"replication", "database"}, {"default_transaction_read_only", "on"}}));
-    else script.event(ServerConnected{}).to_server(startup(0, {{"user", "ann"}, {"replication", "database"}}));
-    script.server(ok + ready('I')).to_client(ok + ready('I'));
-    return script;
+    else one.event(ServerConnected{}).to_server(startup(0, {{"user", "ann"}, {"replication", "database"}}));
+    one.server(ok + ready('I')).to_client(ok + ready('I'));
+    return one;
   };
 
   // What a subscription sends.

@@ -29,8 +29,14 @@ std::unique_ptr<detail::Driver> open(const std::string& path_and_options) {
   return detail::open_sqlite(path_and_options, {.connections_max = 4, .check_wait = 2s});
 }
 
-Rows run(detail::Driver& driver, std::string_view sql, std::vector<Value> values = {}) { return driver.call(sql, values, false); }
-Rows read(detail::Driver& driver, std::string_view sql, std::vector<Value> values = {}) { return driver.call(sql, values, true); }
+Rows run(detail::Driver& driver, sql::Call call, std::vector<Value> values = {}) { return driver.call(call, values, false); }
+Rows run(detail::Driver& driver, std::string_view sql, std::vector<Value> values = {}) {
+  Rows rows;
+  driver.transact({}, [&](detail::OpenTransaction& session) { rows = session.execute(sql, values); });
+  return rows;
+}
+Rows read(detail::Driver& driver, std::string_view sql, std::vector<Value> values = {}) { return driver.query(sql, values); }
+Rows read(detail::Driver& driver, sql::Call call, std::vector<Value> values = {}) { return driver.call(call, values, true); }
 
 }  // namespace
 
@@ -173,8 +179,8 @@ TEST_CASE("statement: parameters go by number and values come back as they were"
 TEST_CASE("statement: an empty payload is empty and not NULL", "[sqlite]") {
   auto driver = open(":memory:");
   driver->install();
-  CHECK(run(*driver, driver->calls().append, {Value("s"), Value(1), Value(Bytes{}), Value(), Value(), Value()}).one()[0].as_int() == 1);
-  CHECK(run(*driver, driver->calls().append_many, {Value("s"), Value(1), Value(BytesArray{"", "x"}), Value(), Value(), Value()})
+  CHECK(run(*driver, sql::Call::append, {Value("s"), Value(1), Value(Bytes{}), Value(), Value(), Value()}).one()[0].as_int() == 1);
+  CHECK(run(*driver, sql::Call::append_many, {Value("s"), Value(1), Value(BytesArray{"", "x"}), Value(), Value(), Value()})
             .one()[0]
             .as_int() == 3);
   CHECK(read(*driver, "SELECT group_concat(typeof(payload) || length(payload)) FROM termgate_stream_writes").one()[0].as_text() ==
@@ -284,11 +290,11 @@ TEST_CASE("known fence: is forgotten as soon as anything may have changed it", "
   Folder folder;
   auto driver = open(folder.file());
   driver->install();
-  const auto check = [&](int term) { return run(*driver, driver->calls().check_term, {Value("s"), Value(term)}).one()[0].as_int(); };
+  const auto check = [&](int term) { return run(*driver, sql::Call::check_term, {Value("s"), Value(term)}).one()[0].as_int(); };
   const auto write = [&](int term) {
     driver->transact({}, [&](detail::OpenTransaction& session) {
       const Value values[] = {Value("s"), Value(term)};
-      session.execute(driver->calls().check_term, values);
+      session.call(sql::Call::check_term, values);
     });
   };
   for (int again = 0; again < 3; ++again) write(5);
@@ -314,7 +320,7 @@ TEST_CASE("known fence: is forgotten as soon as anything may have changed it", "
     CHECK_THROWS_AS(driver->transact({},
                                      [&](detail::OpenTransaction& session) {
                                        const Value values[] = {Value("s"), Value(9)};
-                                       session.execute(driver->calls().check_term, values);
+                                       session.call(sql::Call::check_term, values);
                                        throw Undone{};
                                      }),
                     Undone);
@@ -325,9 +331,9 @@ TEST_CASE("known fence: is forgotten as soon as anything may have changed it", "
       const Value nine[] = {Value("s"), Value(9)};
       const Value five[] = {Value("s"), Value(5)};
       session.execute("SAVEPOINT one", {});
-      session.execute(driver->calls().check_term, nine);
+      session.call(sql::Call::check_term, nine);
       session.execute("ROLLBACK TO one", {});
-      CHECK(session.execute(driver->calls().check_term, five).one()[0].as_int() == 5);
+      CHECK(session.call(sql::Call::check_term, five).one()[0].as_int() == 5);
     });
     write(5);
   }
@@ -358,7 +364,7 @@ TEST_CASE("savepoint: what undoes a raise undoes the pass that rested on it", "[
   run(*driver, "SELECT termgate_seal('x', 5)");
   const auto check = [&](detail::OpenTransaction& session, const char* scope, int term) {
     const Value values[] = {Value(scope), Value(term)};
-    session.execute(driver->calls().check_term, values);
+    session.call(sql::Call::check_term, values);
   };
   for (const char* raise :
        {"SELECT termgate_seal('x', 9)", "INSERT INTO adopted VALUES ('x', 9)", "UPDATE termgate_fences SET term = 9 WHERE scope = 'x'"}) {
@@ -494,7 +500,7 @@ TEST_CASE("savepoint: random walks never write below or above the fence", "[F1][
     // What the connection remembers is what is stored: a raise below it is refused, the fence itself passes.
     if (now.fence == 0) continue;
     CHECK(run(*driver, "SELECT termgate_check_term($1, $2)", {Value(scope), Value(now.fence)}).one()[0].as_int() == now.fence);
-    if (now.fence > 1) CHECK_THROWS_AS(run(*driver, driver->calls().check_term, {Value(scope), Value(now.fence - 1)}), StaleTerm);
+    if (now.fence > 1) CHECK_THROWS_AS(run(*driver, sql::Call::check_term, {Value(scope), Value(now.fence - 1)}), StaleTerm);
     CHECK(read(*driver, "SELECT term FROM termgate_fences WHERE scope = $1", {Value(scope)}).one()[0].as_int() == now.fence);
   }
   CHECK(written > 100);
@@ -511,7 +517,7 @@ TEST_CASE("transaction: that begins with a raise is flushed on a forgetful conne
     int calls = 0;
     driver->transact({}, [&](detail::OpenTransaction& session) {
       ++calls;
-      fresh = session.execute(driver->calls().claim_write, claim).one()[0].as_bool();
+      fresh = session.call(sql::Call::claim_write, claim).one()[0].as_bool();
       if (fresh) session.execute("INSERT INTO t VALUES (1)", {});
       CHECK(session.execute("PRAGMA synchronous", {}).one()[0].as_int() == (fresh ? 3 : 1));
     });
@@ -522,17 +528,17 @@ TEST_CASE("transaction: that begins with a raise is flushed on a forgetful conne
   CHECK_FALSE(claimed());
   driver->transact({}, [&](detail::OpenTransaction& session) {
     const Value four[] = {Value("fresh"), Value(4)};
-    CHECK(session.execute(driver->calls().check_term, four).one()[0].as_int() == 4);
+    CHECK(session.call(sql::Call::check_term, four).one()[0].as_int() == 4);
     // Flushed as it is by now, it may raise on.
     const Value other[] = {Value("other"), Value(4)};
-    session.execute(driver->calls().check_term, other);
+    session.call(sql::Call::check_term, other);
   });
   // What went before cannot be run again, so a later raise is refused and says what to do.
   CHECK_THROWS_WITH(driver->transact({},
                                      [&](detail::OpenTransaction& session) {
                                        session.execute("INSERT INTO t VALUES (2)", {});
                                        const Value nine[] = {Value("fresh"), Value(9)};
-                                       session.execute(driver->calls().check_term, nine);
+                                       session.call(sql::Call::check_term, nine);
                                      }),
                     Catch::StartsWith("TG005") && Contains("synchronous"));
   CHECK(read(*driver, "SELECT group_concat(x) FROM t").one()[0].as_text() == "1");
@@ -576,7 +582,7 @@ TEST_CASE("full disk: what does not fit is refused and what was acknowledged sta
 TEST_CASE("calls: every one prepares with the parameters that sql/README.md gives it", "[sqlite]") {
   auto driver = open(":memory:");
   driver->install();
-  const auto& calls = driver->calls();
+  const sql::Calls& calls = sql::sqlite_calls();
   struct Case {
     std::string_view sql;
     int parameters;
@@ -586,47 +592,48 @@ TEST_CASE("calls: every one prepares with the parameters that sql/README.md give
                                        "renewed_at_ms", "released_at_ms", "endpoint", "remaining_ms"};
   const std::vector<std::string> fence{"scope", "term", "raised_at_ms", "raised_by", "raise_by", "untrusted", "reset_from"};
   for (const Case& row : {
-           Case{calls.check_term, 2, {"fence"}},
-           Case{calls.seal, 3, {"fence", "previous", "evicted", "sealed_at_ms"}},
-           Case{calls.append, 6, {"sequence_no"}},
-           Case{calls.append_many, 6, {"sequence_no"}},
-           Case{calls.claim_write, 3, {"fresh", "fence"}},
-           Case{calls.outcome, 1, {"scope", "term", "stream", "sequence_no", "created_at_ms"}},
-           Case{calls.acquire_lease, 5, {"acquired", "term", "expires_at_ms", "owner_id", "remaining_ms"}},
-           Case{calls.renew_lease, 4, {"renewed", "expires_at_ms", "remaining_ms"}},
-           Case{calls.renew_leases, 1, {"outcome"}},
-           Case{calls.release_lease, 3, {"released"}},
-           Case{calls.force_release, 3, {"released"}},
-           Case{calls.lease, 1, lease},
-           Case{calls.leases, 2, lease},
-           Case{calls.fence, 1, fence},
-           Case{calls.fences, 2, fence},
-           Case{calls.reset_fence, 4, {"previous"}},
-           Case{calls.declare_restored, 4, {"fence"}},
-           Case{calls.declare_nothing_lost, 2, {"scopes"}},
-           Case{calls.declare_untrusted, 2, {"scopes"}},
-           Case{calls.set_raise_by, 2, {"raise_by"}},
-           Case{calls.read_stream, 4, {"sequence_no", "scope", "term", "payload", "created_at_ms", "write_id", "payload_bytes"}},
-           Case{calls.read_payload, 4, {"part"}},
-           Case{calls.stream, 1, {"scope", "last_no", "first_no", "created_at_ms"}},
-           Case{calls.streams, 2, {"stream", "scope", "last_no", "created_at_ms"}},
-           Case{calls.stream_move, 4, {"moved"}},
-           Case{calls.prune, 2, {"pruned"}},
-           Case{calls.prune_history, 1, {"pruned"}},
-           Case{calls.protect, 4, {"protected"}},
-           Case{calls.unprotect, 1, {"unprotected"}},
-           Case{calls.adopt, 3, {"scopes"}},
-           Case{calls.unadopt, 1, {"unadopted"}},
-           Case{calls.doctor, 0, {"severity", "object", "problem", "remedy"}},
-           Case{calls.verify, 1, {"kind", "scope", "object", "detail"}},
-           Case{calls.settings, 0, {"name", "value", "what"}},
-           Case{calls.set_setting, 2, {"name", "value"}},
-           Case{calls.explain, 2, {"at_ms", "actor", "client", "action", "detail"}},
-           Case{calls.record_refusal, 6, {"recorded"}},
-           Case{calls.job_start, 5, {"run_id"}},
-           Case{calls.job_heartbeat, 2, {"beaten"}},
-           Case{calls.job_finish, 5, {"finished"}},
-           Case{calls.jobs,
+           Case{calls[sql::Call::check_term], 2, {"fence"}},
+           Case{calls[sql::Call::seal], 3, {"fence", "previous", "evicted", "sealed_at_ms"}},
+           Case{calls[sql::Call::append], 6, {"sequence_no"}},
+           Case{calls[sql::Call::append_many], 6, {"sequence_no"}},
+           Case{calls[sql::Call::claim_write], 3, {"fresh", "fence"}},
+           Case{calls[sql::Call::outcome], 1, {"scope", "term", "stream", "sequence_no", "created_at_ms"}},
+           Case{calls[sql::Call::acquire_lease], 5, {"acquired", "term", "expires_at_ms", "owner_id", "remaining_ms"}},
+           Case{calls[sql::Call::renew_lease], 4, {"renewed", "expires_at_ms", "remaining_ms"}},
+           Case{calls[sql::Call::renew_leases], 1, {"outcome"}},
+           Case{calls[sql::Call::release_lease], 3, {"released"}},
+           Case{calls[sql::Call::force_release], 3, {"released"}},
+           Case{calls[sql::Call::lease], 1, lease},
+           Case{calls[sql::Call::leases], 2, lease},
+           Case{calls[sql::Call::fence], 1, fence},
+           Case{calls[sql::Call::fences], 2, fence},
+           Case{calls[sql::Call::reset_fence], 4, {"previous"}},
+           Case{calls[sql::Call::declare_restored], 4, {"fence"}},
+           Case{calls[sql::Call::declare_nothing_lost], 2, {"scopes"}},
+           Case{calls[sql::Call::declare_untrusted], 2, {"scopes"}},
+           Case{calls[sql::Call::set_raise_by], 2, {"raise_by"}},
+           Case{
+               calls[sql::Call::read_stream], 4, {"sequence_no", "scope", "term", "payload", "created_at_ms", "write_id", "payload_bytes"}},
+           Case{calls[sql::Call::read_payload], 4, {"part"}},
+           Case{calls[sql::Call::stream], 1, {"scope", "last_no", "first_no", "created_at_ms"}},
+           Case{calls[sql::Call::streams], 2, {"stream", "scope", "last_no", "created_at_ms"}},
+           Case{calls[sql::Call::stream_move], 4, {"moved"}},
+           Case{calls[sql::Call::prune], 2, {"pruned"}},
+           Case{calls[sql::Call::prune_history], 1, {"pruned"}},
+           Case{calls[sql::Call::protect], 4, {"protected"}},
+           Case{calls[sql::Call::unprotect], 1, {"unprotected"}},
+           Case{calls[sql::Call::adopt], 3, {"scopes"}},
+           Case{calls[sql::Call::unadopt], 1, {"unadopted"}},
+           Case{calls[sql::Call::doctor], 0, {"severity", "object", "problem", "remedy"}},
+           Case{calls[sql::Call::verify], 1, {"kind", "scope", "object", "detail"}},
+           Case{calls[sql::Call::settings], 0, {"name", "value", "what"}},
+           Case{calls[sql::Call::set_setting], 2, {"name", "value"}},
+           Case{calls[sql::Call::explain], 2, {"at_ms", "actor", "client", "action", "detail"}},
+           Case{calls[sql::Call::record_refusal], 6, {"recorded"}},
+           Case{calls[sql::Call::job_start], 5, {"run_id"}},
+           Case{calls[sql::Call::job_heartbeat], 2, {"beaten"}},
+           Case{calls[sql::Call::job_finish], 5, {"finished"}},
+           Case{calls[sql::Call::jobs],
                 4,
                 {"run_id", "job_name", "scope", "owner_id", "term", "started_at_ms", "completed_at_ms", "status", "last_heartbeat_ms",
                  "exit_code", "checkpoint", "detail", "now_ms"}},
@@ -652,13 +659,13 @@ TEST_CASE("jobs: an open run whose lease is over is shown as lost and may still 
   const std::string id = run(*driver, "SELECT termgate_job_start('Y', 's', 'me', 1)").rows[0][0].as_text();
   run(*driver, "SELECT termgate_job_start('Z', 'without a lease', 'me', 1)");
   const auto status = [&](const char* job) {
-    return read(*driver, driver->calls().jobs, {Value(job), Value(), Value(), Value(10)}).rows[0][7].as_text();
+    return read(*driver, sql::Call::jobs, {Value(job), Value(), Value(), Value(10)}).rows[0][7].as_text();
   };
   CHECK(status("Y") == "started");
   std::this_thread::sleep_for(150ms);
   CHECK(status("Y") == "lost");
   CHECK(status("Z") == "started");
-  CHECK(run(*driver, driver->calls().job_finish, {Value(id), Value("completed"), Value(0), Value(), Value()}).rows[0][0].as_int() == 1);
+  CHECK(run(*driver, sql::Call::job_finish, {Value(id), Value("completed"), Value(0), Value(), Value()}).rows[0][0].as_int() == 1);
   CHECK(status("Y") == "completed");
 }
 

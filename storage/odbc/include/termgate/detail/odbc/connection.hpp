@@ -81,6 +81,8 @@ class Connection {
   bool broken() const noexcept { return broken_; }
   void give_up() noexcept { broken_ = true; }
 
+  std::chrono::steady_clock::time_point idle_since;  // the pool's
+
   Maker maker() const noexcept { return maker_; }
   Family family() const noexcept { return family_of(maker_); }
   SQLHDBC handle() const noexcept { return connection_.get(); }

@@ -5,6 +5,7 @@
 #include <termgate/detail/sqlite/sqlite_api.hpp>
 
 #include <chrono>
+#include <cstdint>
 #include <list>
 #include <optional>
 #include <span>
@@ -18,6 +19,10 @@
 #include <termgate/detail/sqlite/layer1.hpp>
 #include <termgate/detail/sqlite/statement.hpp>
 #include <termgate/detail/sqlite/lock_wait.hpp>
+
+namespace termgate::sql {
+enum class Call : std::uint8_t;
+}
 
 namespace termgate::inline v0::sqlite {
 
@@ -40,6 +45,7 @@ class Connection {
 
   // Runs one statement of the application's. Transaction control, ATTACH and PRAGMAs that change the
   // connection are refused with InvalidInput, and so is a second statement behind the first.
+  Rows execute(sql::Call call, std::span<const Value> parameters);
   Rows execute(std::string_view sql, std::span<const Value> parameters);
 
   // Statements of our own, without rows; code() of SQLite, no exception.

@@ -1,0 +1,50 @@
+// Rows of a call, read by the names of their columns (sql/README.md): the order on a database is nobody's business.
+#pragma once
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include <termgate/error.hpp>
+#include <termgate/value.hpp>
+
+namespace termgate::inline v0::detail {
+
+// A row of `rows`, which it refers to. Throws DatabaseError for a column that is not there: another version's answer.
+class NamedRow {
+ public:
+  NamedRow(const Rows& rows, const Row& row) : rows_(rows), row_(row) {}
+
+  const Value& operator[](std::string_view name) const {
+    const auto found = std::find(rows_.columns.begin(), rows_.columns.end(), name);
+    const auto at = static_cast<std::size_t>(found - rows_.columns.begin());
+    if (at >= row_.size()) throw DatabaseError(fmt::format("the database's answer has no column \"{}\"", name));
+    return row_[at];
+  }
+
+ private:
+  const Rows& rows_;
+  const Row& row_;
+};
+
+// The only row of a call that must give exactly one. `rows` outlives it.
+inline NamedRow only_row(const Rows& rows) { return {rows, rows.one()}; }
+
+template <class Item, class Convert>
+std::vector<Item> convert_all(const Rows& rows, Convert convert) {
+  std::vector<Item> items;
+  items.reserve(rows.rows.size());
+  for (const Row& row : rows.rows) items.push_back(convert(NamedRow(rows, row)));
+  return items;
+}
+
+template <class Item, class Convert>
+std::optional<Item> convert_first(const Rows& rows, Convert convert) {
+  if (rows.empty()) return std::nullopt;
+  return convert(NamedRow(rows, rows.rows.front()));
+}
+
+}  // namespace termgate::inline v0::detail
