@@ -171,9 +171,6 @@ retired_words = {
 not_yet_plain = set("""
 CHANGELOG.md
 docs/reference/lock-protocol.md
-docs/use/guard.md
-docs/use/handles.md
-docs/use/leaders.md
 docs/use/sqlserver.md
 proxy/authority/README.md
 sql/README.md
@@ -185,13 +182,7 @@ tests/README.md
 """.split())
 not_yet_wrapped = set("""
 CHANGELOG.md
-cli/README.md
-docs/README.md
 docs/reference/lock-protocol.md
-docs/use/guard.md
-docs/use/handles.md
-docs/use/leaders.md
-docs/use/run.md
 docs/use/sqlserver.md
 proxy/authority/README.md
 sql/README.md
@@ -204,7 +195,7 @@ tests/README.md
 tests/model/sqlserver/README.md
 """.split())
 
-if len(not_yet_plain) > 13 or len(not_yet_wrapped) > 18:
+if len(not_yet_plain) > 10 or len(not_yet_wrapped) > 12:
     breach(root / "tests/tidy/tidy.py", "a page was added to a list that may only shrink: rewrite the page instead")
 
 
