@@ -171,7 +171,6 @@ retired_words = {
 not_yet_plain = set("""
 CHANGELOG.md
 docs/reference/lock-protocol.md
-docs/use/sqlserver.md
 proxy/authority/README.md
 sql/README.md
 sql/postgres/README.md
@@ -183,7 +182,6 @@ tests/README.md
 not_yet_wrapped = set("""
 CHANGELOG.md
 docs/reference/lock-protocol.md
-docs/use/sqlserver.md
 proxy/authority/README.md
 sql/README.md
 sql/postgres/README.md
@@ -195,7 +193,7 @@ tests/README.md
 tests/model/sqlserver/README.md
 """.split())
 
-if len(not_yet_plain) > 10 or len(not_yet_wrapped) > 12:
+if len(not_yet_plain) > 9 or len(not_yet_wrapped) > 11:
     breach(root / "tests/tidy/tidy.py", "a page was added to a list that may only shrink: rewrite the page instead")
 
 
