@@ -135,7 +135,7 @@ for folder in ["fencing", "sql", "storage/postgres", "storage/sqlite", "storage/
     readme = root / folder / "README.md"
     if not readme.exists():
         breach(root / folder, "has no README.md")
-    elif len(readme.read_text().splitlines()) > 80:
+    elif len(readme.read_text().splitlines()) > 110:
         breach(readme, "is longer than a screen or two")
 
 # A heading's anchor, as GitHub makes it.
@@ -171,29 +171,13 @@ retired_words = {
 not_yet_plain = set("""
 CHANGELOG.md
 docs/reference/lock-protocol.md
-proxy/authority/README.md
-sql/README.md
-sql/postgres/README.md
-sql/sqlite/README.md
-sql/sqlserver/README.md
-sqlite_server/dialect/README.md
-tests/README.md
 """.split())
 not_yet_wrapped = set("""
 CHANGELOG.md
 docs/reference/lock-protocol.md
-proxy/authority/README.md
-sql/README.md
-sql/postgres/README.md
-sql/postgres/guard/README.md
-sql/sqlite/README.md
-sql/sqlserver/README.md
-sqlite_server/dialect/README.md
-tests/README.md
-tests/model/sqlserver/README.md
 """.split())
 
-if len(not_yet_plain) > 9 or len(not_yet_wrapped) > 11:
+if len(not_yet_plain) > 2 or len(not_yet_wrapped) > 2:
     breach(root / "tests/tidy/tidy.py", "a page was added to a list that may only shrink: rewrite the page instead")
 
 
