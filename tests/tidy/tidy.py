@@ -170,14 +170,12 @@ retired_words = {
 # Pages that nobody has rewritten yet. A page leaves its list when it is rewritten, and none is added: the numbers below may only fall.
 not_yet_plain = set("""
 CHANGELOG.md
-docs/reference/lock-protocol.md
 """.split())
 not_yet_wrapped = set("""
 CHANGELOG.md
-docs/reference/lock-protocol.md
 """.split())
 
-if len(not_yet_plain) > 2 or len(not_yet_wrapped) > 2:
+if len(not_yet_plain) > 1 or len(not_yet_wrapped) > 1:
     breach(root / "tests/tidy/tidy.py", "a page was added to a list that may only shrink: rewrite the page instead")
 
 
