@@ -2,7 +2,7 @@
 // Internal; not part of the public API.
 //
 // A driver moves statements and values and turns the database's errors into termgate::Error types. It
-// holds no law: what a check or a seal is stands in sql/<database>/, and Database sends the statements of
+// holds no rules: what a check or a seal is stands in sql/<database>/, and Database sends the statements of
 // sql/<database>/calls/ (listed in sql/README.md) through this port.
 #pragma once
 
