@@ -247,7 +247,7 @@ void add_fence_commands(std::vector<Command>& commands) {
   commands.push_back({"fence list", "list the fences", "", nullptr, {}, run_fence_list});
   commands.push_back({"fence show",
                       "print one scope's fence",
-                      "Prints the highest accepted term. Status 1: there is none yet.",
+                      "Prints the highest accepted term. Status 1: there is no fence yet.",
                       scope_option,
                       {"scope"},
                       run_fence_show});
