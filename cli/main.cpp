@@ -70,8 +70,8 @@ const std::vector<Group>& groups() {
       {"Lead", {"run", "lease", "job"}},
       {"Write and read", {"append", "exec", "outcome", "read", "follow", "stream", "prune"}},
       {"Fences", {"seal", "fence"}},
-      {"See", {"status", "explain", "doctor", "verify", "admin"}},
-      {"Programs that cannot be changed", {"proxy"}},
+      {"Inspect", {"status", "explain", "doctor", "verify", "admin"}},
+      {"Fence programs that you cannot change", {"proxy"}},
       {"Prove", {"demo", "drill", "storm", "bench"}},
       {"Other", {}},
   };
@@ -98,10 +98,10 @@ void print_overview(const std::vector<Command>& commands) {
     }
   }
   print_line(
-      "\nEvery command but proxy takes --db URL, --db-file FILE or TERMGATE_DB, and --json. `termgate COMMAND --help` teaches it.\n"
+      "\nEvery command except proxy takes --db URL, --db-file FILE or TERMGATE_DB, and --json. `termgate COMMAND --help` describes it.\n"
       "A URL is sqlite:PATH, postgresql://user@host:port/dbname, sqlserver://USER:PASSWORD@HOST:PORT/DB or odbc:CONNECTION-STRING; "
       "passwords may come from PGPASSFILE or the environment.\n"
-      "Exit status: 0 done, 1 failed, 2 wrong usage, 3 refused as stale, 4 the lease is another's, 5 the lease was lost,\n"
+      "Exit status: 0 done, 1 failed, 2 wrong usage, 3 refused as stale, 4 another owner holds the lease, 5 the lease was lost,\n"
       "6 sequence conflict, 7 outcome unknown, 8 blocked, 9 any other TG code.");
 }
 

@@ -454,35 +454,34 @@ int run_bench(const Arguments& arguments) {
 }  // namespace
 
 void add_bench_command(std::vector<Command>& commands) {
-  commands.push_back({"bench",
-                      "measure the write boundary against the same writes without it",
-                      "Runs each scenario in turns with the unfenced write and prints rows a second, p50, p99 and ratios.\n"
-                      "  termgate bench --db postgresql://app@db/scratch --writers 8,64 --batches 1\n"
-                      "  termgate bench takeover --db postgresql://app@db/scratch       seals past a frozen writer, 100 times\n"
-                      "  termgate bench growth --db sqlite:scratch.db                   append as streams and scopes grow\n"
-                      "Scenarios: unfenced, textbook, check-insert, append, append-each; on PostgreSQL also unfenced-rows, library-write,\n"
-                      "library-append; through ODBC also unfenced-begin, unfenced-rows, unfenced-call, textbook-batch, library-write; "
-                      "takeover and growth by themselves; all. Ratios are medians over the rounds, with their range; each\n"
-                      "round is compared with its own unfenced run. The tables bench_… are dropped and the streams' writes deleted at the\n"
-                      "end; the streams and fences themselves stay, as fences do: take a database that you can do without.",
-                      [](po::options_description& o) {
-                        o.add_options()("scenario", po::value<std::vector<std::string>>()->composing(), "what to measure; may be repeated")(
-                            "writers", po::value<std::string>(), "how many at once (1,8,64)")("batches", po::value<std::string>(),
-                                                                                              "rows an operation (1,10,100)")(
-                            "scopes", po::value<std::string>(), "how many \"many scopes\" are (64); one scope is always measured")(
-                            "durable", po::value<std::string>(), "commits flushed: yes, no or both (both)")(
-                            "seconds", po::value<std::string>(), "each scenario in each round (1)")(
-                            "rounds", po::value<std::string>(), "how often each scenario has its turn (3)")(
-                            "payload-bytes", po::value<std::string>(), "of one row (100)")(
-                            "seed", po::value<std::string>(), "of the random choices (random)")("quick", po::bool_switch(),
-                                                                                                "small everything, a few seconds")(
-                            "takeovers", po::value<std::string>(), "takeover: how many (100)")("grace", po::value<std::string>(),
-                                                                                               "takeover: the eviction grace (1s)")(
-                            "growth-writes", po::value<std::string>(), "growth: up to how many writes in a stream (1000000)")(
-                            "growth-scopes", po::value<std::string>(), "growth: up to how many scopes (100000)");
-                      },
-                      {"scenario"},
-                      run_bench});
+  commands.push_back(
+      {"bench",
+       "measure fenced writes against the same writes without a fence",
+       "Alternates each scenario with the unfenced write and prints rows a second, p50, p99 and ratios.\n"
+       "  termgate bench --db postgresql://app@db/scratch --writers 8,64 --batches 1\n"
+       "  termgate bench takeover --db postgresql://app@db/scratch       seals past a frozen writer, 100 times\n"
+       "  termgate bench growth --db sqlite:scratch.db                   append as streams and scopes grow\n"
+       "Scenarios: unfenced, textbook, check-insert, append, append-each; on PostgreSQL also unfenced-rows, library-write,\n"
+       "library-append; through ODBC also unfenced-begin, unfenced-rows, unfenced-call, textbook-batch, library-write; "
+       "takeover and growth run alone; all. Ratios are medians over the rounds, with their range; each\nround is compared with its own "
+       "unfenced run. At the end the tables bench_… are dropped and the streams' writes deleted.\nStreams and fences stay: use a database "
+       "that you do not need.",
+       [](po::options_description& o) {
+         o.add_options()("scenario", po::value<std::vector<std::string>>()->composing(), "what to measure; may be repeated")(
+             "writers", po::value<std::string>(), "concurrent writers (1,8,64)")("batches", po::value<std::string>(),
+                                                                                 "rows in one operation (1,10,100)")(
+             "scopes", po::value<std::string>(), "the number of scopes (64); one scope is always measured too")(
+             "durable", po::value<std::string>(), "commits flushed: yes, no or both (both)")("seconds", po::value<std::string>(),
+                                                                                             "duration of each scenario in each round (1)")(
+             "rounds", po::value<std::string>(), "rounds (3)")("payload-bytes", po::value<std::string>(), "size of one row (100)")(
+             "seed", po::value<std::string>(), "seed of the random choices (random)")(
+             "quick", po::bool_switch(), "small values, a few seconds")("takeovers", po::value<std::string>(), "number of takeovers (100)")(
+             "grace", po::value<std::string>(), "grace period of takeover (1s)")("growth-writes", po::value<std::string>(),
+                                                                                 "growth: maximum of writes in a stream (1000000)")(
+             "growth-scopes", po::value<std::string>(), "growth: maximum of scopes (100000)");
+       },
+       {"scenario"},
+       run_bench});
 }
 
 }  // namespace termgate::cli

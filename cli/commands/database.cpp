@@ -237,7 +237,7 @@ boost::json::object document_of(const HistoryJudgement& judged) {
   const testkit::Verdict& verdict = judged.verdict;
   boost::json::array breaches;
   for (const testkit::Breach& breach : verdict.breaches) {
-    breaches.push_back({{"law", testkit::law_of(breach.kind)},
+    breaches.push_back({{"guarantee", testkit::guarantee_of(breach.kind)},
                         {"kind", testkit::name_of(breach.kind)},
                         {"scope", breach.scope},
                         {"text", breach.text},
@@ -325,8 +325,8 @@ int run_verify(const Arguments& arguments) {
                     "could show it",
                     printable(fmt::format("{}", fmt::join(unordered, ", ")))));
   if (kept)
-    print_line(judged ? "the law is kept: no breach in the history, none in the stored rows"
-                      : "the law is kept: no breach in the stored rows");
+    print_line(judged ? "all guarantees kept: no breach in the history, none in the stored rows"
+                      : "all guarantees kept: no breach in the stored rows");
   return kept ? Exit::done : Exit::failed;
 }
 
@@ -339,88 +339,88 @@ void table_option(po::options_description& o) {
 void add_database_commands(std::vector<Command>& commands) {
   commands.push_back({"init",
                       "install or upgrade layer 1; safe to run again",
-                      "Creates the tables, functions and triggers that hold the law, in one transaction.\n"
+                      "Creates the tables, functions and triggers of layer 1, in one transaction.\n"
                       "  termgate init --db postgresql://owner@db/app --grant app=write --grant scheduler=lead\n"
-                      "Grants: read (views), write (check, append), lead (leases, seal), operate (force-release, reset, prune). The owner "
-                      "of the database can dump it in any case.",
+                      "Levels: read (views), write (check, append), lead (leases, seal), operate (force-release, reset, prune). The owner "
+                      "of the database can always dump it.",
                       [](po::options_description& o) {
                         o.add_options()("grant", po::value<std::vector<std::string>>(),
-                                        "ROLE=read|write|lead|operate, or ROLE=dump for one that runs pg_dump; may be repeated. "
-                                        "PUBLIC=read or PUBLIC=write: everybody")(
+                                        "ROLE=read|write|lead|operate, or ROLE=dump for a role that runs pg_dump; may be repeated. "
+                                        "PUBLIC=read or PUBLIC=write: every role")(
                             "revoke", po::value<std::vector<std::string>>(),
-                            "ROLE: takes its level away, and reports what it keeps through others; may be repeated")(
+                            "ROLE: remove its level, and report what it still has through other roles; may be repeated")(
                             "failover", po::value<std::string>(),
-                            "synchronous: a promotion here loses nothing (default: declared, by the operator)");
+                            "synchronous: a promotion of a standby loses no commit (default: declared, an operator declares it)");
                       },
                       {},
                       run_init});
-  commands.push_back(
-      {"uninstall",
-       "take all of it away",
-       "Fences, leases, streams, audit: all gone; protect's triggers too. Nothing that is not Termgate's is dropped: where such things are "
-       "in its schema or\n"
-       "depend on it, or where another role owns a protected table, it changes nothing and lists them, with the commands to run first.",
-       [](po::options_description& o) { o.add_options()("yes", po::bool_switch(), "yes, for good"); },
-       {},
-       run_uninstall});
+  commands.push_back({"uninstall",
+                      "remove layer 1",
+                      "Drops fences, leases, streams, audit and protect's triggers, and nothing else. If the schema contains something "
+                      "that is not Termgate's,\nif something else depends on it, or if another role owns a protected table, it changes "
+                      "nothing and lists the commands to run first.",
+                      [](po::options_description& o) { o.add_options()("yes", po::bool_switch(), "confirm"); },
+                      {},
+                      run_uninstall});
   commands.push_back({"settings",
                       "read and set the settings",
-                      "Several are set together: all or none.\n  termgate settings eviction_grace_ms=2000 check_wait_ms=4000",
+                      "Several settings are set together: all or none.\n  termgate settings eviction_grace_ms=2000 check_wait_ms=4000",
                       [](po::options_description& o) { o.add_options()("set", po::value<std::vector<std::string>>(), "NAME=VALUE"); },
                       {"set"},
                       run_settings});
   commands.push_back({"protect",
-                      "refuse writes to a table whose transaction has not passed the check",
-                      "  termgate protect accounts --scope billing --mode observe    (first: refuse nothing, count)\n"
+                      "refuse writes to a table unless their transaction has passed the check",
+                      "  termgate protect accounts --scope billing --mode observe    (first: only count, refuse nothing)\n"
                       "  termgate protect accounts --scope-column tenant             (each row's own scope)",
                       [](po::options_description& o) {
                         table_option(o);
                         o.add_options()("scope", po::value<std::string>(),
-                                        "the scope of all its rows; '*': any that the session has passed")(
+                                        "the scope of all its rows; '*': any scope whose check the transaction has passed")(
                             "scope-column", po::value<std::string>(), "the column that holds each row's scope")(
                             "mode", po::value<std::string>(), "enforce (default) or observe");
                       },
                       {"table"},
                       run_protect});
-  commands.push_back({"unprotect", "take protect's triggers off a table", "", table_option, {"table"}, run_unprotect});
-  commands.push_back(
-      {"adopt",
-       "let a table's own term column count towards MAX(term)",
-       "The rows' terms raise fences and are evidence after a restore. It refuses no write: protect the table as well.\n  termgate adopt "
-       "jobs --scope-column shard --term-column term\nNeeds an index on (scope, term); the error says how to make it.",
-       [](po::options_description& o) {
-         table_option(o);
-         o.add_options()("scope-column", po::value<std::string>(), "the column with the scope")("term-column", po::value<std::string>(),
-                                                                                                "the column with the term");
-       },
-       {"table"},
-       run_adopt});
-  commands.push_back({"unadopt", "end that; fences stay", "", table_option, {"table"}, run_unadopt});
+  commands.push_back({"unprotect", "remove protect's triggers from a table", "", table_option, {"table"}, run_unprotect});
+  commands.push_back({"adopt",
+                      "let a table's own term column raise fences",
+                      "The terms in its rows raise fences and are evidence after a restore. adopt refuses no write: protect the table as "
+                      "well.\n  termgate adopt "
+                      "jobs --scope-column shard --term-column term\nNeeds an index on (scope, term); the error says how to make it.",
+                      [](po::options_description& o) {
+                        table_option(o);
+                        o.add_options()("scope-column", po::value<std::string>(), "the column with the scope")(
+                            "term-column", po::value<std::string>(), "the column with the term");
+                      },
+                      {"table"},
+                      run_adopt});
+  commands.push_back({"unadopt", "undo adopt; the fences stay", "", table_option, {"table"}, run_unadopt});
   commands.push_back({"doctor",
-                      "what is not covered: tables, roles, settings, untrusted fences",
-                      "Each line has a severity: error (the fences do not hold there), warning (somebody could get round them) or info.\n"
-                      "  termgate doctor --fail-on warning    (for cron and CI: status 1 where it finds an error or a warning)",
+                      "report what is not covered: tables, roles, settings, untrusted fences",
+                      "Each line has a severity: error (the fences do not hold there), warning (a user could bypass them) or info.\n"
+                      "  termgate doctor --fail-on warning    (for cron and CI: status 1 if it finds an error or a warning)",
                       [](po::options_description& o) {
                         o.add_options()("fail-on", po::value<std::string>(),
-                                        "error or warning: end with status 1 where there is one; without it the status is 0");
+                                        "error or warning: end with status 1 if it finds one (without this option the status is 0)");
                       },
                       {},
                       run_doctor});
-  commands.push_back({"verify",
-                      "look for any breach that the stored rows can show; status 1 if there is one",
-                      "Terms along each stream, fences below stored terms, leases above their fence, gaps, adopted rows.\n"
-                      "With --history also what your clients saw: a JSON object a line for each of their operations "
-                      "(docs/evidence/correctness.md), held against the streams that they name and the rows of --rows.\n"
-                      "  termgate verify --since 24h\n"
-                      "  termgate verify --history operations.jsonl --rows \"SELECT id, scope, term FROM orders\"",
-                      [](po::options_description& o) {
-                        o.add_options()("since", po::value<std::string>(), "only rows of the last 10m, 24h, 7d …")(
-                            "history", po::value<std::string>(), "operations that clients wrote down, as JSON Lines; -: standard input")(
-                            "rows", po::value<std::string>(),
-                            "with --history: a SELECT of id, scope, term, and if something numbers them in commit order sequence, place");
-                      },
-                      {},
-                      run_verify});
+  commands.push_back(
+      {"verify",
+       "search the stored rows for breaches; status 1 if there is one",
+       "Checks the terms along each stream, fences below stored terms, leases above their fence, gaps, adopted rows.\n"
+       "With --history it also judges what your clients saw: one JSON object a line for each operation (docs/evidence/correctness.md), "
+       "compared with the streams that they name and the rows of --rows.\n"
+       "  termgate verify --since 24h\n"
+       "  termgate verify --history operations.jsonl --rows \"SELECT id, scope, term FROM orders\"",
+       [](po::options_description& o) {
+         o.add_options()("since", po::value<std::string>(), "only rows of the last 10m, 24h, 7d …")(
+             "history", po::value<std::string>(), "a file of operations that clients recorded, as JSON Lines; -: standard input")(
+             "rows", po::value<std::string>(),
+             "with --history: a SELECT of id, scope, term, and sequence, place if something numbers the rows in commit order");
+       },
+       {},
+       run_verify});
 }
 
 }  // namespace termgate::cli

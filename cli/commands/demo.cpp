@@ -1,6 +1,6 @@
 // demo: the classic test of a fence, with real processes. Two leaders share a scope; the first is stopped
 // (SIGSTOP) past its lease; the second takes over; the first is resumed and writes; the write is refused;
-// verify finds the law kept. The leaders are this same program, started again with --as.
+// verify finds all guarantees kept. The leaders are this same program, started again with --as.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
@@ -247,7 +247,7 @@ int play(const Arguments& arguments) {
   std::string terms;
   for (const StreamWrite& write : writes) terms += fmt::format(" {}", write.term.value());
   print_line(fmt::format("6  termgate verify: {}. Terms of the accepted writes, in order:{}",
-                         findings.empty() ? "the law is kept" : "THE LAW IS BROKEN", terms));
+                         findings.empty() ? "all guarantees kept" : "A GUARANTEE IS BROKEN", terms));
   b.send(SIGKILL);
   b.exit_status();
   if (!folder && with_table)
@@ -260,19 +260,18 @@ int run_demo(const Arguments& arguments) { return arguments.maybe("as") ? lead(a
 }  // namespace
 
 void add_demo_command(std::vector<Command>& commands) {
-  commands.push_back(
-      {"demo",
-       "watch a stale leader being refused",
-       "Plays the classic test with real processes, on a throw-away SQLite file, or with --db on a server\n"
-       "(where it makes and drops the table demo_accounts, if the role may create tables). On PostgreSQL the role needs level lead:\n"
-       "termgate init --grant ROLE=lead.",
-       [](po::options_description& o) {
-         o.add_options()("as", po::value<std::string>(), "be one of its leaders (used by the demo itself)")(
-             "scope", po::value<std::string>(), "that leader's scope")("without-table", po::bool_switch(),
-                                                                       "that leader writes to its stream alone");
-       },
-       {},
-       run_demo});
+  commands.push_back({"demo",
+                      "show how a stale leader is refused",
+                      "Plays pause, takeover and stale write with real processes: on a temporary SQLite file, or with --db on a server, "
+                      "where it\ncreates and drops the table demo_accounts if the role may create tables. On PostgreSQL the role needs "
+                      "level lead:\ntermgate init --grant ROLE=lead.",
+                      [](po::options_description& o) {
+                        o.add_options()("as", po::value<std::string>(), "act as one of its leaders (used by the demo itself)")(
+                            "scope", po::value<std::string>(), "that leader's scope")("without-table", po::bool_switch(),
+                                                                                      "that leader writes only to its stream");
+                      },
+                      {},
+                      run_demo});
 }
 
 }  // namespace termgate::cli

@@ -235,26 +235,26 @@ void add_fence_commands(std::vector<Command>& commands) {
   commands.push_back({"seal",
                       "raise a fence without writing; lower terms are shut out from then on",
                       "  termgate seal --db postgresql://ops@db/app --scope billing --term 7\n"
-                      "Waits for writers with lower terms up to the grace, then ends their sessions. Status 3: the fence is higher\n"
-                      "already. Status 8: somebody could not be evicted; the message names them and says what to do.",
+                      "Waits for writers with lower terms for the grace period, then ends their sessions. Status 3: the fence is "
+                      "already\nhigher. Status 8: a session could not be evicted; the message names it and the next step.",
                       [](po::options_description& o) {
                         scope_option(o);
-                        o.add_options()("term", po::value<std::string>(), "the new fence")("grace", po::value<std::string>(),
-                                                                                           "before eviction (default: the setting, 1s)");
+                        o.add_options()("term", po::value<std::string>(), "the new fence")(
+                            "grace", po::value<std::string>(), "how long to wait before eviction (default: the setting, 1s)");
                       },
                       {},
                       run_seal});
   commands.push_back({"fence list", "list the fences", "", nullptr, {}, run_fence_list});
   commands.push_back({"fence show",
                       "print one scope's fence",
-                      "Prints the highest accepted term. Status 1: there is none yet.",
+                      "Prints the highest accepted term. Status 1: there is no fence yet.",
                       scope_option,
                       {"scope"},
                       run_fence_show});
   commands.push_back({"fence reset",
                       "lower a fence, audited; the only way down",
-                      "For a term mistyped as 10^18, say. From then on terms from the new fence up are accepted, so make sure that\n"
-                      "no old leader is alive.\n  termgate fence reset --scope billing --term 8 --reason 'mistyped term'",
+                      "For example after a mistyped term. Every term from the new fence upwards is accepted from then on, so make sure "
+                      "that\nno old leader is alive.\n  termgate fence reset --scope billing --term 8 --reason 'mistyped term'",
                       [](po::options_description& o) {
                         scope_option(o);
                         o.add_options()("term", po::value<std::string>(), "the new, lower fence");
@@ -265,9 +265,9 @@ void add_fence_commands(std::vector<Command>& commands) {
   commands.push_back({"fence declare-restored",
                       "settle fences after a restore or failover",
                       "A restored or promoted database may have forgotten raises; its scopes are then untrusted and writes get TG004.\n"
-                      "  --scope X --above N   this scope's terms had come as far as N, says the authority that issues them\n"
+                      "  --scope X --above N   the issuer of this scope's terms has issued terms up to N\n"
                       "  --nothing-lost        a planned switchover or pg_upgrade: no raise is missing\n"
-                      "  --untrusted           an old copy was put back where the database cannot notice it: refuse until settled",
+                      "  --untrusted           an old copy was restored in a way that the database cannot detect: refuse until settled",
                       [](po::options_description& o) {
                         scope_option(o);
                         o.add_options()("above", po::value<std::string>(), "the highest term ever issued")(
@@ -277,9 +277,9 @@ void add_fence_commands(std::vector<Command>& commands) {
                       {},
                       run_declare_restored});
   commands.push_back({"fence raise-by",
-                      "say who may raise a fence: writer or seal",
-                      "  termgate fence raise-by --scope billing --mode seal\nWith seal, a write with a term above the fence is TG005 "
-                      "until somebody sealed it.",
+                      "set who may raise a fence: writer or seal",
+                      "  termgate fence raise-by --scope billing --mode seal\nWith seal, a write with a term above the fence fails with "
+                      "TG005 until that term is sealed.",
                       [](po::options_description& o) {
                         scope_option(o);
                         o.add_options()("mode", po::value<std::string>(), "writer or seal");
@@ -287,17 +287,17 @@ void add_fence_commands(std::vector<Command>& commands) {
                       {},
                       run_fence_raise_by});
   commands.push_back({"status",
-                      "scopes, fences, leases and holders in one screen",
-                      "One line a scope: its fence, who holds its lease and for how long, and whether the fence is untrusted.\n"
+                      "show scopes, fences, leases and holders on one screen",
+                      "One line for each scope: its fence, who holds its lease and for how long, and whether the fence is untrusted.\n"
                       "  termgate status --watch --interval 2s",
                       [](po::options_description& o) {
-                        o.add_options()("watch", po::bool_switch(), "again and again")("interval", po::value<std::string>(),
-                                                                                       "how often (1s)");
+                        o.add_options()("watch", po::bool_switch(), "repeat until interrupted")("interval", po::value<std::string>(),
+                                                                                                "how often (1s)");
                       },
                       {},
                       run_status});
   commands.push_back({"explain",
-                      "who held a scope when, what was refused or evicted and why",
+                      "show who held a scope when, what was refused or evicted, and why",
                       "  termgate explain --scope billing",
                       [](po::options_description& o) {
                         scope_option(o);

@@ -140,11 +140,11 @@ void run_option(po::options_description& o) {
 void add_job_commands(std::vector<Command>& commands) {
   commands.push_back({"job list",
                       "list runs of jobs, newest first",
-                      "A run whose lease is over is shown as lost at once.\n  termgate job list --job export --status lost",
+                      "A run is shown as lost as soon as its lease has ended.\n  termgate job list --job export --status lost",
                       [](po::options_description& o) {
-                        o.add_options()("job", po::value<std::string>(), "of this job only")(
-                            "scope", po::value<std::string>(), "in this scope only")("status", po::value<std::string>(),
-                                                                                     "started, completed, failed, cancelled or lost")(
+                        o.add_options()("job", po::value<std::string>(), "only runs of this job")(
+                            "scope", po::value<std::string>(), "only runs in this scope")("status", po::value<std::string>(),
+                                                                                          "started, completed, failed, cancelled or lost")(
                             "limit", po::value<std::string>(), "how many are looked at (50)");
                       },
                       {},
@@ -152,7 +152,7 @@ void add_job_commands(std::vector<Command>& commands) {
   commands.push_back({"job show", "print one run", "", run_option, {"run"}, run_show});
   commands.push_back({"job start",
                       "record the start of a run under a term; prints its id",
-                      "`termgate run --job` does it by itself. One run of a job is open in a scope at a time.\n  termgate job start --job "
+                      "`termgate run --job` does this itself. A job has at most one open run in a scope.\n  termgate job start --job "
                       "export --scope exports --term 5",
                       [](po::options_description& o) {
                         o.add_options()("job", po::value<std::string>(), "its name")("scope", po::value<std::string>(), "the scope")(
@@ -163,12 +163,12 @@ void add_job_commands(std::vector<Command>& commands) {
                       {},
                       run_start});
   commands.push_back({"job beat",
-                      "a sign of life, with a checkpoint or a renewal of the lease; status 5 if the run is over",
+                      "record a heartbeat, with a checkpoint or a renewal of the lease; status 5 if the run has ended",
                       "  termgate job beat --checkpoint 'page 17'            inside `termgate run --job`, which renews by itself\n"
                       "  termgate job beat --run 42 --ttl 30s                renews the run's lease in the same transaction",
                       [](po::options_description& o) {
                         run_option(o);
-                        o.add_options()("checkpoint", po::value<std::string>(), "where a later run is to go on")(
+                        o.add_options()("checkpoint", po::value<std::string>(), "where a later run should continue")(
                             "ttl", po::value<std::string>(), "renew the lease of the run's owner for this long");
                       },
                       {},
@@ -176,10 +176,10 @@ void add_job_commands(std::vector<Command>& commands) {
   commands.push_back(
       {"job finish",
        "record the end of a run",
-       "Completed counts as a write and is refused to a stale leader (status 3).\n  termgate job finish --run 42 --exit-code 0",
+       "Completing a run is checked like a write: a stale leader gets status 3.\n  termgate job finish --run 42 --exit-code 0",
        [](po::options_description& o) {
          run_option(o);
-         o.add_options()("status", po::value<std::string>(), "completed, failed, cancelled or lost (by --exit-code)")(
+         o.add_options()("status", po::value<std::string>(), "completed, failed, cancelled or lost (default: from --exit-code)")(
              "exit-code", po::value<std::string>(), "0 to 255")("detail", po::value<std::string>(), "anything worth keeping")(
              "checkpoint", po::value<std::string>(), "the last one");
        },

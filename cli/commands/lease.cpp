@@ -144,7 +144,7 @@ int run_force_release(const Arguments& arguments) {
 
 void scope_and_owner(po::options_description& o) {
   o.add_options()("scope", po::value<std::string>(), "the scope")("owner", po::value<std::string>(),
-                                                                  "who holds it (acquire: host:pid:random)");
+                                                                  "the owner (acquire: host:pid:random)");
 }
 
 }  // namespace
@@ -152,33 +152,34 @@ void scope_and_owner(po::options_description& o) {
 void add_lease_commands(std::vector<Command>& commands) {
   commands.push_back({"lease acquire",
                       "take a free lease, or your own again; prints term and owner",
-                      "Every acquisition is a new term and seals it: the holder before is shut out from that moment.\n"
-                      "  termgate lease acquire --scope billing --ttl 10s --wait 30s\nStatus 4: it is another's, and the message says "
-                      "whose and until when.",
+                      "Every acquisition issues a new term and seals it: the previous holder is shut out from that moment.\n"
+                      "  termgate lease acquire --scope billing --ttl 10s --wait 30s\nStatus 4: another owner holds it; the message names "
+                      "the owner and the end.",
                       [](po::options_description& o) {
                         scope_and_owner(o);
-                        o.add_options()("ttl", po::value<std::string>(), "100ms to 1d (10s)")("wait", po::value<std::string>(),
-                                                                                              "for another's lease to end (not at all)")(
+                        o.add_options()("ttl", po::value<std::string>(), "how long the lease lasts, 100ms to 1d (10s)")(
+                            "wait", po::value<std::string>(), "how long to wait while another owner holds it (not at all)")(
                             "endpoint", po::value<std::string>(), "where the holder can be reached")(
-                            "grace", po::value<std::string>(), "before eviction (default: the setting)");
+                            "grace", po::value<std::string>(), "how long to wait before eviction (default: the setting)");
                       },
                       {},
                       run_acquire});
-  commands.push_back(
-      {"lease renew",
-       "extend a lease; status 5 if it is lost",
-       "Only its holder can, under its own term, before it runs out. A lost lease is not renewed again: stop the work, then acquire anew.\n"
-       "  termgate lease renew --scope billing --owner worker-7 --term 5 --ttl 10s",
-       [](po::options_description& o) {
-         scope_and_owner(o);
-         o.add_options()("term", po::value<std::string>(), "its term")("ttl", po::value<std::string>(), "from now (10s)");
-       },
-       {},
-       run_renew});
+  commands.push_back({"lease renew",
+                      "extend a lease; status 5 if it is lost",
+                      "Only the holder can renew, under its own term, before the lease ends. A lost lease cannot be renewed: stop the "
+                      "work, then acquire it again.\n"
+                      "  termgate lease renew --scope billing --owner worker-7 --term 5 --ttl 10s",
+                      [](po::options_description& o) {
+                        scope_and_owner(o);
+                        o.add_options()("term", po::value<std::string>(), "its term")("ttl", po::value<std::string>(),
+                                                                                      "how long it lasts from now (10s)");
+                      },
+                      {},
+                      run_renew});
   commands.push_back(
       {"lease release",
        "end a lease; its term stays used",
-       "The next leader need not wait for it to run out.\n  termgate lease release --scope billing --owner worker-7 --term 5",
+       "The next leader does not have to wait until it ends.\n  termgate lease release --scope billing --owner worker-7 --term 5",
        [](po::options_description& o) {
          scope_and_owner(o);
          o.add_options()("term", po::value<std::string>(), "its term");
@@ -188,7 +189,7 @@ void add_lease_commands(std::vector<Command>& commands) {
   commands.push_back({"lease show", "print one scope's lease", "", scope_and_owner, {"scope"}, run_show});
   commands.push_back({"lease list", "list the leases", "", nullptr, {}, run_list});
   commands.push_back({"lease force-release",
-                      "end another's lease and shut its term out, audited",
+                      "end another owner's lease and shut its term out, audited",
                       "  termgate lease force-release --scope billing --reason 'node 3 is on fire'",
                       [](po::options_description& o) {
                         o.add_options()("scope", po::value<std::string>(), "the scope")(

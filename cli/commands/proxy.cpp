@@ -32,56 +32,56 @@ void proxy_options(po::options_description& o) {
   const auto list = [] { return po::value<std::vector<std::string>>()->composing(); };
   auto add = o.add_options();
   add("listen", list(),
-      "[NAME=]HOST:PORT or [NAME=]unix:/path/.s.PGSQL.5432, add ,proxy where clients use PROXY protocol v2; may be repeated");
+      "[NAME=]HOST:PORT or [NAME=]unix:/path/.s.PGSQL.5432, add ,proxy if clients use PROXY protocol v2; may be repeated");
   add("backend", text(),
       "the server, postgresql://user:password@host:port/dbname?sslmode=…; user and password are the proxy's own; or sqlite:PATH");
   add("backend-file", text(), "a file whose first line is that URL");
-  add("schema", text(), "of layer 1 (termgate)");
-  add("config", text(), "a file of options, one `name = value` a line");
-  add("rules", text(), "a file of rules: who gets which scope and term (docs/reference/rules.md)");
+  add("schema", text(), "schema of layer 1 (termgate)");
+  add("config", text(), "a file of options, one `name = value` on each line");
+  add("rules", text(), "a file of rules: which sessions get which scope and term (docs/reference/rules.md)");
   add("http", text(), "HOST:PORT for /healthz, /readyz, /metrics, /leader?scope=S (none)");
-  add("http-host", list(), "a name that HTTP requests may use for it, beside the loopback's; may be repeated; * for any");
+  add("http-host", list(), "a host name that HTTP requests may use, besides the loopback's; may be repeated; * for any");
   add("without-term", text(), "what a session without a term may do: reject, read-only, allow (read-only)");
-  add("enforce", text(), "on, or observe: let everything pass, and count and log what would have been refused (on)");
+  add("enforce", text(), "on, or observe: refuse nothing, and count and log what would have been refused (on)");
   add("users", text(),
-      "in front of an SQLite file: the accounts that may connect, a file of `termgate user` (everybody, from the loopback only)");
-  add("trust-backend", po::bool_switch(), "offer a server that requests no credential to other machines");
-  add("server-pooler", text(), "session: a pooler in session mode runs between the proxy and the server (none)");
-  add("allow-replication", po::bool_switch(), "let replication connections through");
+      "in front of an SQLite file: a file of accounts made by `termgate user` (without it every user, from the loopback only)");
+  add("trust-backend", po::bool_switch(), "let other machines connect although the server requests no credential");
+  add("server-pooler", text(), "session: there is a pooler in session mode between the proxy and the server (none)");
+  add("allow-replication", po::bool_switch(), "admit replication connections");
   add("client-tls-cert", text(), "PEM certificate, with its chain, for TLS to clients (none)");
   add("client-tls-key", text(), "its key (in the same file)");
-  add("client-tls-ca", text(), "whose certificates clients may show (none are requested)");
+  add("client-tls-ca", text(), "the authority of client certificates (none are requested)");
   add("client-cert", text(), "optional or required, with --client-tls-ca (required)");
   add("require-tls", po::bool_switch(), "refuse clients in clear text");
-  add("proxy-protocol-from", list(), "a network, 10.0.0.0/8, whose PROXY headers are believed; may be repeated (127.0.0.0/8, ::1)");
-  add("threads", text(), "event loops (one a core)");
+  add("proxy-protocol-from", list(), "a network such as 10.0.0.0/8 whose PROXY headers are trusted; may be repeated (127.0.0.0/8, ::1)");
+  add("threads", text(), "event loops (one for each core)");
   add("reuse-port", po::bool_switch(), "SO_REUSEPORT: several proxies on one port");
-  add("unix-mode", text(), "of Unix sockets, octal (0777)");
-  add("max-connections", text(), "clients in all (1000)");
-  add("max-connections-per-user", text(), "(no limit)");
-  add("max-connections-per-database", text(), "(no limit)");
-  add("max-connections-per-address", text(), "(no limit)");
-  add("max-greeting", text(), "clients that have not sent their start-up message (1000)");
+  add("unix-mode", text(), "mode of Unix sockets, octal (0777)");
+  add("max-connections", text(), "clients (1000)");
+  add("max-connections-per-user", text(), "clients of one user (no limit)");
+  add("max-connections-per-database", text(), "clients of one database (no limit)");
+  add("max-connections-per-address", text(), "clients from one address (no limit)");
+  add("max-greeting", text(), "clients that have not sent their start-up message yet (1000)");
   add("max-watched-databases", text(),
-      "databases beside that of backend whose fences are remembered at a time, a connection each; 0: none (20)");
-  add("max-cancels", text(), "cancel requests under way (64)");
-  add("max-statement-bytes", text(), "of a statement's text (16777216)");
-  add("max-message-bytes", text(), "of any message (1073741823)");
+      "how many databases besides the backend's to remember the fences of, with one connection each; 0: none (20)");
+  add("max-cancels", text(), "concurrent cancel requests (64)");
+  add("max-statement-bytes", text(), "size of a statement's text (16777216)");
+  add("max-message-bytes", text(), "size of any message (1073741823)");
   add("greeting-timeout", text(), "for a client's first byte (10s)");
   add("login-timeout", text(), "until the server accepts the login (60s)");
   add("idle-timeout", text(), "for a session without a transaction (none)");
-  add("idle-in-transaction-timeout", text(), "for one with a transaction (none)");
+  add("idle-in-transaction-timeout", text(), "for a session with an open transaction (none)");
   add("idle-holder-timeout", text(),
-      "in front of an SQLite file: for a client that keeps the only write lock and sends nothing while others wait (3s)");
+      "in front of an SQLite file: for a client that holds the write lock and sends nothing while others wait (3s)");
   add("connect-timeout", text(), "for each address of the server (10s)");
   add("cancel-timeout", text(), "for a cancel request (10s)");
   add("drain-timeout", text(), "after SIGTERM, for open transactions (30s)");
-  add("keepalive", text(), "silence after which TCP probes whether a peer is there (15s; 0s: never)");
+  add("keepalive", text(), "silence after which TCP probes whether a peer is alive (15s; 0s: never)");
   add("log-format", text(), "text or json (text)");
   add("log-level", text(), "debug, info, warning, error (info)");
 }
 
-// The command line, and behind it the file.
+// The command line, and after it the file.
 class Given {
  public:
   explicit Given(const Arguments& line) : line_(line) {
@@ -369,7 +369,7 @@ int run_proxy(const Arguments& arguments) {
           if (problem.empty()) options.drain_timeout = next.drain_timeout;
         } catch (const std::exception& error) { problem = error.what(); }
         if (problem.empty()) log.say(net::LogLevel::info, "reloaded");
-        else log.say(net::LogLevel::error, "reload_failed", {{"reason", problem}, {"in_force", "what was before"}});
+        else log.say(net::LogLevel::error, "reload_failed", {{"reason", problem}, {"in_force", "the previous settings"}});
         net::notify_service_manager("READY=1");
       } else if (signal != 0) {
         if (draining) {
@@ -395,21 +395,21 @@ int run_proxy(const Arguments& arguments) {
 }  // namespace
 
 void add_proxy_command(std::vector<Command>& commands) {
-  commands.push_back(
-      {"proxy",
-       "stand before a PostgreSQL server and refuse stale writers",
-       "Clients connect to it as they would to the server, with their own users and passwords.\n"
-       "  termgate proxy --listen 127.0.0.1:6432 --backend postgresql://termgate@db.example:5432/app\n"
-       "  psql \"host=127.0.0.1 port=6432 dbname=app options='-c termgate.scope=billing -c termgate.term=42'\"\n"
-       "On a live system begin with --enforce observe, which refuses nothing and logs what it would refuse.\n"
-       "Every option can stand in the file of --config; the command line wins, and the file is read again on SIGHUP (not listen, backend,\n"
-       "http, threads, log). SIGTERM drains: open transactions end or are cut at --drain-timeout; a second signal ends at once.\n"
-       "The server's pg_hba.conf sees the proxy's address, not the client's. docs/use/proxy.md has all of it.",
-       proxy_options,
-       {},
-       run_proxy,
-       false,
-       true});
+  commands.push_back({"proxy",
+                      "refuse stale writers in front of a PostgreSQL server or an SQLite file",
+                      "Clients connect to it as they would to the server, with their own users and passwords.\n"
+                      "  termgate proxy --listen 127.0.0.1:6432 --backend postgresql://termgate@db.example:5432/app\n"
+                      "  psql \"host=127.0.0.1 port=6432 dbname=app options='-c termgate.scope=billing -c termgate.term=42'\"\n"
+                      "On a live system start with --enforce observe: it refuses nothing and logs what it would refuse.\n"
+                      "The file of --config may contain every option; the command line takes precedence. SIGHUP reads the file again "
+                      "(except listen, backend,\nhttp, threads, log). SIGTERM drains: open transactions may end until --drain-timeout; a "
+                      "second signal ends the proxy at once.\n"
+                      "The server's pg_hba.conf sees the proxy's address, not the client's. More: docs/use/proxy.md.",
+                      proxy_options,
+                      {},
+                      run_proxy,
+                      false,
+                      true});
 }
 
 }  // namespace termgate::cli

@@ -360,26 +360,26 @@ void add_run_command(std::vector<Command>& commands) {
   Command command{
       "run",
       "run a command on one host at a time, while it holds the lease",
-      "Takes the lease of the scope, runs COMMAND in a process group of its own, renews, and gives the lease back when COMMAND and all "
-      "that it started have ended. If the lease is lost,\n"
-      "everything that descends from COMMAND gets TERM, then KILL, before another can hold the lease: also if this command is stopped or "
-      "killed meanwhile.\n"
+      "Acquires the scope's lease, runs COMMAND in a new process group, renews the lease, and gives it back when COMMAND and everything it "
+      "started have ended.\nIf the lease is lost, every descendant of COMMAND gets TERM, then KILL, before another host can hold the "
+      "lease, even if this process is stopped or killed.\n"
       "  termgate run --scope nightly --wait 1h -- ./nightly.sh\n"
       "  termgate run --scope report --once-per 1d -- ./report.sh      the same crontab line on three hosts\n"
       "COMMAND finds TERMGATE_SCOPE, TERMGATE_TERM, TERMGATE_RUN_ID (with --job), TERMGATE_CHECKPOINT (with --resume) and PGOPTIONS in its "
       "environment, so psql is fenced.\n"
       "Exit status: COMMAND's own (128 + N after signal N; 127 and 126 if it could not be run), or 100 + that of termgate: 104 another "
-      "holds the lease, 105 the lease was lost.",
+      "host holds the lease, 105 the lease was lost.",
       [](po::options_description& o) {
         o.add_options()("scope", po::value<std::string>(), "the scope")("job", po::value<std::string>(), "record the run under this name")(
-            "wait", po::value<std::string>(), "for another's lease to end (not at all)")("ttl", po::value<std::string>(), "1s to 1d (10s)")(
+            "wait", po::value<std::string>(), "how long to wait while another host holds the lease (not at all)")(
+            "ttl", po::value<std::string>(), "how long the lease lasts, 1s to 1d (10s)")(
             "once-per", po::value<std::string>(),
-            "only if the last completed run began as long ago, less a twentieth, by the database's clock")(
-            "resume", po::bool_switch(), "hand the last checkpoint of a run that was not completed to COMMAND")(
+            "run only if the last completed run began at least this long ago (less a twentieth), by the database's clock")(
+            "resume", po::bool_switch(), "pass the last checkpoint of an incomplete last run to COMMAND")(
             "kill-after", po::value<std::string>(),
-            "between TERM and KILL for what COMMAND leaves behind (a tenth of the TTL, and at most that)")(
+            "time between TERM and KILL for processes that COMMAND leaves running (a tenth of the TTL, which is also the maximum)")(
             "endpoint", po::value<std::string>(), "where the holder can be reached")("no-pgoptions", po::bool_switch(),
-                                                                                     "leave PGOPTIONS alone, for poolers that refuse it")(
+                                                                                     "do not change PGOPTIONS, for poolers that refuse it")(
             "command", po::value<std::vector<std::string>>(), "after --: what to run");
       },
       {"command"},

@@ -105,8 +105,8 @@ void name_option(po::options_description& options) {
 
 void add_user_commands(std::vector<Command>& commands) {
   commands.push_back({"user add",
-                      "add an account for an SQLite file behind the proxy, or give it a new password",
-                      "Reads the password from the terminal, or one line of the standard input; only a SCRAM-SHA-256 verifier is written.\n"
+                      "add an account for the proxy in front of an SQLite file, or set a new password",
+                      "Reads the password from the terminal or from one line of standard input. Only a SCRAM-SHA-256 verifier is stored.\n"
                       "  termgate user add ann --users users\n"
                       "  termgate proxy --listen 0.0.0.0:6432 --backend sqlite:app.db --users users",
                       name_option,
@@ -115,15 +115,21 @@ void add_user_commands(std::vector<Command>& commands) {
                       false,
                       true});
   commands.push_back({"user remove",
-                      "take an account away",
-                      "Who has a session keeps it; the next login is refused.\n  termgate user remove ann --users users",
+                      "remove an account",
+                      "Open sessions continue; the next login is refused.\n  termgate user remove ann --users users",
                       name_option,
                       {"name"},
                       run_remove,
                       false,
                       true});
-  commands.push_back(
-      {"user list", "list the accounts", "One name a line.\n  termgate user list --users users", file_option, {}, run_list, false, true});
+  commands.push_back({"user list",
+                      "list the accounts",
+                      "One name on each line.\n  termgate user list --users users",
+                      file_option,
+                      {},
+                      run_list,
+                      false,
+                      true});
 }
 
 }  // namespace termgate::cli

@@ -318,51 +318,51 @@ int run_stream_move(const Arguments& arguments) {
 void add_write_commands(std::vector<Command>& commands) {
   commands.push_back(
       {"append",
-       "append to a stream behind its fence",
+       "append to a fenced stream",
        "Checks the term and appends in one transaction; prints the sequence number.\n"
        "  echo 'debited 30' | termgate append --db sqlite:app.db --stream billing-events --scope billing --term 5 -\n"
        "With --lines each line of the input becomes one write, in batches of up to 1000, each all or nothing.\n"
-       "A stale term ends with status 3 and nothing written; status 7 says that the outcome is unknown: send\n"
-       "it again with the same --write-id and it happens once.",
+       "Status 3: the term is stale and nothing was written. Status 7: the outcome is unknown; send it again with the same\n--write-id, "
+       "and it is written once.",
        [](po::options_description& o) {
          o.add_options()("stream", po::value<std::string>(), "the stream")("term", po::value<std::string>(), "the writer's term")(
-             "scope", po::value<std::string>(), "its scope; fixed by the first write")("expect", po::value<std::string>(),
-                                                                                       "the last number that the writer saw (0: none yet)")(
-             "write-id", po::value<std::string>(), "a UUID: the same again happens once")(
-             "file", po::value<std::string>(), "the payload's file; - or nothing: standard input")(
+             "scope", po::value<std::string>(), "its scope; fixed by the first write")(
+             "expect", po::value<std::string>(), "the last sequence number that the writer has seen (0: none)")(
+             "write-id", po::value<std::string>(), "a UUID: a write that is sent again with it is applied once")(
+             "file", po::value<std::string>(), "the file with the payload; - or none: standard input")(
              "payload", po::value<std::string>(), "the payload itself")("lines", po::bool_switch(), "each line is one write");
        },
        {"file"},
        run_append});
   commands.push_back({"read",
                       "print a stream's writes in order",
-                      "One line a write: number, term, payload, separated by tabs; bytes that are no text are escaped.\n"
+                      "One line for each write: number, term and payload, separated by tabs. Bytes that are not text are escaped.\n"
                       "  termgate read --db sqlite:app.db --stream billing-events --from 10 --follow",
                       [](po::options_description& o) {
                         o.add_options()("stream", po::value<std::string>(), "the stream")(
                             "from", po::value<std::string>(), "the first number to print (1)")("follow", po::bool_switch(),
-                                                                                               "go on with what is written later")(
-                            "raw", po::bool_switch(), "the payload alone, as it is")("poll", po::value<std::string>(),
-                                                                                     "how often --follow looks (200ms)");
+                                                                                               "continue with later writes")(
+                            "raw", po::bool_switch(), "print only the payload, unchanged")("poll", po::value<std::string>(),
+                                                                                           "how often --follow polls (200ms)");
                       },
                       {},
                       run_read});
   commands.push_back(
       {"exec",
        "run SQL as one fenced transaction",
-       "Checks the term, runs each statement, commits: all of it or nothing.\n"
+       "Checks the term, runs each statement, and commits all of it or nothing.\n"
        "  termgate exec --db postgresql://app@db/app --scope billing --term 5 'UPDATE accounts SET balance = balance - 30 WHERE id = 42'\n"
-       "The transaction is termgate's: BEGIN, COMMIT and ROLLBACK in a statement are refused, savepoints are not.",
+       "termgate begins and commits the transaction: BEGIN, COMMIT and ROLLBACK in a statement are refused, savepoints are allowed.",
        [](po::options_description& o) {
          o.add_options()("scope", po::value<std::string>(), "the scope")("term", po::value<std::string>(), "the writer's term")(
-             "write-id", po::value<std::string>(), "a UUID: the same again happens once")(
+             "write-id", po::value<std::string>(), "a UUID: a write that is sent again with it is applied once")(
              "timeout", po::value<std::string>(), "for the statements")("sql", po::value<std::vector<std::string>>(), "the statements");
        },
        {"sql"},
        run_exec});
   commands.push_back({"outcome",
-                      "tell whether a write id has committed",
-                      "After status 7 (outcome unknown) this tells which it was: 0 committed, 1 not.\n  termgate outcome --write-id "
+                      "report whether a write id has been committed",
+                      "Settles status 7 (outcome unknown). Status 0: committed. Status 1: not committed.\n  termgate outcome --write-id "
                       "6f1f6a0e-3b1c-4f0e-9a51-0a1b2c3d4e5f",
                       [](po::options_description& o) { o.add_options()("write-id", po::value<std::string>(), "the UUID"); },
                       {"write-id"},
@@ -372,10 +372,10 @@ void add_write_commands(std::vector<Command>& commands) {
                       "  termgate prune --stream billing-events --keep-last 10000\n  termgate prune --history --older-than 90d",
                       [](po::options_description& o) {
                         o.add_options()("stream", po::value<std::string>(), "the stream")("keep-last", po::value<std::string>(),
-                                                                                          "how many of its last writes stay")(
-                            "before", po::value<std::string>(), "delete what comes before this number")(
-                            "history", po::bool_switch(), "old audit and job rows instead")("older-than", po::value<std::string>(),
-                                                                                            "how old (90d)");
+                                                                                          "how many of its latest writes to keep")(
+                            "before", po::value<std::string>(), "delete writes before this number")(
+                            "history", po::bool_switch(), "delete old audit and job rows instead")("older-than", po::value<std::string>(),
+                                                                                                   "how old they must be (90d)");
                       },
                       {},
                       run_prune});

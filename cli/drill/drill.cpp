@@ -4,7 +4,7 @@
 //
 // Only a refusal that was seen counts. Who sees it, the best there is first:
 //   wire     the relay between instance and server: what the server answered, statement by statement. PostgreSQL and SQL Server,
-//   unencrypted law      the law itself, which on SQLite runs in the instance's process: it writes each refused write into the file
+//   unencrypted layer1   layer 1 itself, which on SQLite runs in the instance's process: it writes each refused write into the file
 //   TERMGATE_WITNESS audit    layer 1's audit: what the library or the proxy has written down output   what the command says, where the
 //   user believes it (--expect-refusal) and the drill cannot read along
 #include <unistd.h>
@@ -678,7 +678,7 @@ class Run {
     const std::string all = "\n" + std::string(std::istreambuf_iterator<char>(file), {});
     // A scope may hold line breaks of its own.
     if (all.find(fmt::format("\nTG001 {} {}\n", result_.term, plan_.scope.name())) != std::string::npos)
-      saw("law", fmt::format("TG001 stale term {} for scope \"{}\"", result_.term, plan_.scope.name()));
+      saw("layer1", fmt::format("TG001 stale term {} for scope \"{}\"", result_.term, plan_.scope.name()));
     const std::string seal = fmt::format("\nseal {} {}\n", result_.term, plan_.scope.name());
     seals_of_law_ = 0;
     for (auto at = all.find(seal); at != std::string::npos; at = all.find(seal, at + seal.size() - 1)) ++seals_of_law_;
@@ -805,7 +805,7 @@ class Run {
   std::size_t connections_ = 0;
   std::map<std::string, std::int64_t> rows_before_;
   std::int64_t audited_before_ = 0, lines_before_ = 0, lines_seen_ = 0;
-  // Refusals that the audit may know of and that were no writes after the resumption: read along, or seals that the law told of.
+  // Refusals that the audit may know of and that were no writes after the resumption: read along, or seals that layer 1 reported.
   std::int64_t no_writes_ = 0, seals_of_law_ = 0;
   bool lines_show_it_ = false, resumed_once_ = false, moved_on_ = false;
   std::string owner_,
@@ -889,34 +889,35 @@ void add_drill_command(std::vector<Command>& commands) {
   commands.push_back(
       {"drill",
        "prove that your service survives a stale leader",
-       "Starts your command twice, lets the first one lead, stops it (SIGSTOP), waits until the second has taken over, resumes the first, "
-       "and passes only if that one\n"
-       "tried to write under its old term and was refused (docs/use/drill.md).\n\n"
+       "Starts your command twice, lets the first instance lead, stops it (SIGSTOP), waits until the second has taken over, and resumes "
+       "the first.\nThe drill passes only if the resumed instance tried to write under its old term and was refused "
+       "(docs/use/drill.md).\n\n"
        "  termgate drill --db postgresql://app@127.0.0.1/test --scope billing -- python3 service.py\n"
        "  termgate drill --db sqlite:test.db --scope billing --junit drill.xml -- ./service --database test.db\n\n"
-       "The command finds its database in TERMGATE_DB, DATABASE_URL and PGHOST, PGPORT …, its scope in TERMGATE_SCOPE, and its number, 1 "
-       "or 2, in TERMGATE_DRILL_INSTANCE.\n"
-       "On PostgreSQL and SQL Server these lead by way of the drill, which reads along what the server refuses and commits. On SQLite the "
-       "law tells it, which runs in your process;\n"
-       "on an encrypted connection a refusal is seen in the audit or, with --expect-refusal, in what the command prints.\n\n"
-       "Exit status: 0 passed, 1 failed: a stale write was committed, it did not try, no takeover, nobody led, it ended by itself, or the "
-       "drill could not be carried out; 2 wrong usage.",
+       "The command gets its database in TERMGATE_DB, DATABASE_URL and PGHOST, PGPORT …, its scope in TERMGATE_SCOPE, and its number, 1 or "
+       "2, in TERMGATE_DRILL_INSTANCE.\n"
+       "On PostgreSQL and SQL Server these lead through the drill, which sees what the server refuses and commits. On SQLite layer 1, "
+       "which runs in your process, reports it.\nOn an encrypted connection the drill sees a refusal in the audit or, with "
+       "--expect-refusal, in the command's output.\n\n"
+       "Exit status: 0 passed; 1 failed: a stale write was committed, it did not try, no takeover, no instance led, it ended by itself, or "
+       "the drill could not be carried out; 2 wrong usage.",
        [](po::options_description& o) {
          const auto text = [] { return po::value<std::string>(); };
          const auto list = [] { return po::value<std::vector<std::string>>()->composing(); };
-         o.add_options()("scope", text(), "what the command leads")("runs", text(), "how often; all must pass (default 1)")(
-             "timeout", text(), "for each wait: to lead, to take over, to try (default 30s)")(
-             "lead-for", text(), "how long instance 1 leads before it is stopped (default 1s)")("stop-timeout", text(),
-                                                                                                "between SIGTERM and SIGKILL (default 5s)")(
-             "through", text(), "URL by which the command reaches the database, where it is not --db's: another role, a proxy")(
+         o.add_options()("scope", text(), "the scope that the command leads")("runs", text(), "how many times; all must pass (1)")(
+             "timeout", text(), "for each wait: to lead, to take over, to try (30s)")(
+             "lead-for", text(), "how long instance 1 leads before it is stopped (1s)")("stop-timeout", text(),
+                                                                                        "between SIGTERM and SIGKILL (5s)")(
+             "through", text(), "the URL for the command, if it is not --db's: another role, a proxy")(
              "expect-refusal", text(),
-             "a regular expression: what the command prints when it is refused; believed where the drill cannot see for itself")(
+             "a regular expression for what the command prints when it is refused; used only if the drill cannot see the refusal itself")(
              "evidence", text(),
-             "a query of one number: the writes under term $1 of scope $2; more of them after the takeover are stale writes")(
-             "allow-write", list(), "a regular expression: statements that anybody may write, leader or not; may be repeated")(
-             "junit", text(), "a file for the result as JUnit's XML")("output", text(), "a folder for what each instance prints")(
-             "quiet", po::bool_switch(), "do not show what they print")("command", po::value<std::vector<std::string>>(),
-                                                                        "and its arguments");
+             "a query that returns one number, the writes under term $1 of scope $2; if it grows after the takeover, those are stale "
+             "writes")("allow-write", list(),
+                       "a regular expression for statements that an instance may write even if it does not lead; may be repeated")(
+             "junit", text(), "write the result to this file as JUnit XML")("output", text(), "a folder for the output of each instance")(
+             "quiet", po::bool_switch(), "do not show their output")("command", po::value<std::vector<std::string>>(),
+                                                                     "the command and its arguments");
        },
        {"command"},
        drill::run});

@@ -38,7 +38,7 @@ struct Result {  // of one run
   Verdict verdict = Verdict::nobody_led;
   std::string detail;
   std::int64_t term = 0, next_term = 0;  // of the stopped leader, and of the one that took over; 0: none
-  std::string witness;                   // who saw the refusal: wire, law, audit, output
+  std::string witness;                   // who saw the refusal: wire, layer1, audit, output
   std::string refusal;                   // what it said
   std::vector<std::string> evidence;     // of stale writes
   std::vector<std::string> notes;        // what else the reader should know

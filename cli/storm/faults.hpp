@@ -45,7 +45,7 @@ struct Plan {
   int leaders = 0, scopes = 0, writers = 0, proxies = 0;
   std::vector<int> proxy_ports;  // the relays before the proxies, where leaders write
   bool direct(std::size_t leader)
-      const;  // whether that one writes past the proxies: every third one of an SQLite file, which the law guards all the same
+      const;  // whether that one writes past the proxies: every third one of an SQLite file, which layer 1 guards all the same
   std::chrono::nanoseconds time{0}, round{0};  // round: judged so often, and done with at the first breach
   milliseconds ttl{0};
   std::string pace;  // of the writers; empty: as usual

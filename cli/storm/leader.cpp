@@ -596,7 +596,7 @@ int lead(const Arguments& arguments) {
   std::vector<Belief> beliefs(static_cast<std::size_t>(setting.scopes));
   {
     // What is not the database's doing (a full disk, a mistake of ours) ends the process; the director counts that and does not call the
-    // law kept.
+    // guarantees kept.
     const auto guarded = [&](const std::function<void()>& work) {
       try {
         work();

@@ -301,40 +301,37 @@ int run(const Arguments& arguments) {
 
 void add_storm_command(std::vector<Command>& commands) {
   std::string help =
-      "Leaders, real processes, take over from one another and write with many connections, while they are stopped (SIGSTOP), killed, cut "
-      "off and blocked by a\n"
-      "schedule that --seed repeats. Then what each of them saw is held against what the database holds (docs/evidence/storm.md). For a "
-      "database that may be disturbed.\n\n"
-      "  termgate storm --db postgresql://postgres@127.0.0.1/scratch --seconds 60\n"
-      "  termgate storm --db postgresql://postgres@127.0.0.1/scratch --proxies 2     through proxies of its own, which are killed and cut "
-      "off too\n"
+      "A torture test. Leader processes take over from one another and write with many connections, while a schedule, which --seed "
+      "repeats,\nstops (SIGSTOP), kills, cuts off and blocks them. Afterwards what each of them saw is compared with the database's "
+      "content\n(docs/evidence/storm.md). Use a database that may be disturbed.\n\n  termgate storm --db "
+      "postgresql://postgres@127.0.0.1/scratch --seconds 60\n"
+      "  termgate storm --db postgresql://postgres@127.0.0.1/scratch --proxies 2     through its own proxies, which are killed and cut off "
+      "too\n"
       "  termgate storm --db postgresql://postgres@127.0.0.1/scratch --server-restart 'pg_ctl -D DIR -m immediate restart'\n"
-      "  termgate storm --db sqlserver://USER:PASSWORD@127.0.0.1/scratch     through ODBC, and odbc:… to PostgreSQL too\n"
-      "  termgate storm --db sqlite:scratch.db --proxies 2     the same before a file, beside a leader that writes it directly\n"
-      "  termgate storm --db sqlite:scratch.db --naive max-term     a wrong boundary in the same storm; --naive list\n\n"
-      "Exit status: 0 the law is kept, 1 it is broken or could not be judged, 2 wrong usage. Faults:\n";
+      "  termgate storm --db sqlserver://USER:PASSWORD@127.0.0.1/scratch     through ODBC; odbc:… for PostgreSQL too\n"
+      "  termgate storm --db sqlite:scratch.db --proxies 2     the same with a file, beside a leader that writes it directly\n"
+      "  termgate storm --db sqlite:scratch.db --naive max-term     a faulty boundary in the same storm; --naive list\n\n"
+      "Exit status: 0 all guarantees kept, 1 one is broken or it could not be judged, 2 wrong usage. Faults:\n";
   for (const storm::Fault& fault : storm::all_faults()) help += fmt::format("  {:<18}{}\n", fault.name, fault.what);
   commands.push_back(
       {"storm",
-       "a stale-leader storm, checked afterwards",
+       "torture-test fencing on your own database",
        help,
        [](po::options_description& o) {
          const auto text = [] { return po::value<std::string>(); };
-         o.add_options()("leaders", text(), "processes (default 3, 2 to 64)")("scopes", text(), "that they fight for (default 2)")(
-             "writers", text(), "threads for each leader and scope (default 2)")("seconds", text(), "how long (default 60)")(
-             "seed", text(), "of everybody's choices (default: from the clock)")("ttl", text(), "of the leases (default 400ms)")(
-             "pace", text(),
-             "of the writers: usual, with rests between writes and inside of them, or full, with hardly any (default usual)")(
-             "faults", text(), "which, with commas between them; none (default: all that the database can have)")(
-             "naive", text(), "a wrong boundary in the place of Termgate's; list names them")(
-             "proxies", text(), "write through so many proxies, started by the storm, and let them check (1 to 8)")(
-             "enforce", text(), "of the proxies: on, or observe, which is found broken (on)")(
-             "libfaketime", text(), "the library that steps the leaders' and proxies' clocks (default: where Debian has it)")(
-             "server-clock", text(), "the FAKETIME_TIMESTAMP_FILE of the PostgreSQL server, whose clock the storm is to step")(
-             "server-restart", text(),
-             "a command that kills the PostgreSQL server hard and starts it again; run by the shell every few seconds (PostgreSQL)")(
-             "judge-every", text(), "judge in the middle too, and end at the first breach (default: at the end)")(
-             "keep", po::bool_switch(), "leave tables and logs where they are");
+         o.add_options()("leaders", text(), "leader processes, 2 to 64 (3)")("scopes", text(), "scopes that they compete for (2)")(
+             "writers", text(), "writer threads for each leader and scope (2)")("seconds", text(), "how long (60)")(
+             "seed", text(), "seed of all random choices (from the clock)")("ttl", text(), "of the leases (400ms)")(
+             "pace", text(), "of the writers: usual, with pauses between and inside writes, or full, almost without (usual)")(
+             "faults", text(), "which faults, separated by commas, or none (all that apply to the database)")(
+             "naive", text(), "a faulty boundary instead of Termgate's; list prints their names")(
+             "proxies", text(), "write through this many proxies, started by the storm, which do the checks (1 to 8)")(
+             "enforce", text(), "mode of the proxies: on, or observe, which must be found broken (on)")(
+             "libfaketime", text(), "the library that steps the clocks of leaders and proxies (Debian's path)")(
+             "server-clock", text(), "the FAKETIME_TIMESTAMP_FILE of the PostgreSQL server, to step the server's clock")(
+             "server-restart", text(), "a shell command that kills and restarts the PostgreSQL server; run every few seconds")(
+             "judge-every", text(), "also judge at this interval, and end at the first breach (only at the end)")("keep", po::bool_switch(),
+                                                                                                                  "keep tables and logs");
        },
        {},
        storm::run});

@@ -147,17 +147,20 @@ int report(const Plan& plan, const Arguments& arguments, const History& history,
   if (arguments.json()) {
     boost::json::array breaches, unjudged;
     for (const auto& breach : verdict.breaches) {
-      breaches.push_back({{"law", testkit::law_of(breach.kind)},
+      breaches.push_back({{"guarantee", testkit::guarantee_of(breach.kind)},
                           {"kind", testkit::name_of(breach.kind)},
                           {"scope", breach.scope},
                           {"text", breach.text},
                           {"history", testkit::describe(breach, history.operations())}});
     }
     for (const Breach& finding : judgement.findings)
-      breaches.push_back(
-          {{"law", "verify"}, {"kind", finding.kind}, {"scope", finding.scope}, {"text", finding.detail}, {"history", finding.object}});
+      breaches.push_back({{"guarantee", "verify"},
+                          {"kind", finding.kind},
+                          {"scope", finding.scope},
+                          {"text", finding.detail},
+                          {"history", finding.object}});
     for (const auto& [kind, scope, text] : judgement.hostages)
-      breaches.push_back({{"law", "F4"}, {"kind", kind}, {"scope", scope}, {"text", text}, {"history", ""}});
+      breaches.push_back({{"guarantee", "F4"}, {"kind", kind}, {"scope", scope}, {"text", text}, {"history", ""}});
     for (const std::string& what : judgement.unjudged) unjudged.emplace_back(what);
     boost::json::object done, failed;
     for (const auto& [name, count] : faults.done()) done[name] = count;
@@ -230,8 +233,8 @@ int report(const Plan& plan, const Arguments& arguments, const History& history,
     print_line(printable(fmt::format("verify: {} {} {}: {}", finding.kind, finding.scope, finding.object, finding.detail)));
   for (const auto& [kind, scope, text] : judgement.hostages)
     print_line(printable(fmt::format("F4 {}, scope \"{}\": {}", kind, scope, text)));
-  print_line(broken                       ? "THE LAW IS BROKEN."
-             : judgement.unjudged.empty() ? "The law is kept."
+  print_line(broken                       ? "A GUARANTEE IS BROKEN."
+             : judgement.unjudged.empty() ? "All guarantees kept."
                                           : "No breach was seen, and not all could be judged.");
   if (broken) print_line("Again, by the same schedule: " + again(plan, arguments));
   if (cleared && plan.naive.empty()) print_line("Its tables and stream writes are gone; its fences stay, as fences do (F3).");

@@ -1,5 +1,5 @@
 // Calls of Termgate's functions, and through them what the proxy's session sends before and around a client's statements: they go
-// to the law of storage/sqlite in the transaction that is open.
+// to layer 1 of storage/sqlite in the transaction that is open.
 #include <algorithm>
 #include <charconv>
 

@@ -312,7 +312,7 @@ Verdict check(const std::vector<Operation>& history, const State& state, std::si
   return Judge(history, state, breaches_max).judge();
 }
 
-const char* law_of(Breach::Kind kind) noexcept {
+const char* guarantee_of(Breach::Kind kind) noexcept {
   switch (kind) {
     case Kind::order: return "F1";
     case Kind::seal: return "F2";
@@ -349,7 +349,7 @@ const char* name_of(Breach::Kind kind) noexcept {
 }
 
 std::string describe(const Breach& breach, const std::vector<Operation>& history) {
-  std::string text = fmt::format("{} {}, scope \"{}\": {}\n", law_of(breach.kind), name_of(breach.kind), breach.scope, breach.text);
+  std::string text = fmt::format("{} {}, scope \"{}\": {}\n", guarantee_of(breach.kind), name_of(breach.kind), breach.scope, breach.text);
   if (breach.operations.empty()) return text;
   const Moment from = history[breach.operations.front()].invoked;
   const auto ms = [&](Moment when) { return std::chrono::duration<double, std::milli>(when - from).count(); };

@@ -193,7 +193,7 @@ TEST_CASE("race: after a seal has returned no lower term commits", "[F2][conform
   CHECK(db.verify().empty());
 }
 
-TEST_CASE("race: two databases opened on one store obey one law", "[F1][conformance]") {
+TEST_CASE("race: two databases opened on one store obey one layer 1", "[F1][conformance]") {
   if (!conformance::survives_reopening()) return;
   const std::string url = conformance::fresh_url();
   auto one = Database::open(url);

@@ -1,4 +1,4 @@
-// The law as every backend must keep it, told through the library: order, seal, memory, all or nothing,
+// The guarantees as every backend must keep them, shown through the library: order, seal, memory, all or nothing,
 // streams, write ids, leases, untrusted scopes. One writer at a time here; concurrency.cpp has the races.
 #include <catch2/catch.hpp>
 

@@ -97,7 +97,7 @@ class Cases:
         self.assertEqual([(row["sequence_no"], row["term"], row["payload"]) for row in rows], [(2, 3, "two")])
         self.assertEqual(self.run_ok("fence", "show", "--scope", scope), "5\n")
         self.assertIn(scope, self.run_ok("status"))
-        self.assertIn("law is kept", self.run_ok("verify"))
+        self.assertIn("all guarantees kept", self.run_ok("verify"))
         history = json.loads(self.run_ok("explain", "--scope", scope, "--json"))
         self.assertEqual(history["fence"]["fence"], 5)
         self.assertTrue(any(event["action"] == "seal" for event in history["events"]), history)
@@ -430,7 +430,7 @@ class Cases:
         told = json.loads(out)
         self.assertTrue(told["interrupted"])
         self.assertEqual(told["written"], self.last_no(stream))
-        self.assertIn("law is kept", self.run_ok("verify"))
+        self.assertIn("all guarantees kept", self.run_ok("verify"))
 
     def test_reset_prune_settings(self):
         scope, stream = self.name("scope"), self.name("stream")
@@ -770,7 +770,7 @@ class AsRoles(unittest.TestCase):
         said = self.fails(1, f"demo: role {self.roles['app']} has level write and needs level lead", "app", "demo")
         self.assertIn(f"termgate init --grant {self.roles['app']}=lead", said)
         self.ok("owner", "init", "--grant", self.roles["app"] + "=lead")
-        self.assertRegex(self.ok("app", "demo"), r"TG001 stale term 1 .*[^$]*law is kept")
+        self.assertRegex(self.ok("app", "demo"), r"TG001 stale term 1 .*[^$]*all guarantees kept")
 
     def test_each_says_what_it_lacks(self):
         junit = Path(scratch.name) / "lacks.xml"

@@ -81,8 +81,8 @@ class Drill(BothDatabases):
             scope = first if attempt == 0 else f"{first}-again{attempt}"
             done = drill(url, scope, "--json", *([] if "--timeout" in words else ["--timeout", "10s"]), *words, command=command or [*SERVICE, mode])
             document = json.loads(done.stdout)
-            # Not a pass that should not be: what the server or the law itself was seen to refuse is no accident of time.
-            wrong_pass = document["verdict"] == "passed" and document["runs"][0]["witness"] not in ("wire", "law")
+            # Not a pass that should not be: what the server or layer 1 itself was seen to refuse is no accident of time.
+            wrong_pass = document["verdict"] == "passed" and document["runs"][0]["witness"] not in ("wire", "layer1")
             if document["verdict"] in wanted or wrong_pass or any(first in word for word in command or []):
                 break
         self.assertEqual((document["verdict"] in wanted, done.returncode), (True, 0 if expected == "passed" else 1), done.stdout + done.stderr)
@@ -95,7 +95,7 @@ class Drill(BothDatabases):
         def passes(url, kind):
             for mode in ("right", "catcher"):
                 run = self.verdict(url, "right-" + kind, mode, "--evidence", EVIDENCE, expected="passed")
-                self.assertEqual(run["witness"], "wire" if kind == "postgresql" else "law")
+                self.assertEqual(run["witness"], "wire" if kind == "postgresql" else "layer1")
                 self.assertEqual((run["term"], run["next_term"], run["evidence"]), (1, 2, []))
                 self.assertTrue(run["refusal"].startswith(f'TG001 stale term 1 for scope "right-{kind}-{mode}"'), run)
         self.both(passes)
@@ -106,7 +106,7 @@ class Drill(BothDatabases):
         def passes(url, kind):
             sh(TERMGATE, "exec", "--db", url, "--scope", "setup", "--term", "1", "CREATE TABLE demo_accounts (id integer PRIMARY KEY, balance bigint NOT NULL)", "INSERT INTO demo_accounts VALUES (42, 1000)")
             run = self.verdict(url, "library", kind, expected="passed", command=[TERMGATE, "demo", "--as", "service", "--scope", "library-" + kind])
-            self.assertIn(run["witness"], ("wire",) if kind == "postgresql" else ("law", "audit"))
+            self.assertIn(run["witness"], ("wire",) if kind == "postgresql" else ("layer1", "audit"))
         self.both(passes)
 
     def test_one_by_the_shell_passes(self):

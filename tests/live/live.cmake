@@ -114,8 +114,13 @@ if(TARGET termgate)
     add_test(NAME live_run COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/live/run_test.py" $<TARGET_FILE:termgate> "${CMAKE_CURRENT_SOURCE_DIR}/support/pg_server.sh")
     set_tests_properties(live_run PROPERTIES LABELS live SKIP_RETURN_CODE 77 TIMEOUT 3600)
   endif()
+  if(TARGET termgate_net AND TARGET termgate_authority AND TARGET termgate_sqlite_server)
+    # The pages of docs/reference/ against --help, /metrics, and the tree.
+    add_test(NAME live_reference COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/live/reference_test.py" $<TARGET_FILE:termgate>)
+    set_tests_properties(live_reference PROPERTIES LABELS live TIMEOUT 120)
+  endif()
   add_test(NAME live_demo COMMAND termgate demo)
-  set_tests_properties(live_demo PROPERTIES LABELS live TIMEOUT 120 PASS_REGULAR_EXPRESSION "TG001 stale term 1 .*the law is kept")
+  set_tests_properties(live_demo PROPERTIES LABELS live TIMEOUT 120 PASS_REGULAR_EXPRESSION "TG001 stale term 1 .*all guarantees kept")
 endif()
 if(TARGET termgate_odbc AND TARGET termgate_postgres)
   # The ODBC layer itself, through odbc-postgresql and libsqliteodbc.
@@ -126,7 +131,7 @@ if(TARGET termgate_odbc AND TARGET termgate_postgres)
   target_compile_definitions(live_odbc PRIVATE TERMGATE_TEST_PG_SERVER="${CMAKE_CURRENT_SOURCE_DIR}/support/pg_server.sh")
 endif()
 if(TARGET termgate_odbc)
-  # The law on any T-SQL server, its gate for a proxy, and what goes wrong on the way there; skipped without one.
+  # The guarantees on any T-SQL server, its gate for a proxy, and what goes wrong on the way there; skipped without one.
   foreach(name IN ITEMS live_sqlserver live_sqlserver_gate)
     set(sources live/sqlserver_guarantees.cpp live/sqlserver_check.cpp live/sqlserver_eviction.cpp live/sqlserver_failures.cpp)
     if(name STREQUAL "live_sqlserver_gate")

@@ -413,7 +413,7 @@ TEST_CASE("privileges: a level gives its functions and nothing on the tables", "
   CHECK_FALSE(allowed("SELECT termgate._guard(1, 'privileged', 'enforce', pg_current_snapshot())"));
 }
 
-TEST_CASE("search_path: what a caller puts in its way is not what the law calls", "[F2][live]") {
+TEST_CASE("search_path: what a caller puts in its way is not what layer 1 calls", "[F2][live]") {
   const auto scope = fresh_scope();
   PgSession owner(database().url());
   owner.must(call("seal", scope, "5"));

@@ -133,7 +133,7 @@ class Restored(unittest.TestCase):
         self.assertIn("TG004", termgate(url, "append", "--stream", "s", "--scope", "never seen", "--term", "1").stderr)
         self.ok(url, "fence", "declare-restored", "--nothing-lost", "--reason", "sure of the rest")
         self.ok(url, "append", "--stream", "s", "--scope", "never seen", "--term", "1")
-        self.assertIn("law is kept", self.ok(url, "verify"))
+        self.assertIn("all guarantees kept", self.ok(url, "verify"))
 
     def assert_vouched(self, url):
         self.ok(url, "fence", "declare-restored", "--nothing-lost", "--reason", "planned")

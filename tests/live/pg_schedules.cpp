@@ -231,7 +231,7 @@ class Schedule {
     if (answer.lost || !allowed.contains(answer.outcome)) fail(std::string("answered ") + name_of(answer.outcome) + " " + answer.text);
     if (answer.outcome == Outcome::ok) {
       if (term == models_[scope].fence) {
-        // Those in the way of a no-op may have been evicted or left alone: both keep the law.
+        // Those in the way of a no-op may have been evicted or left alone: both keep the guarantees.
         for (const auto& [other, hold] : models_[scope].holds) maybe_evicted_.insert(other);
       }
       evict(scope, evicted);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""[F1] [F2] [F3] [F5] Bugs planted in the library, in the law on SQLite and in both proxies are found by the storm within 60 s each; faults planted in the
+"""[F1] [F2] [F3] [F5] Bugs planted in the library, in layer 1 on SQLite and in both proxies are found by the storm within 60 s each; faults planted in the
 proxy's decision by the random attacker, on a live server, within 60 s too.
 
   planted_test.py TERMGATE_COMMAND SERVER_SCRIPT ATTACKER [NAME ...]
@@ -25,7 +25,7 @@ HEADER = Path(__file__).resolve().parents[2] / "fencing/include/termgate/detail/
 scratch = tempfile.TemporaryDirectory(prefix="termgate-planted-test.")
 os.chmod(scratch.name, 0o755)
 
-# By bug: the database, how the storm goes, and the laws of which one must be seen broken.
+# By bug: the database, how the storm goes, and the guarantees of which one must be seen broken.
 PLANTED = {
     "sqlite_memory": ("sqlite", [], ("F1", "F2")),
     "sqlite_lease": ("sqlite", [], ("F3",)),
@@ -64,13 +64,13 @@ class Planted(BothDatabases):
     def test_each_is_found(self):
         self.assertEqual(set(re.findall(r'^    "(\w+)",', HEADER.read_text(), re.M)), {*PLANTED, *DECISION})
         for bug in [name for name in NAMES or PLANTED if name in PLANTED]:
-            database, words, laws = PLANTED[bug]
+            database, words, guarantees = PLANTED[bug]
             with self.subTest(bug):
                 done = storm(getattr(self, database), bug, "--seconds", "60", "--judge-every", "5s", *words)
                 document = json.loads(done.stdout)
                 self.assertEqual((done.returncode, document["verdict"]), (1, "broken"), done.stdout + done.stderr)
-                seen = {breach["law"] for breach in document["breaches"]}
-                self.assertTrue(seen & set(laws), f"{bug}: {seen}")
+                seen = {breach["guarantee"] for breach in document["breaches"]}
+                self.assertTrue(seen & set(guarantees), f"{bug}: {seen}")
                 print(f"\n  {bug}: {', '.join(sorted(seen))} after {document['seconds']:.0f} s ", file=sys.stderr)
 
     def test_the_attacker_finds_each_fault_of_the_decision(self):

@@ -3,7 +3,7 @@
 
   sqlite_extension_test.py EXTENSION [TERMGATE_COMMAND]
 
-Proves what only real processes can: two programs on one file obey one law; two inits at once do no harm; a program
+Proves what only real processes can: two programs on one file obey one layer 1; two inits at once do no harm; a program
 without the extension is stopped by an error that says what to load; kill -9 in the middle of commits loses
 nothing that was acknowledged. A client that is missing, or that cannot load extensions, is reported as skipped.
 """

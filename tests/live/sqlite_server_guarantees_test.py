@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The law through the wire, on an SQLite file: the cases of tests/conformance that have a meaning for a client, an old leader and a new one on psycopg, each
+"""The guarantees through the wire, on an SQLite file: the cases of tests/conformance that have a meaning for a client, an old leader and a new one on psycopg, each
 declaration and each road a write can take; and the same file written by local programs meanwhile. A check's tag says which promise it is of.
 
   sqlite_server_guarantees_test.py TERMGATE EXTENSION [PART ...]
@@ -57,7 +57,7 @@ if sys.argv[1] == "--local":
     sys.exit(0)
 
 psycopg = psycopg_or_skip()
-lab = Lab("sqlite-law", os.path.abspath(sys.argv[1]), "")
+lab = Lab("sqlite-guarantees", os.path.abspath(sys.argv[1]), "")
 EXTENSION = os.path.splitext(os.path.abspath(sys.argv[2]))[0]
 check = lab.check
 numbers = itertools.count(1)
@@ -834,7 +834,7 @@ def f6_closed():
 
 
 def mixed():
-    """[F1][F2][F5] The file open in several programs at a time, two proxies among them: still one law, whoever raises."""
+    """[F1][F2][F5] The file open in several programs at a time, two proxies among them: still one layer 1, whoever raises."""
     second = lab.proxy(f"sqlite:{file.path}")
     seconds = 30 if LONG else 6
     file.rows("CREATE TABLE mixed (id INTEGER PRIMARY KEY, term int, who text)")

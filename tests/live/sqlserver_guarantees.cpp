@@ -1,6 +1,6 @@
-// The law on a live T-SQL server, told by plain sessions as any client could: takeovers before frozen clients, KILL, lost clients, and the
-// catalogue of wrong checks, each of which lets a stale writer commit where check_term does not. TERMGATE_TEST_SQLSERVER names the server
-// (a login that may create databases).
+// The guarantees on a live T-SQL server, shown by plain sessions as any client could: takeovers before frozen clients, KILL, lost clients,
+// and the catalogue of wrong checks, each of which lets a stale writer commit where check_term does not. TERMGATE_TEST_SQLSERVER names the
+// server (a login that may create databases).
 #include <catch2/catch.hpp>
 
 #include <chrono>

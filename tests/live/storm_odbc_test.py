@@ -35,7 +35,7 @@ def storm(url, *words):
 
 class StormCase(unittest.TestCase):
     def kept(self, url, database, faults, *words):
-        # One seed after the other until all of it has been seen; each of them must keep the law.
+        # One seed after the other until all of it has been seen; each of them must keep the guarantees.
         wanted = ("takeovers", "refused_stale", "refused_after_stop", "writes_committed", "unanswered", "looks", *faults)
         seen = Counter()
         for _ in range(8):

@@ -128,7 +128,7 @@ class Storm(BothDatabases):
 
     def kept(self, url, *words, faults=("stop", "kill")):
         # A storm proves something only where stopped leaders did try and were refused. In a few seconds that may not happen, so there is another storm, of
-        # another seed, until all of it has been seen; each of them must keep the law.
+        # another seed, until all of it has been seen; each of them must keep the guarantees.
         seen, wanted = Counter(), ("takeovers", "refused_stale", "refused_after_stop", "writes_committed", "looks", *faults)
         for _ in range(6):
             done = storm(url, "--json", *words)
@@ -188,7 +188,7 @@ class Storm(BothDatabases):
 
     def test_delayed_and_half_open_connections(self):
         # Little else, so that there is much of it. Pieces must really have been held back, and what was sent on one connection have overtaken another's. Where a connection that is half open holds
-        # up a whole file, a few seconds show too little: then there are more of them, and each must keep the law.
+        # up a whole file, a few seconds show too little: then there are more of them, and each must keep the guarantees.
         wanted = {"delay": 3, "half-open": 1, "pieces_delayed": 100, "pieces_overtaken": 20, "takeovers": 1}
         seen = {}
         for _ in range(7):
@@ -357,7 +357,7 @@ class Storm(BothDatabases):
         self.assertEqual((done.returncode, document["verdict"], document["enforce"]), (1, "broken", "observe"), done.stdout + done.stderr)
         self.assertLess(document["seconds"], 75)
         breach = document["breaches"][0]
-        self.assertIn(breach["law"], ("F1", "F2"))
+        self.assertIn(breach["guarantee"], ("F1", "F2"))
         self.assertRegex(breach["history"], r"acquires term \d+: acknowledged")
         self.assertLess(len(breach["history"].splitlines()), 12)  # the shortest, not the whole
         self.assertIn("--proxies 2 --enforce observe", document["again"])
@@ -381,7 +381,7 @@ class Storm(BothDatabases):
         document = json.loads(done.stdout)
         self.assertEqual(document["verdict"], "broken", done.stdout)
         self.assertLess(document["seconds"], 75)
-        self.assertIn(document["breaches"][0]["law"], ("F1", "F2", "F3"))
+        self.assertIn(document["breaches"][0]["guarantee"], ("F1", "F2", "F3"))
         self.assertRegex(document["breaches"][0]["history"], r"acquires term \d+: acknowledged")
         self.assertIn(f"--seed {document['seed']}", document["again"])
         self.assertIn(f"--naive {name}", document["again"])
@@ -400,7 +400,7 @@ class Storm(BothDatabases):
     def test_a_breach_is_told_for_people(self):
         done = storm(self.sqlite, "--naive", "deleted-row", "--seconds", "60", "--seed", "7", "--keep")
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
-        self.assertIn("THE LAW IS BROKEN.", done.stdout)
+        self.assertIn("A GUARANTEE IS BROKEN.", done.stdout)
         self.assertRegex(done.stdout, r"F[123] [a-z ]+, scope \"storm-7_")
         self.assertRegex(done.stdout, r"Again, by the same schedule: termgate storm --seed 7 .*--naive deleted-row --db …")
         kept = re.search(r"Kept: tables (\S+), (\S+), (\S+); logs (\S+)", done.stdout)
@@ -526,7 +526,7 @@ class Storm(BothDatabases):
         self.assertIn("NOT JUDGED    the rows", out)
         self.assertIn("No breach was seen, and not all could be judged.", out)
         self.assertIn("Could not be taken away", out)
-        self.assertNotIn("The law is kept", out)
+        self.assertNotIn("All guarantees kept", out)
         if LONG:
             sh(PG_SERVER, "start", "15", server)
             process = subprocess.Popen([TERMGATE, "storm", "--seconds", "30", "--json"], env=dict(environment, TERMGATE_DB=url), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

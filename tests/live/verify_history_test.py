@@ -3,7 +3,7 @@
 
   verify_history_test.py TERMGATE_COMMAND SERVER_SCRIPT
 
-The clients are threads with psycopg on PostgreSQL and the command itself on SQLite. Then each kind of breach is made: in the database, behind the back of the law, or in the history.
+The clients are threads with psycopg on PostgreSQL and the command itself on SQLite. Then each kind of breach is made: in the database, without layer 1's knowledge, or in the history.
 """
 import json
 import os
@@ -98,9 +98,9 @@ class VerifyHistory(BothDatabases):
         self.assertGreater(min(history["committed"], history["refused"], history["raises"]), 1, history)
         self.assertEqual(str(2 * history["committed"]), sh("psql", "-qXAt", self.postgres, "-c", "SELECT count(*) FROM orders"))
         done = subprocess.run([TERMGATE, "verify", "--db", self.postgres, "--history", path, "--rows", ROWS], capture_output=True, text=True)
-        self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (0, "the law is kept: no breach in the history, none in the stored rows"), done.stdout)
+        self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (0, "all guarantees kept: no breach in the history, none in the stored rows"), done.stdout)
 
-        # Behind the back of the law, each undone again.
+        # Without layer 1's knowledge, each undone again.
         lines = [json.loads(line) for line in Path(path).read_text().splitlines()]
         whole = {}
         for line in lines:

@@ -1,5 +1,5 @@
 /*
- * The law on PostgreSQL (docs/contract.md, section 2; docs/reference/lock-protocol.md) as a model that spin exhausts: leaders that acquire leases,
+ * The guarantees on PostgreSQL (docs/contract.md, section 2; docs/reference/lock-protocol.md) as a model that spin exhausts: leaders that acquire leases,
  * transactions that check, write, roll back to a savepoint and commit, at READ COMMITTED and on a snapshot, sessions that freeze or crash at any step, raises
  * that evict who stands in their way, and a server that fails over and has forgotten. docs/evidence/model.md ties each step to its SQL.
  *

@@ -1,4 +1,4 @@
-# The law as a model (docs/evidence/model.md). Exhaustive, so what it costs is processor time; --long visits the large sizes.
+# The guarantees as a model (docs/evidence/model.md). Exhaustive, so what it costs is processor time; --long visits the large sizes.
 find_program(SPIN spin)
 if(SPIN)
   add_test(NAME model COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/model/model_test.py")

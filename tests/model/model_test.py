@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""[F1] [F2] [F3] [F4] The law as a model (fence.pml): spin visits every state of it, and finds every mistake that is put in.
+"""[F1] [F2] [F3] [F4] The guarantees as a model (fence.pml): spin visits every state of it, and finds every mistake that is put in.
 
   model_test.py               small sizes, and all mistakes: about a minute
   model_test.py --long        besides: three leaders and two scopes with a failover, on both isolation levels; two failovers

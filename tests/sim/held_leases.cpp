@@ -1,5 +1,5 @@
 // [F1] [F2] Deterministic simulation of processes that hold many leases each: HeldLeasesCore on clocks of its own, a network that delays
-// and loses, processes stopped, crashed and cut off, in front of the law itself on an SQLite database in memory whose clock is the
+// and loses, processes stopped, crashed and cut off, in front of layer 1 itself on an SQLite database in memory whose clock is the
 // simulation's. A seed is a history, the same on every machine.
 //
 //   sim_held_leases [--seeds N] [--from SEED]     N histories (default 300; with TERMGATE_TEST_LONG 30,000)
@@ -48,14 +48,14 @@ struct Broken : std::runtime_error {
 struct Boundary {
   Boundary() {
     if (sqlite3_open(":memory:", &db) != SQLITE_OK) throw std::runtime_error("no database in memory");
-    law = sqlite::Layer1::register_on(db);
-    law->install();
+    layer1 = sqlite::Layer1::register_on(db);
+    layer1->install();
   }
   ~Boundary() { sqlite3_close(db); }
   Boundary(const Boundary&) = delete;
   Boundary& operator=(const Boundary&) = delete;
   sqlite3* db = nullptr;
-  sqlite::Layer1* law = nullptr;
+  sqlite::Layer1* layer1 = nullptr;
 };
 
 struct Totals {
@@ -67,25 +67,25 @@ class World {
   World(std::uint64_t seed, Plant plant, Boundary& boundary, Totals& totals)
       : random_(seed),
         plant_(plant),
-        law_(*boundary.law),
+        layer1_(*boundary.layer1),
         totals_(totals),
         prefix_(fmt::format("history {} ", seed)),
         calm_(below(4) == 0 && plant == Plant::none) {
     scopes_ = static_cast<std::size_t>(3 + below(20));
     loss_ = calm_ || below(3) == 0 ? 0 : below(200);
     delay_ = calm_ ? ttl / 100 : ttl / 200 + some(ttl / 2);
-    law_.set_clock([this] { return std::chrono::duration_cast<std::chrono::milliseconds>(now_).count() + 1'700'000'000'000; });
+    layer1_.set_clock([this] { return std::chrono::duration_cast<std::chrono::milliseconds>(now_).count() + 1'700'000'000'000; });
     processes_.resize(static_cast<std::size_t>(calm_ ? 1 : 2 + below(2)));
     for (std::size_t i = 0; i < processes_.size(); ++i) start(processes_[i], i);
     for (int i = 0; !calm_ && i < 3; ++i) {
       after(some(10 * ttl), [this] {
         const auto number = static_cast<std::size_t>(below(static_cast<std::int64_t>(scopes_)));
         forced_[number] = now_;
-        law_.force_release(Scope(scope(number)), "operator", "a test");
+        layer1_.force_release(Scope(scope(number)), "operator", "a test");
       });
     }
   }
-  ~World() { law_.set_clock({}); }
+  ~World() { layer1_.set_clock({}); }
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
@@ -192,7 +192,7 @@ class World {
       std::optional<std::int64_t> term;
       if (!lost_there) {
         const auto got =
-            law_.acquire_lease(Scope(scope(number)), fmt::format("{} {}", owner_of(process, life), number), 1000, std::nullopt);
+            layer1_.acquire_lease(Scope(scope(number)), fmt::format("{} {}", owner_of(process, life), number), 1000, std::nullopt);
         if (got.acquired) term = got.term;
       }
       const Time back = lost_there || lost_back ? ttl : some(delay_);
@@ -259,7 +259,7 @@ class World {
     after(some(delay_), [this, &process, life = process.life, json, sent, lost_there, lost_back] {
       std::vector<HeldLeasesCore::Outcome> outcomes;
       if (!lost_there) {
-        for (const std::string_view word : law_.renew_leases(json))
+        for (const std::string_view word : layer1_.renew_leases(json))
           outcomes.push_back(word == "renewed" ? HeldLeasesCore::Outcome::renewed : HeldLeasesCore::Outcome::lost);
       }
       if (process.life != life) return;
@@ -277,7 +277,7 @@ class World {
 
   std::mt19937_64 random_;
   const Plant plant_;
-  sqlite::Layer1& law_;
+  sqlite::Layer1& layer1_;
   Totals& totals_;
   const std::string prefix_;
   const bool calm_;

@@ -1,6 +1,6 @@
 // [F1] [F2] [F3] [F5] Deterministic simulation of leader loops: candidates for one scope on clocks of their own, on a network that delays,
-// loses, repeats and reorders, stopped, crashed and cut off at any point, before the law itself on an SQLite database in memory whose clock
-// is the simulation's. A seed is a history, the same on every machine.
+// loses, repeats and reorders, stopped, crashed and cut off at any point, in front of layer 1 itself on an SQLite database in memory whose
+// clock is the simulation's. A seed is a history, the same on every machine.
 //
 //   sim_leaders [--seeds N] [--from SEED]     N histories (default 1000; with TERMGATE_TEST_LONG 100,000) from SEED (default 1); ends at
 //   the first breach, whose seed is printed with it sim_leaders --seed SEED                   one; TERMGATE_SIM_TELL=1 prints what happens
@@ -407,7 +407,7 @@ class World {
       send(
           process, [this, call, owner = process.owner] { return serve(call, owner); },
           [this, &process, call, number, counted_from, invoked](const Answer& answer) {
-            // The law issued it, whether anybody waits for it any more or not.
+            // Layer 1 issued it, whether anybody waits for it any more or not.
             if (call.kind == LeaderCore::Call::Kind::acquire && answer.how == How::granted) acquired(process, answer.number, invoked);
             answer_call(process, call, number, counted_from, answer);
           });
@@ -535,7 +535,7 @@ class World {
       return {How::granted, static_cast<std::int64_t>(unfenced_.size())};
     }
     std::vector<sqlite::Layer1::Write> writes;
-    // The rows of one write carry its id as payload; each has an id of its own for the law.
+    // The rows of one write carry its id as payload; each has an id of its own for layer 1.
     for (int i = 0; i < write.rows; ++i) {
       std::string id = write.id;
       id[9] = static_cast<char>('0' + i);

@@ -135,7 +135,7 @@ for folder in ["fencing", "sql", "storage/postgres", "storage/sqlite", "storage/
     readme = root / folder / "README.md"
     if not readme.exists():
         breach(root / folder, "has no README.md")
-    elif len(readme.read_text().splitlines()) > 80:
+    elif len(readme.read_text().splitlines()) > 110:
         breach(readme, "is longer than a screen or two")
 
 # A heading's anchor, as GitHub makes it.
@@ -167,46 +167,6 @@ retired_words = {
     r"behind (PostgreSQL|the proxy|it|the write|the check|a pooler|poolers|BEGIN)": "after, under, or through",
     r"(is|are|was) none": "is not one",
 }
-# Pages that nobody has rewritten yet. A page leaves its list when it is rewritten, and none is added: the numbers below may only fall.
-not_yet_plain = set("""
-CHANGELOG.md
-docs/reference/lock-protocol.md
-docs/use/guard.md
-docs/use/handles.md
-docs/use/leaders.md
-docs/use/sqlserver.md
-proxy/authority/README.md
-sql/README.md
-sql/postgres/README.md
-sql/sqlite/README.md
-sql/sqlserver/README.md
-sqlite_server/dialect/README.md
-tests/README.md
-""".split())
-not_yet_wrapped = set("""
-CHANGELOG.md
-cli/README.md
-docs/README.md
-docs/reference/lock-protocol.md
-docs/use/guard.md
-docs/use/handles.md
-docs/use/leaders.md
-docs/use/run.md
-docs/use/sqlserver.md
-proxy/authority/README.md
-sql/README.md
-sql/postgres/README.md
-sql/postgres/guard/README.md
-sql/sqlite/README.md
-sql/sqlserver/README.md
-sqlite_server/dialect/README.md
-tests/README.md
-tests/model/sqlserver/README.md
-""".split())
-
-if len(not_yet_plain) > 13 or len(not_yet_wrapped) > 18:
-    breach(root / "tests/tidy/tidy.py", "a page was added to a list that may only shrink: rewrite the page instead")
-
 
 def prose_lines(text):
     fence = None
@@ -223,22 +183,24 @@ def words_in(line):
     return [(found.group(0), better) for word, better in retired_words.items() for found in re.finditer(rf"\b(?:{word})\b", line, re.I)]
 
 
-has_words, is_wide = set(), set()
 for path in tracked("*.md"):
-    name = path.relative_to(root).as_posix()
     lines = list(prose_lines(path.read_text(encoding="utf-8")))
     # A word without a space, such as a link, cannot be broken.
     wide = [(number, line) for number, line in lines if len(line) > 100 and " " in line[:100].strip()]
     used = [(number, *one) for number, line in lines for one in words_in(line)]
-    has_words |= {name} if used else set()
-    is_wide |= {name} if wide else set()
-    for number, line in [] if name in not_yet_wrapped else wide:
+    for number, line in wide:
         breach(path, f"line {number}: prose of {len(line)} columns; at most 100")
-    for number, word, better in [] if name in not_yet_plain else used:
+    for number, word, better in used:
         breach(path, f"line {number}: \"{word}\"; say: {better}")
 
-for name in sorted((not_yet_plain - has_words) | (not_yet_wrapped - is_wide)):
-    print(f"note: {name} can leave its list in tests/tidy/tidy.py: nothing in it is a breach now")
+# The same in code: what is printed and what is commented. Earlier versions of layer 1 in fixtures stay as they were.
+for path in tracked("*.cpp", "*.hpp", "*.c", "*.h", "*.sql", "*.py", "*.cmake"):
+    name = path.relative_to(root).as_posix()
+    if name == "tests/tidy/tidy.py" or "/fixtures/" in name:
+        continue
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        for found in re.findall(r"\b(?:the|this|its|no|whose|one) law\b|\blaw is (?:kept|broken)\b", line, re.I):
+            breach(path, f"line {number}: \"{found}\"; say: the guarantees, or layer 1")
 
 # The stops of the walks in the architecture: the function is in the file, and a walk has at most eight.
 for walk in re.split(r"^### ", (root / "docs/architecture.md").read_text(encoding="utf-8"), flags=re.M)[1:]:

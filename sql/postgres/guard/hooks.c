@@ -1,6 +1,6 @@
 // Where the server calls us. Two lines of defence: the first write of a transaction is checked before it begins, and no transaction that
-// has an id, or has done what leaves no trace, commits or is prepared without a passed check. The second alone would hold the law; the
-// first refuses early and covers what no rollback takes back.
+// has an id, or has done what leaves no trace, commits or is prepared without a passed check. The second alone would keep the guarantees;
+// the first refuses early and covers what no rollback takes back.
 //
 // The order at COMMIT (CommitTransaction, the same from 13 to 18): deferred triggers, then our callback, then NOTIFY, the commit record,
 // visibility, and only then locks are released.

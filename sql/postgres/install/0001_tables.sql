@@ -244,7 +244,7 @@ INSERT INTO @schema@.settings (name, value, what) VALUES
   ('payload_bytes_max', '268435456', 'the largest payload of an append, in bytes')
 ON CONFLICT DO NOTHING;
 
--- Refuses a setting that could not be read back: the law reads them with a cast and must not fail on it in the middle of a raise.
+-- Refuses a setting that could not be read back: layer 1 reads them with a cast and must not fail on it in the middle of a raise.
 CREATE OR REPLACE FUNCTION @schema@._settings_guard() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -323,7 +323,7 @@ BEGIN
     CREATE TRIGGER settings_guard BEFORE INSERT OR UPDATE OR DELETE ON @schema@.settings
       FOR EACH ROW EXECUTE FUNCTION @schema@._settings_guard();
   END IF;
-  -- ALWAYS: session_replication_role = replica must not switch the law off. Not where they are so: it would wait for every raise.
+  -- ALWAYS: session_replication_role = replica must not switch layer 1 off. Not where they are so: it would wait for every raise.
   IF EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = format('%I.fences', @schema_lit@)::regclass AND g.tgname LIKE 'fences%' AND g.tgenabled <> 'A') THEN
     ALTER TABLE @schema@.fences ENABLE ALWAYS TRIGGER fences_guard;
     ALTER TABLE @schema@.fences ENABLE ALWAYS TRIGGER fences_guard_truncate;

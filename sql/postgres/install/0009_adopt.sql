@@ -141,7 +141,7 @@ EXCEPTION WHEN data_exception THEN
   RETURN NULL;
 END $$;
 
--- Who owns these functions, and so whose rights the law has.
+-- Who owns these functions, and so with whose privileges layer 1 runs.
 CREATE OR REPLACE FUNCTION @schema@._owner() RETURNS name LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$ SELECT current_user $$;
 
 -- The relation and all that inherit from it, partitions included.
@@ -165,7 +165,7 @@ BEGIN
   RETURN v_type;
 END $$;
 
--- TG005 or 42501 unless the caller may lay down the law for this table.
+-- TG005 or 42501 unless the caller may protect this table.
 CREATE OR REPLACE FUNCTION @schema@._need_own_table(p_table regclass) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -9,7 +9,7 @@ BEGIN
   END IF;
 END $$;
 
--- doctor() → rows. severity: error (the law does not hold there), warning (somebody could get round it), info.
+-- doctor() → rows. severity: error (the guarantees do not hold there), warning (somebody could get round it), info.
 CREATE OR REPLACE FUNCTION @schema@.doctor() RETURNS TABLE (severity text, object text, problem text, remedy text)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -27,7 +27,7 @@ BEGIN
            'acquire its lease, or termgate fence declare-restored --scope … --above N'
       FROM @schema@.fences f WHERE v_why IS NULL AND f.generation < v_since ORDER BY f.scope COLLATE pg_catalog."C" LIMIT 100;
   RETURN QUERY
-    SELECT 'error', format('trigger %I on fences', w.name), 'it is gone or not ENABLE ALWAYS: fences could be lowered by hand', 'termgate uninstall is the only way out of the law: run termgate init again'
+    SELECT 'error', format('trigger %I on fences', w.name), 'it is gone or not ENABLE ALWAYS: fences could be lowered by hand', 'termgate uninstall is the only way to remove it: run termgate init again'
       FROM unnest(ARRAY['fences_guard', 'fences_guard_truncate', 'fences_flush']) w(name)
      WHERE NOT EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = format('%I.fences', @schema_lit@)::regclass AND g.tgname = w.name AND g.tgenabled = 'A');
   -- A REVOKE of the unlock functions from PUBLIC takes them from the owner too, unless it is a superuser.
@@ -143,7 +143,7 @@ BEGIN
              WHERE l.level >= 2 AND (l.role = 'public' OR NOT pg_has_role(v_owner, l.role, 'USAGE'))) o
      WHERE NOT (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = v_owner) AND NOT pg_has_role(v_owner, 'pg_signal_backend', 'USAGE');
   RETURN QUERY
-    SELECT 'error', CASE x.grantee WHEN 0 THEN 'PUBLIC' ELSE 'role ' || quote_ident(pg_get_userbyid(x.grantee)) END, format('has %s on table %s.%s: it could change what the law keeps', x.privilege_type, @schema_lit@, c.relname),
+    SELECT 'error', CASE x.grantee WHEN 0 THEN 'PUBLIC' ELSE 'role ' || quote_ident(pg_get_userbyid(x.grantee)) END, format('has %s on table %s.%s: it could change what layer 1 keeps', x.privilege_type, @schema_lit@, c.relname),
            format('REVOKE %s ON %I.%I FROM %s;', x.privilege_type, @schema_lit@, c.relname, CASE x.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(x.grantee)) END)
       FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace, LATERAL aclexplode(c.relacl) x
      WHERE n.nspname = @schema_lit@ AND c.relkind = 'r' AND x.grantee <> c.relowner AND x.privilege_type IN ('INSERT', 'UPDATE', 'DELETE', 'TRUNCATE', 'TRIGGER');
@@ -206,7 +206,7 @@ BEGIN
   RETURN QUERY SELECT l.severity, l.object, l.problem, l.remedy FROM @schema@._doctor_layer1() l;
 END $$;
 
--- verify_findings(since) → one row for each breach that the stored rows show; none: the law is kept. `since` leaves out stream writes that are older.
+-- verify_findings(since) → one row for each breach that the stored rows show; none: all guarantees kept. `since` leaves out stream writes that are older.
 CREATE OR REPLACE FUNCTION @schema@.verify_findings(since timestamptz DEFAULT NULL) RETURNS TABLE (kind text, scope text, object text, detail text)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET row_security = off AS $$
 DECLARE

@@ -271,7 +271,7 @@ BEGIN
     THROW 50005, 'TG005 a fence never goes down: only reset_fence lowers it', 1;
 END
 GO
--- A setting that could not be read back would stop the law in the middle of a raise.
+-- A setting that could not be read back would stop layer 1 in the middle of a raise.
 DROP TRIGGER IF EXISTS @schema@.settings_guard;
 GO
 CREATE TRIGGER @schema@.settings_guard ON @schema@.settings AFTER INSERT, UPDATE, DELETE AS

@@ -257,7 +257,7 @@ BEGIN
   SET @unprotected = 1;
 END
 GO
--- A row with this term is in an adopted table: above the fence it raises it, in the row's own transaction; below it nothing happens, for the row is evidence and no write of the law's.
+-- A row with this term is in an adopted table: above the fence it raises it, in the row's own transaction; below it nothing happens, for the row is evidence and not a write of layer 1.
 CREATE PROCEDURE @schema@._adopted_raise @scope nvarchar(4000), @term bigint AS
 BEGIN
   SET NOCOUNT ON;

@@ -102,7 +102,7 @@ BEGIN
             CASE @edition WHEN 5 THEN N'GRANT VIEW DATABASE STATE and KILL DATABASE CONNECTION to the users that raise' ELSE N'sign the two procedures that need it (sql/sqlserver/sign.sql), or GRANT VIEW SERVER STATE and ALTER ANY CONNECTION to the logins that raise' END);
 END
 GO
--- doctor → rows. severity: error (the law does not hold there), warning (somebody could get round it), info.
+-- doctor → rows. severity: error (the guarantees do not hold there), warning (somebody could get round it), info.
 CREATE PROCEDURE @schema@.doctor AS
 BEGIN
   SET NOCOUNT ON;
@@ -130,7 +130,7 @@ BEGIN
   SELECT f.severity, f.object, f.problem, f.remedy FROM #termgate_found f ORDER BY f.id;
 END
 GO
--- verify_findings(since_ms) → one row for each breach that the stored rows show; none: the law is kept. since: leaves out stream writes that are older.
+-- verify_findings(since_ms) → one row for each breach that the stored rows show; none: all guarantees kept. since: leaves out stream writes that are older.
 CREATE PROCEDURE @schema@.verify_findings @since_ms bigint = NULL AS
 BEGIN
   SET NOCOUNT ON;

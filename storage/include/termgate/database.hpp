@@ -6,7 +6,7 @@
 //
 // Any thread may call any member at any time; the object owns its connections, and copies share them.
 // Moments in results are milliseconds since 1970 by the database's clock. What each error means for the
-// caller stands in <termgate/error.hpp>; the law (F1 … F7) in docs/contract.md. The law itself runs inside
+// caller stands in <termgate/error.hpp>; the guarantees (F1 … F7) in docs/contract.md. Layer 1 itself runs inside
 // the database: this class only sends it its statements.
 #pragma once
 

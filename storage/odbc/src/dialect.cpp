@@ -143,7 +143,7 @@ const Dialect& dialect_of(Family family) {
     case Family::sqlserver: return sqlserver();
     case Family::sqlite: break;
   }
-  throw InvalidInput("TG005 an SQLite file is opened as sqlite:PATH, not through ODBC: its law runs inside the process");
+  throw InvalidInput("TG005 an SQLite file is opened as sqlite:PATH, not through ODBC: its layer 1 runs inside the process");
 }
 
 }  // namespace termgate::inline v0::detail::odbc

@@ -129,7 +129,7 @@ void throw_for(const OdbcError& failure, Phase phase, Family family) {
   const std::string message = plain_message(one.message);
   const std::string code = family == Family::sqlserver && one.native != 0 ? std::to_string(one.native) : one.sqlstate;
 
-  // A code of the law: on SQL Server the number and the prefix together, elsewhere the SQLSTATE.
+  // A code of layer 1: on SQL Server the number and the prefix together, elsewhere the SQLSTATE.
   for (const Diagnostic& each : all) {
     const std::string text = plain_message(each.message);
     const bool ours = family == Family::sqlserver

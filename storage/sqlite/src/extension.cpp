@@ -1,4 +1,4 @@
-// termgate.so: the law for every program that can load an extension into SQLite (`.load termgate`).
+// termgate.so: layer 1 for every program that can load an extension into SQLite (`.load termgate`).
 // Tables are made by SELECT termgate_init(); the functions are listed in sql/sqlite/README.md.
 #include <sqlite3ext.h>
 SQLITE_EXTENSION_INIT1

@@ -1,4 +1,4 @@
-// The law's SQL surface on a connection: the functions termgate_…, and the virtual table that tells where
+// Layer 1's SQL surface on a connection: the functions termgate_…, and the virtual table that tells where
 // transactions begin and end. Parameters and results are listed in sql/sqlite/README.md.
 #include <termgate/detail/sqlite/layer1.hpp>
 

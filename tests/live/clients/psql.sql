@@ -1,6 +1,6 @@
 -- What people type into psql: every kind of object and every \d of it, the client-side switches, errors with their positions,
 -- statements that must run alone. Run once directly and once through the proxy; both outputs must be the same.
--- Parameters: none. Rows: a schema `cl`, made anew. Locks: none held at the end. Of the law it keeps F7.
+-- Parameters: none. Rows: a schema `cl`, made anew. Locks: none held at the end. Of the guarantees it keeps F7.
 \set VERBOSITY verbose
 \set SHOW_CONTEXT always
 \pset pager off

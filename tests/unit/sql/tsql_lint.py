@@ -25,7 +25,7 @@ TOKEN = re.compile(r"""
   | (?P<sign><>|<=|>=|::|[-+*/%=<>(),.;:])
 """, re.X)
 
-# A server without these would not run the file, or the law would not hold: key-range locks, and what has an equal form everywhere.
+# A server without these would not run the file, or the guarantees would not hold: key-range locks, and what has an equal form everywhere.
 FORBIDDEN = {"MERGE": "has an equal form", "WAITFOR": "has an equal form", "HOLDLOCK": "takes key-range locks, and stops the scope next to this one", "SERIALIZABLE": "takes key-range locks",
              "READUNCOMMITTED": "written as NOLOCK", "RAISERROR": "does not honour XACT_ABORT: THROW", "GOTO": "use a block", "GETDATE": "local time: SYSUTCDATETIME"}
 

@@ -64,7 +64,7 @@ std::vector<Kind> kinds(const Verdict& verdict) {
 
 }  // namespace
 
-TEST_CASE("checker: what keeps the law is no breach", "[F1][F2][F3][F4][F5][testkit]") {
+TEST_CASE("checker: what keeps the guarantees is no breach", "[F1][F2][F3][F4][F5][testkit]") {
   const auto place = [](Operation one, std::int64_t number) {
     one.place = number;
     return one;
@@ -152,7 +152,7 @@ TEST_CASE("checker: keeps no more breaches than asked for and never none", "[tes
   CHECK(check(history, state(5, {}), 1).breaches.size() == 1);
 }
 
-TEST_CASE("checker: a long random history that keeps the law passes and one change breaks it", "[F1][F2][F3][F5][testkit]") {
+TEST_CASE("checker: a long random history that keeps the guarantees passes and one change breaks it", "[F1][F2][F3][F5][testkit]") {
   // The boundary itself, in its commit order; clients see it through delays.
   std::mt19937 random(Catch::rngSeed());
   CAPTURE(Catch::rngSeed());

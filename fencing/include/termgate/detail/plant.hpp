@@ -1,4 +1,4 @@
-// Bugs on purpose, each where the law would be broken by it, so that it can be shown that the storm finds them
+// Bugs on purpose, each where it would break a guarantee, so that it can be shown that the storm finds them
 // (docs/evidence/correctness.md). They exist in test builds only: CMake's TERMGATE_PLANT, empty by default and refused outside Debug,
 // compiles them into the files that hold one. With TERMGATE_PLANT=all the environment variable TERMGATE_PLANTED names the one that is at
 // work; unset, none is. Every other build knows no such variable, and the macro is `false`.
@@ -15,7 +15,7 @@
 namespace termgate::inline v0::detail {
 
 inline constexpr std::array<std::string_view, 16> plants{
-    "sqlite_memory",         // the law on SQLite believes what it remembers of a fence, whoever has written since
+    "sqlite_memory",         // layer 1 on SQLite believes what it remembers of a fence, whoever has written since
     "sqlite_lease",          // an acquisition there issues the last term once more
     "group_commit",          // a write that shares a commit is acknowledged before it
     "library_check",         // the library takes a write's term for granted where this process has not seen a higher one

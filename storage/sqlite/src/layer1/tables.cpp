@@ -1,4 +1,4 @@
-// protect, adopt, doctor and verify: the law over the owners' own tables.
+// protect, adopt, doctor and verify: layer 1 over the owners' own tables.
 //
 // The triggers are generated text, for SQLite has no other kind. Names go through quoted_identifier and
 // quoted_literal and through nothing else.

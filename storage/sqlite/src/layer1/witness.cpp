@@ -16,7 +16,7 @@
 namespace termgate::inline v0::sqlite {
 namespace {
 
-// The law runs inside the writer's own process, so nobody outside sees what it refuses. A drill does (docs/use/drill.md): it names a file,
+// Layer 1 runs inside the writer's own process, so nobody outside sees what it refuses. A drill does (docs/use/drill.md): it names a file,
 // and each refused write becomes a line of it, "TG001 term scope", each refused seal another, "seal term scope". An existing, regular file
 // only; whatever goes wrong here changes nothing about the refusal.
 void report_to_witness(const char* kind, std::string_view scope, std::int64_t term) noexcept {

@@ -1,4 +1,4 @@
-// check: does a history keep the law? Pure; any thread. O(n log n) in operations and rows.
+// check: does a history keep the guarantees? Pure; any thread. O(n log n) in operations and rows.
 //
 // It believes nothing but what clients saw and what the rows show, so it judges any write boundary. What it says is a breach is one: orders
 // are taken from numbers that the database gave, and from real time only where one operation was answered before the other began. What it
@@ -45,11 +45,11 @@ struct Verdict {
   std::size_t raises = 0;             // acknowledged
 };
 
-// At most `breaches_max` breaches are kept; there is at least one where the law was broken.
+// At most `breaches_max` breaches are kept; there is at least one if a guarantee was broken.
 Verdict check(const std::vector<Operation>& history, const State& state, std::size_t breaches_max = 100);
 
-const char* law_of(Breach::Kind kind) noexcept;   // "F1", …
-const char* name_of(Breach::Kind kind) noexcept;  // "order", …
+const char* guarantee_of(Breach::Kind kind) noexcept;  // "F1", …
+const char* name_of(Breach::Kind kind) noexcept;       // "order", …
 
 // The breach and its history, a line an operation: when (milliseconds from the first of them), who, what, how it ended.
 std::string describe(const Breach& breach, const std::vector<Operation>& history);

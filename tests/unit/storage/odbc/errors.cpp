@@ -105,7 +105,7 @@ TEST_CASE("odbc errors: whatever fails while connecting wrote nothing", "[odbc]"
   CHECK(thrown_by([] { throw_for(OdbcError({}, false), Phase::before_commit, Family::sqlserver); }) == typeid(DatabaseError));
 }
 
-TEST_CASE("odbc errors: a code of the law is found behind other diagnostics", "[odbc]") {
+TEST_CASE("odbc errors: a code of layer 1 is found behind other diagnostics", "[odbc]") {
   const OdbcError failure({{"01000", 0, "[FreeTDS][SQL Server]some notice"},
                            {"42000", 3609, "The transaction ended in the trigger."},
                            {"42000", 50001, "[FreeTDS][SQL Server]TG001 stale term 3 for scope \"a \"b\"\": the fence stands at 5"}},

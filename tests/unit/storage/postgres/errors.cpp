@@ -38,7 +38,7 @@ void check_exception(Thrown thrown, Phase phase, bool connected = true) {
 
 }  // namespace
 
-TEST_CASE("postgres errors: the codes of the law become their types", "[postgres]") {
+TEST_CASE("postgres errors: the codes of layer 1 become their types", "[postgres]") {
   check_code<StaleTerm>("TG001", Phase::before_commit, "TG001 stale term 3 for scope \"b\": the fence stands at 5");
   check_code<TermRequired>("TG002", Phase::before_commit, "TG002 no term");
   check_code<SequenceConflict>("TG003", Phase::before_commit, "TG003 expected 4");

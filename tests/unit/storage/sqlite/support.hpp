@@ -1,4 +1,4 @@
-// A bare SQLite connection with the law registered, as a program with the extension has it; and throw-away files.
+// A bare SQLite connection with layer 1 registered, as a program with the extension has it; and throw-away files.
 #pragma once
 
 #include <sqlite3.h>
@@ -53,7 +53,7 @@ class Db {
   }
   Db(const Db&) = delete;
   Db& operator=(const Db&) = delete;
-  // sqlite3_close, not its forgiving sister: it fails where a statement of the law's is left prepared.
+  // sqlite3_close, not its forgiving sister: it fails if a statement of layer 1 is left prepared.
   ~Db() {
     if (sqlite3_close(db_) != SQLITE_OK) std::abort();
   }

@@ -1,4 +1,4 @@
-// Connection: one SQLite connection of the driver, with the law registered on it and its statements cached.
+// Connection: one SQLite connection of the driver, with layer 1 registered on it and its statements cached.
 // One thread at a time; who may use it is its owner's business (WriteQueue, the pool of readers).
 #pragma once
 

@@ -1,4 +1,4 @@
-// The law on SQLite (docs/contract.md, section 2), written once: compiled into the library and into the
+// Layer 1 on SQLite (docs/contract.md, section 2), written once: compiled into the library and into the
 // loadable extension. One Layer1 a connection; used by that connection's thread; it never outlives it.
 //
 // The lock is the database's write transaction: SQLite has one writer at a time, so whoever holds it reads a

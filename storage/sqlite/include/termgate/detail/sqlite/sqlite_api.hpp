@@ -1,4 +1,4 @@
-// The one place that decides which SQLite the law talks to: the linked library, or the one that loaded us.
+// The one place that decides which SQLite layer 1 talks to: the linked library, or the one that loaded us.
 // Every file of this folder that calls SQLite includes this header first.
 #pragma once
 
